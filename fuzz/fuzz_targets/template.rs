@@ -18,12 +18,13 @@ fuzz_target!(|text: &str| {
         "spec": {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 80}]}]},
     });
     let admission = AdmissionContext::default();
-    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION).expect("nothing is wrong with the pod");
+    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION.values, &CONFIGURATION.mesh).expect("nothing is wrong with the pod");
     let context = TemplateContext {
         pod: &pod,
         admission: &admission,
         sidecar: &sidecar,
-        configuration: &CONFIGURATION,
+        values: &CONFIGURATION.values,
+        mesh: &CONFIGURATION.mesh,
     };
     if let Ok(patch) = template.render(&context, &mut Vec::new()) {
         // What the pod says may be a part of a text; it is a field only where the template has that field too.

@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod compare;
 pub mod configuration;
 pub mod decision;
@@ -21,15 +22,18 @@ pub mod environment;
 pub mod explain;
 pub mod manifests;
 pub mod merge;
+mod mesh_config;
 mod namespaces;
 pub mod offline;
 pub mod patch;
 pub mod path;
 pub mod pipeline;
 mod quantity;
+mod reader;
 pub mod review;
 pub mod sidecar;
 pub mod template;
+pub mod trial;
 pub mod webhook;
 mod words;
 

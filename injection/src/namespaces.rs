@@ -1,6 +1,6 @@
 //! What is known of namespaces without a cluster: what flags say of all of them, over what manifests say of each.
 
-use crate::pipeline::Namespace;
+use crate::admission::Namespace;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -57,11 +57,23 @@ impl Namespaces {
     }
 }
 
-/// Labels or annotations of an object.
-pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+/// The labels or annotations of an object. A null is the empty string, as it is for the API server; what is not a string
+/// is left out.
+pub(crate) fn strings<'a>(
+    object: &'a Value,
+    field: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
     let fields = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-    let texts = fields.into_iter().flatten();
-    texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    fields.into_iter().flatten().filter_map(|(key, value)| match value {
+        Value::String(text) => Some((key.as_str(), text.as_str())),
+        Value::Null => Some((key.as_str(), "")),
+        _ => None,
+    })
+}
+
+/// The same as a map of its own.
+pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::{Map, Value};
 
 /// Two lists are compared item by item up to this many pairs; larger ones are replaced as a whole.
-const MOST_PAIRS: usize = 1_000_000;
+const MAX_PAIRS: usize = 1_000_000;
 
 /// What makes `after` of `before`.
 pub fn between(before: &Value, after: &Value) -> Patch {
@@ -99,7 +99,7 @@ fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<Step<'a>>> {
     let (old, new) = (&before[head..], &after[head..]);
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
     let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
-    if old.len().checked_mul(new.len()).is_none_or(|pairs| pairs > MOST_PAIRS) {
+    if old.len().checked_mul(new.len()).is_none_or(|pairs| pairs > MAX_PAIRS) {
         return None;
     }
     let keep = |(old, new)| Step::Keep(old, new);

@@ -2,7 +2,7 @@
 //! once.
 
 /// The longest name and value of a label.
-const LONGEST: usize = 63;
+const MAX_LENGTH: usize = 63;
 
 /// The form of such a value, for whoever has written another.
 pub(super) const LABEL_VALUE: &str =
@@ -12,7 +12,7 @@ pub(super) const LABEL_VALUE: &str =
 /// digit at both ends.
 pub(super) fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    text.len() <= LONGEST
+    text.len() <= MAX_LENGTH
         && is_end(text.bytes().next())
         && is_end(text.bytes().last())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))

@@ -141,7 +141,7 @@ proptest! {
             "metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
             "spec": {"containers": [{"name": "app"}]},
         });
-        let Ok(sidecar) = Sidecar::of(&pod, &AdmissionContext::default(), &CONFIGURATION) else { return Ok(()) };
+        let Ok(sidecar) = Sidecar::of(&pod, &AdmissionContext::default(), &CONFIGURATION.values, &CONFIGURATION.mesh) else { return Ok(()) };
         let Some(name) = sidecar.init.name() else { return Ok(()) };
         // A space or a line break in a word would be another word to whoever prints it.
         let odd = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
@@ -162,7 +162,7 @@ proptest! {
         let texts = Texts { config: text("config", &config), values: text("values", &values), mesh: text("mesh", &mesh) };
         match Configuration::read(&texts) {
             Ok(configuration) => {
-                let sidecar = Sidecar::of(&json!({}), &AdmissionContext::default(), &configuration);
+                let sidecar = Sidecar::of(&json!({}), &AdmissionContext::default(), &configuration.values, &configuration.mesh);
                 let sidecar = sidecar.expect("a pod that says nothing");
                 prop_assert_eq!(sidecar.arguments().is_empty(), sidecar.init.name().is_none());
             }

@@ -45,7 +45,7 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
         }),
         ..AdmissionContext::default()
     };
-    let mut sidecar = Sidecar::of(&pod, &admission, &configuration)?;
+    let mut sidecar = Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)?;
     let template = Template::BuiltIn(template);
     template.adapt(&mut sidecar);
     template.render(
@@ -53,7 +53,8 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
             pod: &pod,
             admission: &admission,
             sidecar: &sidecar,
-            configuration: &configuration,
+            values: &configuration.values,
+            mesh: &configuration.mesh,
         },
         &mut Vec::new(),
     )

@@ -160,15 +160,15 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
     let told = read(config, values, mesh).expect_err("bad texts");
     let lines: Vec<&str> = told.lines().skip(1).map(str::trim).collect();
     for expected in [
-        "config: policy: is a list; expected a text",
-        "config: aliases.a: is no list; expected names of templates",
+        "config: policy: is a list; expected a string",
+        "config: aliases.a: \"1\" is a number; expected a list of names of templates",
         "config: defaultTemplates: \"nosuch\" is neither a template nor an alias",
         "config: templates.one: is a number; expected a Go template as a string (see docs/templates.md)",
         "config: templates.two: is a mapping; expected a Go template as a string (see docs/templates.md)",
         "values: global.imagePullPolicy: \"Sometimes\" is none of those known; expected Always, IfNotPresent, Never",
         "values: global.logging: is no mapping; expected one",
-        "values: global.logAsJson: \"maybe\" is a text; expected true or false",
-        "values: global.imagePullSecrets[0]: is a mapping; expected a text",
+        "values: global.logAsJson: \"maybe\" is a string; expected true or false",
+        "values: global.imagePullSecrets[0]: is a mapping; expected a string",
         "values: global.proxy.statusPort: \"70000\" is a number; expected a port from 1 to 65535, or 0 for none",
         "values: global.proxy.includeIPRanges: \"1.1.1.1\" has no prefix length",
         "values: global.proxy.excludeInboundPorts: \"\" is an empty item",
@@ -178,7 +178,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
         "values: pilot.env.ENABLE_NATIVE_SIDECARS: \"perhaps\" is none of those known; expected true, false, auto",
         "mesh: proxyListenPort: \"0\" is a number; expected a port from 1 to 65535",
         "mesh: defaultConfig: concurrency: \"many\" is not what is expected; expected a number",
-        "mesh: defaultConfig: proxyMetadata.A: \"true\" is a boolean; expected a text; write it in quotes",
+        "mesh: defaultConfig: proxyMetadata.A: \"true\" is a boolean; expected a string; write it in quotes",
         "mesh: defaultConfig: statusPort: \"0\" is a number; expected a port from 1 to 65535",
     ] {
         assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told}");

@@ -1,6 +1,6 @@
 //! A pod's sidecar by its annotations, and everything that can be wrong with them at once.
 
-use injection::configuration::{Readiness, Text, Texts};
+use injection::configuration::{Mesh, Readiness, Text, Texts, Values};
 use injection::sidecar::{Init, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration, Namespace};
 use policy::Problems;
@@ -15,7 +15,7 @@ fn configured(values: &str, mesh: &str) -> Configuration {
 /// The sidecar of a pod with these annotations.
 fn try_of(annotations: &Value, configuration: &Configuration) -> Result<Sidecar, Problems> {
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
-    Sidecar::of(&pod, &AdmissionContext::default(), configuration)
+    Sidecar::of(&pod, &AdmissionContext::default(), &configuration.values, &configuration.mesh)
 }
 
 fn of(annotations: &Value) -> Sidecar {
@@ -35,7 +35,6 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "sidecar-init/no-such": "1",
         "sidecar.istio.io/agentLogLevel": "debug\n- --evil",
         "sidecar.istio.io/interceptionMode": "redirect",
-        "sidecar.istio.io/logLevel": 3,
         "sidecar.istio.io/proxyCPU": "a lot",
         "sidecar.istio.io/proxyImage": "proxy\" x: \"y",
         "sidecar.istio.io/proxyMemoryLimit": "-1Gi",
@@ -57,7 +56,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "proxy.istio.io/config: concurrency: \"x\" is not what is expected; expected a number",
         "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
         "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
-        "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a text; write it in quotes",
+        "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a string; write it in quotes",
         "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is no number",
         "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is no number",
         "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is no number",
@@ -65,7 +64,6 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "sidecar-init/no-such: no such setting",
         "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
         "sidecar.istio.io/interceptionMode: \"redirect\" is no interception mode; expected REDIRECT",
-        "sidecar.istio.io/logLevel: \"3\" is written without quotes",
         "sidecar.istio.io/proxyCPU: \"a lot\" is no quantity; expected a number",
         "sidecar.istio.io/proxyImage: \"proxy\\\" x: \\\"y\" holds a space, a quote",
         "sidecar.istio.io/proxyMemoryLimit: \"-1Gi\" is negative",
@@ -82,7 +80,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
     ] {
         assert!(told.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told:#?}");
     }
-    assert_eq!(told.len(), 27, "{told:#?}");
+    assert_eq!(told.len(), 26, "{told:#?}");
 }
 
 #[test]
@@ -198,7 +196,8 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
         let admission = AdmissionContext { namespace, ..AdmissionContext::default() };
-        let sidecar = Sidecar::of(&pod, &admission, &Configuration::default()).expect("a good pod");
+        let sidecar =
+            Sidecar::of(&pod, &admission, &Values::default(), &Mesh::default()).expect("a good pod");
         assert_eq!(sidecar.arguments()[5], "-u");
         (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
@@ -221,7 +220,8 @@ fn cluster_and_network_by_label_then_path_then_values() {
     let check = |labels: Value, variables: &[(String, String)], network: &str, cluster: &str| {
         let admission = AdmissionContext { variables: variables.to_vec(), ..AdmissionContext::default() };
         let pod = json!({"metadata": {"labels": labels}});
-        let sidecar = Sidecar::of(&pod, &admission, &configuration).expect("a good pod");
+        let sidecar =
+            Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh).expect("a good pod");
         assert_eq!((sidecar.network.as_deref(), sidecar.cluster.as_str()), (Some(network), cluster));
     };
     check(json!({}), &[], "of-values", "of-values");

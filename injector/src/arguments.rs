@@ -1,10 +1,6 @@
 //! The flags. Each command's own stand beside the command.
 
-use clap::{
-    Args, Parser, Subcommand,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
 /// Puts the init container and the proxy of a service mesh into pods.
 #[derive(Parser)]
@@ -28,29 +24,4 @@ pub(crate) enum Command {
     CheckTemplates(crate::check_templates::Flags),
     /// Environments: routes for tagged requests, offline and in a cluster
     Environment(crate::environment::Flags),
-}
-
-/// Where the configuration is. What is left out stands for Istio's defaults.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Sources {
-    /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
-    #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Values of the templates: key `values` of the same ConfigMap
-    #[arg(long, alias = "valuesFile", value_name = "FILE")]
-    pub(crate) values: Option<PathBuf>,
-    /// MeshConfig: key `mesh` of the ConfigMap istio
-    #[arg(long = "mesh-config", alias = "meshConfigFile", value_name = "FILE")]
-    pub(crate) mesh: Option<PathBuf>,
-}
-
-/// Reads one of these words as what it stands for.
-pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
-    words: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(words.iter().map(|(name, _)| *name));
-    names.try_map(|text| {
-        let found = words.iter().find(|(name, _)| *name == text);
-        found.map(|(_, meant)| meant.clone()).ok_or("expected one of the words listed")
-    })
 }

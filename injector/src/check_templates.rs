@@ -1,7 +1,7 @@
 //! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
-use crate::output::{self, Colour, chain, tell, warn};
+use crate::output::{self, Colour, chain, report, warn};
 use crate::{input, sources};
 use clap::Args;
 use injection::compare::{Compared, Verdict, compare, try_templates};
@@ -52,7 +52,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let (text, is_equal) = match checked(flags) {
         Ok(checked) => checked,
         Err(problems) => {
-            tell(format_args!("sidecar-injector: {}", chain(&problems)));
+            report(format_args!("sidecar-injector: {}", chain(&problems)));
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

@@ -3,7 +3,7 @@
 use clap::Args;
 use injection::{
     Namespaces,
-    manifests::{MOST_REVISION, label},
+    manifests::{MAX_REVISION, label},
 };
 use policy::{Problem, Problems};
 use std::{collections::BTreeMap, fs, io};
@@ -102,5 +102,5 @@ pub(crate) fn namespace(text: &str) -> Result<String, String> {
 
 /// The same for a revision.
 pub(crate) fn revision(text: &str) -> Result<String, String> {
-    label(text, MOST_REVISION).map(|()| text.to_owned())
+    label(text, MAX_REVISION).map(|()| text.to_owned())
 }

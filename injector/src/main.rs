@@ -17,7 +17,7 @@ mod sources;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use output::{chain, tell};
+use output::{chain, report};
 use std::process::ExitCode;
 
 /// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest. Without huge
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Command::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {
-        tell(format_args!("sidecar-injector: {}", chain(&*error)));
+        report(format_args!("sidecar-injector: {}", chain(&*error)));
         ExitCode::from(1)
     })
 }

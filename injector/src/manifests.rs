@@ -1,6 +1,6 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
-use crate::output::{document, print, tell};
+use crate::output::{document, print, report};
 use clap::{Args, ValueEnum};
 use injection::manifests::{File, Installation, Words, files, kustomization};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         names_namespace: !flags.no_namespace,
     })?;
     if flags.image.is_none() {
-        tell(format_args!(
+        report(format_args!(
             "no --image, so that nodes start {LOCAL_IMAGE}, which they must have: without a running injector no pod of a labelled \
              namespace can be created"
         ));
@@ -172,7 +172,7 @@ fn write(folder: &Path, files: &[File], force: bool) -> Result<(), String> {
         let new = path.with_extension("yaml.new");
         let done = fs::write(&new, format!("{MARK}{text}")).and_then(|()| fs::rename(&new, &path));
         done.map_err(|error| failed(&path, &error))?;
-        tell(format_args!("wrote {}", path.display()));
+        report(format_args!("wrote {}", path.display()));
     }
     Ok(())
 }

@@ -49,13 +49,13 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 }
 
 /// Tells somebody in front of a terminal something, in lines that fit it.
-pub(crate) fn tell(text: impl Display) {
+pub(crate) fn report(text: impl Display) {
     anstream::eprintln!("{}", fold(&text.to_string(), HANG, width(&io::stderr())));
 }
 
 /// Tells what is odd.
 pub(crate) fn warn(text: impl Display) {
-    tell(format_args!("{} {text}", Tone::Passing.paint("warning:")));
+    report(format_args!("{} {text}", Tone::Passing.paint("warning:")));
 }
 
 /// The columns that a line may take. What no terminal shows is read by programs, so no line of it is broken.

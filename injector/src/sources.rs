@@ -3,12 +3,29 @@
 //!
 //! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
 
-use crate::arguments::Sources;
 use crate::input;
+use clap::Args;
 use injection::configuration::{Configuration, Text, Texts};
 use policy::{Problem, Problems};
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where the configuration is. What is left out stands for Istio's defaults.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
+    #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Values of the templates: key `values` of the same ConfigMap
+    #[arg(long, alias = "valuesFile", value_name = "FILE")]
+    pub(crate) values: Option<PathBuf>,
+    /// MeshConfig: key `mesh` of the ConfigMap istio
+    #[arg(long = "mesh-config", alias = "meshConfigFile", value_name = "FILE")]
+    pub(crate) mesh: Option<PathBuf>,
+}
 
 /// Which text of a configuration it is: what flag names its file, and where a ConfigMap holds it.
 struct Part {

@@ -212,8 +212,9 @@ fn gone_or<T>(answer: Result<T, Failure>, done: impl FnOnce() -> String) -> Resu
 
 /// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
 fn shortened(mut note: String) -> String {
-    const MOST: usize = 1_000;
-    let end = (0..=MOST.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();
+    const MAX_LENGTH: usize = 1_000;
+    let end =
+        (0..=MAX_LENGTH.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();
     note.truncate(end);
     note
 }

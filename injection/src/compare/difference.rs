@@ -33,9 +33,9 @@ struct Short<'a>(&'a Value);
 
 impl fmt::Display for Short<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 200;
+        const MAX_LENGTH: usize = 200;
         let text = self.0.to_string();
-        match text.char_indices().nth(MOST) {
+        match text.char_indices().nth(MAX_LENGTH) {
             Some((end, _)) => write!(f, "{}..", &text[..end]),
             None => f.write_str(&text),
         }

@@ -9,9 +9,10 @@ mod filled;
 
 pub use difference::Difference;
 
+use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
 use crate::decision::Reason;
-use crate::pipeline::{AdmissionContext, Outcome, PROXY, STATUS, TEMPLATES, inject};
+use crate::pipeline::{Outcome, PROXY, STATUS, TEMPLATES, inject};
 use crate::template::Template;
 use crate::{Namespaces, decision};
 use policy::{Problem, Problems};

@@ -1,8 +1,8 @@
 //! The `config` of Istio's ConfigMap: who is injected, and by which templates.
 
-use super::fields::{Fields, scalar};
 use super::selector;
 use crate::decision::{Policy, Rules, Selector};
+use crate::reader::Reader;
 use crate::template::{BuiltIn, Template};
 use policy::settings::nearest;
 use policy::{Problem, Problems};
@@ -49,7 +49,7 @@ impl Injector {
 
     /// Understands a tree; `name` is that of the text.
     pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
-        let mut fields = Fields::of(name, given);
+        let mut fields = Reader::of(name, given);
         let mut read = Self::absent();
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
             if !KEYS.contains(&key.as_str()) {
@@ -71,7 +71,7 @@ impl Injector {
     }
 
     /// With any other text Istio injects nothing, so nothing else can be meant here.
-    fn policy(&mut self, name: &str, fields: &mut Fields<'_>) -> Option<Policy> {
+    fn policy(&mut self, name: &str, fields: &mut Reader<'_>) -> Option<Policy> {
         match fields.text("policy").as_str() {
             "enabled" => Some(Policy::Enabled),
             "disabled" => Some(Policy::Disabled),
@@ -84,7 +84,7 @@ impl Injector {
         }
     }
 
-    fn selectors(&mut self, name: &str, fields: &mut Fields<'_>, key: &str) -> Vec<Selector> {
+    fn selectors(&mut self, name: &str, fields: &mut Reader<'_>, key: &str) -> Vec<Selector> {
         let mut selectors = Vec::new();
         for (at, written) in fields.list(key).iter().enumerate() {
             match selector::read(written) {
@@ -98,7 +98,7 @@ impl Injector {
     }
 
     /// Returns the templates that can't be read, and whether they are texts at all.
-    fn templates(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<(String, bool, Problems)> {
+    fn templates(&mut self, name: &str, fields: &mut Reader<'_>) -> Vec<(String, bool, Problems)> {
         let mut unreadable = Vec::new();
         for (key, written) in fields.mapping("templates").into_iter().flatten() {
             match Template::read(&format!("{name}: templates.{key}"), written) {
@@ -129,7 +129,7 @@ impl Injector {
     }
 
     /// Aliases and defaults. A default that is nothing would refuse every pod, an alias only those that name it.
-    fn names(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<Problem> {
+    fn names(&mut self, name: &str, fields: &mut Reader<'_>) -> Vec<Problem> {
         let templates = fields.mapping("templates");
         let is_template = |one: &String, read: &Self| {
             read.templates.contains_key(one) || templates.is_some_and(|map| map.contains_key(one))
@@ -166,21 +166,14 @@ pub(super) fn defaults<'a>(names: &'a [String], aliases: &'a BTreeMap<String, Ve
 }
 
 /// The members of an alias, whose name may hold dots.
-fn aliased(fields: &mut Fields<'_>, key: &str) -> Vec<String> {
-    let written = fields.at("aliases").and_then(|aliases| aliases.get(key));
-    let Some(Value::Array(items)) = written else {
-        fields.problem(&format!("aliases.{key}"), None, "is no list; expected names of templates");
+fn aliased(fields: &mut Reader<'_>, key: &str) -> Vec<String> {
+    let path = format!("aliases.{key}");
+    let written = fields.at("aliases").and_then(|aliases| aliases.get(key)).unwrap_or(&Value::Null);
+    let Value::Array(items) = written else {
+        fields.refuse(&path, written, "a list of names of templates");
         return Vec::new();
     };
-    let mut members = Vec::new();
-    for item in items {
-        match item.as_str() {
-            Some(text) => members.push(text.to_owned()),
-            None => {
-                let text = "is no text; expected a template's name";
-                fields.problem(&format!("aliases.{key}"), scalar(item).as_deref(), text);
-            }
-        }
-    }
-    members
+    let wrong = items.iter().filter(|item| !item.is_string());
+    wrong.for_each(|item| fields.refuse(&path, item, "the name of a template"));
+    items.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }

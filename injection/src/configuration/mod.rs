@@ -1,21 +1,15 @@
 //! What the owner of a cluster has configured: the three texts that Istio's ConfigMaps hold, understood once.
 
-mod defaults;
-mod fields;
 mod injector;
-pub(crate) mod list;
-mod mesh;
-pub(crate) mod proxy_config;
 pub(crate) mod selector;
 mod typos;
-mod values;
 
-pub(crate) use fields::noun;
-pub use list::Network;
-pub use mesh::{InboundPolicy, Mesh};
-pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Values};
+pub use crate::mesh_config::{
+    Capture, Cni, InboundPolicy, Init, Mesh, Native, Network, Proxy, PullPolicy, Readiness, Values,
+};
 
 use crate::decision::Rules;
+use crate::reader;
 use crate::template::Template;
 use injector::Injector;
 use policy::{Problem, Problems};
@@ -80,7 +74,7 @@ impl Configuration {
     /// finding problems elsewhere and for nothing else.
     pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
-        let mut tree = |text: Option<Text<'_>>| match text.map(|text| fields::mapping(text.name, text.text)) {
+        let mut tree = |text: Option<Text<'_>>| match text.map(of) {
             Some(Ok(tree)) => tree,
             Some(Err(Problems(found))) => {
                 problems.extend(found);
@@ -126,5 +120,19 @@ impl Configuration {
             mesh,
             warnings: injector.warnings.into_iter().chain(warnings).collect(),
         }
+    }
+}
+
+/// The mapping that a text holds.
+fn of(text: Text<'_>) -> Result<Value, Problems> {
+    let document = reader::mapping(text.name, text.text)?;
+    match (document["apiVersion"].as_str(), document["kind"].as_str()) {
+        (Some(_), Some(kind)) => {
+            let problem = format!(
+                "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
+            );
+            Err(Problems(vec![Problem::of(text.name, problem)]))
+        }
+        _ => Ok(document),
     }
 }

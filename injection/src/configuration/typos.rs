@@ -1,8 +1,7 @@
 //! Keys that are almost known ones. Values and MeshConfig hold much that nobody here reads, so that an unknown key is no
 //! mistake; one that differs from a known one by a letter or two is.
 
-use super::defaults;
-use super::mesh::camel;
+use crate::mesh_config::{camel, defaults};
 use serde_json::Value;
 
 /// Mappings whose keys are their author's: variables, quantities, fields of Kubernetes.

@@ -1,11 +1,11 @@
 //! What the operator asks of the API server, so that its role can grant exactly that.
 
 use super::crd::PLURAL;
-use super::spec::GROUP;
+use super::resource::GROUP;
 
 /// Where something is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Scope {
     /// In each namespace that is looked at.
     Watched,
     /// In the namespace of the Lease, by which one operator of several leads.
@@ -19,11 +19,11 @@ pub struct Access {
     /// With `/status` where it is about that.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
-    pub place: Place,
+    pub scope: Scope,
 }
 
 const fn watched(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Access {
-    Access { group, resource, verbs, place: Place::Watched }
+    Access { group, resource, verbs, scope: Scope::Watched }
 }
 
 const READ: &[&str] = &["list", "watch"];
@@ -44,6 +44,6 @@ pub const OPERATOR: &[Access] = &[
         group: "coordination.k8s.io",
         resource: "leases",
         verbs: &["get", "create", "update"],
-        place: Place::Own,
+        scope: Scope::Own,
     },
 ];

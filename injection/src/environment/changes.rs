@@ -6,9 +6,9 @@
 //! An object that is made has the same fields always, only their values change: a server-side apply takes away only what an
 //! earlier one has set, and the first writing is none.
 
-use super::existing::{Existing, KINDS};
-use super::routes::{DESTINATION_RULE, ENVOY_FILTER, Fate, Plan, VIRTUAL_SERVICE, owners};
-use super::spec::VirtualEnvironment;
+use super::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
+use super::resource::VirtualEnvironment;
+use super::routes::{Disposition, Plan};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub struct Changes {
 }
 
 /// The writes that lead from what there is in a namespace to the plan of the first of its VirtualEnvironments, which acts.
-/// All of them own what is made ([`ranked`](super::standing::ranked)).
+/// All of them own what is made ([`ranked`](super::conditions::ranked)).
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -59,15 +59,15 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
     let is_foreign = |kind: &str, name: &str| find(kind, name).is_some_and(|there| !there.is_ours());
     for service in &plan.services {
         let name = &*service.name;
-        match &service.fate {
-            Fate::Unrouted(_) => {}
-            Fate::Refused(_) => {
+        match &service.disposition {
+            Disposition::Unrouted(_) => {}
+            Disposition::Refused(_) => {
                 let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 kept.extend(kinds.map(|kind| (kind, name)));
                 let there = kinds.into_iter().filter_map(|kind| find(kind, name));
                 changes.steps.extend(there.filter_map(|there| adoption(there, &owners)));
             }
-            Fate::Routed { virtual_service, destination_rule } => {
+            Disposition::Routed { virtual_service, destination_rule } => {
                 let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 let foreign: Vec<&str> = kinds.into_iter().filter(|kind| is_foreign(kind, name)).collect();
                 if !foreign.is_empty() {

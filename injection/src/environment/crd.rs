@@ -3,7 +3,7 @@
 //! The same name, group, version and spec as upstream's, so that what is written for that is taken. The status is ours: what
 //! is told of each one as conditions. It has a path of its own, so writing it changes no generation.
 
-use super::spec::{GROUP, HEADER, KIND, LABEL, PLACEHOLDER, SPLITTER, VERSION};
+use super::resource::{GROUP, HEADER, KIND, LABEL, PLACEHOLDER, SPLITTER, VERSION};
 use serde_json::{Value, json};
 
 /// Its plural name.

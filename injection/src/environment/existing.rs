@@ -5,10 +5,13 @@
 //! what decides about traffic was last written by us (`managedFields`): whoever changes that, or takes the label away, has
 //! made the object his.
 
-use super::routes::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
-use super::spec::{GROUP, KIND};
-use serde_json::Value;
+use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
+
+pub const VIRTUAL_SERVICE: &str = "VirtualService";
+pub const DESTINATION_RULE: &str = "DestinationRule";
+pub const ENVOY_FILTER: &str = "EnvoyFilter";
 
 /// The kinds that we make.
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
@@ -19,6 +22,38 @@ pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Its value.
 pub const US: &str = "sidecar-injector";
+
+/// What all that we make carries: whose it is, so that it goes with it, and who has made it.
+pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
+    let mut metadata = json!({
+        "name": name,
+        "namespace": environment.namespace,
+        "labels": {MANAGED_BY: US},
+    });
+    if let Some(owner) = reference(environment, true) {
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    metadata
+}
+
+/// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
+/// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
+/// right of its own, and nothing is to wait for routes.
+pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
+    let all = ranked.iter().enumerate();
+    all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
+}
+
+/// A VirtualEnvironment as an owner; `None` where it does not come from an API server.
+fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> {
+    let uid = environment.uid.as_ref()?;
+    let version = format!("{GROUP}/{VERSION}");
+    let mut reference = json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid});
+    if controls {
+        reference["controller"] = json!(true);
+    }
+    Some(reference)
+}
 
 /// An object of one of the kinds that we make, as far as it matters: of what is not ours, that it is there.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,13 +119,13 @@ impl Existing {
 
     /// The UID of the VirtualEnvironment that controls it; `None` where none does.
     pub fn controller(&self) -> Option<&str> {
-        let mut ours = owners(&self.object).filter(|owner| is_environment(owner));
+        let mut ours = references(&self.object).filter(|owner| is_environment(owner));
         ours.find(|owner| owner["controller"] == true)?["uid"].as_str()
     }
 
     /// Whether VirtualEnvironments own it of which none is among these.
     pub(super) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
-        let mut ours = owners(&self.object).filter(|owner| is_environment(owner));
+        let mut ours = references(&self.object).filter(|owner| is_environment(owner));
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
         self.claim == Claim::Owned && !ours.any(is_there)
     }
@@ -99,7 +134,7 @@ impl Existing {
     pub(super) fn owners_to_be(&self, wanted: &[Value]) -> Option<Vec<Value>> {
         let told = |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
         let (ours, others): (Vec<&Value>, Vec<&Value>) =
-            owners(&self.object).partition(|owner| is_environment(owner));
+            references(&self.object).partition(|owner| is_environment(owner));
         let [there, wanted_ones] =
             [ours, wanted.iter().collect()].map(|all| all.into_iter().map(told).collect::<BTreeSet<_>>());
         let differs = there != wanted_ones && !wanted.is_empty();
@@ -149,7 +184,7 @@ impl Existing {
     }
 }
 
-fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+fn references(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -159,13 +194,13 @@ fn is_environment(owner: &Value) -> bool {
 }
 
 fn claim(object: &Value, managers: &Value) -> Claim {
-    let controller = owners(object).find(|owner| owner["controller"] == true);
+    let controller = references(object).find(|owner| owner["controller"] == true);
     let is_labelled = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED_BY] == US);
     match controller {
         Some(owner) if is_environment(owner) => Claim::Owned,
         Some(_) => Claim::Foreign,
         None if !is_labelled => Claim::Foreign,
-        None if owners(object).any(is_environment) => Claim::Owned,
+        None if references(object).any(is_environment) => Claim::Owned,
         None if is_written_by_us(object, managers) => Claim::Orphaned,
         None => Claim::Foreign,
     }

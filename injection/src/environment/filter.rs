@@ -2,8 +2,8 @@
 //!
 //! A name that gets into the script is a token of HTTP, so it can't end the string that it stands in.
 
-use super::routes::ENVOY_FILTER;
-use super::spec::{Spec, VirtualEnvironment};
+use super::existing::{self, ENVOY_FILTER};
+use super::resource::{Spec, VirtualEnvironment};
 use super::tag::VARIABLE;
 use super::words;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const ISTIO: &str = "networking.istio.io/v1alpha3";
 
 /// It is first in the chain, so that what comes after it, routing above all, sees the header.
 pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &Spec) -> Value {
-    let mut metadata = super::routes::metadata(environment, &environment.name);
+    let mut metadata = existing::metadata(environment, &environment.name);
     // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
         metadata["labels"][key] = json!(if words::is_label_value(value) { value } else { "" });

@@ -18,7 +18,7 @@ pub struct Explained {
     /// Why, in a sentence without its end.
     pub because: String,
     /// Each webhook, and what keeps it from being called.
-    pub webhooks: Vec<Asked>,
+    pub webhooks: Vec<WebhookMatch>,
     /// Who decides where one is called.
     pub decision: Decided,
     /// The init container that sets the rules or checks them.
@@ -57,7 +57,7 @@ pub enum Verdict {
 
 /// A webhook, asked.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct WebhookMatch {
     pub name: String,
     pub called: bool,
     /// What it asks that isn't so.

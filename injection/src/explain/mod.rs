@@ -5,14 +5,15 @@ mod remedy;
 mod security;
 mod text;
 
-pub use explained::{Added, Asked, Decided, Explained, Init, Verdict};
+pub use explained::{Added, Decided, Explained, Init, Verdict, WebhookMatch};
 pub use text::{command, text};
 
+use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, Reason, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_told};
-use crate::pipeline::{AdmissionContext, Injected, Outcome, STATUS, Workload, inject};
+use crate::pipeline::{Injected, Outcome, STATUS, inject};
 use crate::webhook::{Webhook, webhooks};
 use policy::pod::{Document, ENFORCE, Holder, Standard, holders};
 use policy::{Problem, Problems};
@@ -165,7 +166,7 @@ impl<'a> Subject<'a> {
             verdict: Verdict::NotCalled,
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
             webhooks: (all.iter().zip(&misses))
-                .map(|((_, webhook), misses)| Asked {
+                .map(|((_, webhook), misses)| WebhookMatch {
                     name: webhook.name.clone().into_owned(),
                     called: misses.is_empty(),
                     misses: misses.iter().map(ToString::to_string).collect(),

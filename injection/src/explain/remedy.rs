@@ -1,8 +1,8 @@
 //! What would have a pod injected: the labels to set or to take away, for the webhooks that miss the least.
 
 use super::security::{Fault, Refused};
+use crate::admission::Namespace;
 use crate::decision::{Decision, INJECT, Operator, Reason};
-use crate::pipeline::Namespace;
 use crate::webhook::{Bearer, Miss, REVISION};
 
 /// Where no webhook is called: each line does it alone.

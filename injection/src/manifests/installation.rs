@@ -61,7 +61,7 @@ impl Installation {
         };
         // With a revision the names of objects still have to be names of Services.
         name("--namespace", words.namespace, 63);
-        name("--revision", words.revision, MOST_REVISION);
+        name("--revision", words.revision, MAX_REVISION);
         for tag in words.tags {
             name("--tag", tag, 63);
         }
@@ -138,7 +138,7 @@ impl Installation {
 }
 
 /// As long as a revision may be, so that the longest name made of it has 63 characters at most.
-pub const MOST_REVISION: usize = 63 - "sidecar-injector-environment-".len();
+pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
 /// Holds a name, such as that of a namespace, against the form of DNS labels.
 ///
@@ -207,7 +207,7 @@ pub(super) mod tests {
         let read = |revision| Installation::read(&Words { revision, ..PLAIN }).expect("right").name();
         assert_eq!(read("default"), "sidecar-injector");
         assert_eq!(read("1-30"), "sidecar-injector-1-30");
-        let long = "r".repeat(MOST_REVISION + 1);
+        let long = "r".repeat(MAX_REVISION + 1);
         assert!(Installation::read(&Words { revision: &long, ..PLAIN }).is_err());
     }
 }

@@ -8,7 +8,7 @@ mod roles;
 mod server;
 mod webhooks;
 
-pub use installation::{Installation, MOST_REVISION, Words, label};
+pub use installation::{Installation, MAX_REVISION, Words, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
 use serde_json::{Value, json};

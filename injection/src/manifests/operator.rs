@@ -2,7 +2,7 @@
 
 use super::{Component, Installation, roles, server};
 use crate::environment::{
-    access::{OPERATOR, Place},
+    access::{OPERATOR, Scope},
     crd,
 };
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ const METRICS: u16 = 8383;
 pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
     let (name, component) = (wanted.with_revision("sidecar-injector-environment"), Component::Operator);
     let mut objects = vec![crd::definition(), roles::account(wanted, &name, component)];
-    objects.extend(roles::role(wanted, &name, component, &rules(Place::Own, &name)));
-    objects.extend(roles::cluster_role(wanted, &name, component, &rules(Place::Watched, &name)));
+    objects.extend(roles::role(wanted, &name, component, &rules(Scope::Own, &name)));
+    objects.extend(roles::cluster_role(wanted, &name, component, &rules(Scope::Watched, &name)));
     let address = format!("--metrics-address=[::]:{METRICS}");
     let arguments = [
         "environment",
@@ -36,9 +36,9 @@ pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
     objects
 }
 
-/// The rules of one place. What lies in its own namespace is named, but for what is to be created.
-fn rules(place: Place, name: &str) -> Value {
-    let asked = OPERATOR.iter().filter(|access| access.place == place);
+/// The rules of one scope. What lies in its own namespace is named, but for what is to be created.
+fn rules(scope: Scope, name: &str) -> Value {
+    let asked = OPERATOR.iter().filter(|access| access.scope == scope);
     let rules = asked.flat_map(|access| {
         let rule = |verbs: Vec<&str>, names: Option<&str>| {
             let mut rule =
@@ -50,9 +50,9 @@ fn rules(place: Place, name: &str) -> Value {
         };
         let (created, named): (Vec<&str>, Vec<&str>) =
             access.verbs.iter().partition(|verb| **verb == "create");
-        match place {
-            Place::Watched => vec![rule(access.verbs.to_vec(), None)],
-            Place::Own => vec![rule(created, None), rule(named, Some(name))],
+        match scope {
+            Scope::Watched => vec![rule(access.verbs.to_vec(), None)],
+            Scope::Own => vec![rule(created, None), rule(named, Some(name))],
         }
     });
     rules.flatten().collect()

@@ -3,10 +3,11 @@
 use super::documents::split;
 use super::edit::edit;
 use super::{location, suspicious};
+use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
 use crate::namespaces::{Namespaces, texts};
-use crate::pipeline::{AdmissionContext, Outcome, Workload, inject};
+use crate::pipeline::{Outcome, inject};
 use policy::pod::{Document, Holder};
 use policy::{Problem, Problems};
 use serde_json::Value;

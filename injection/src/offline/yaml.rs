@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, str::FromStr};
 use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 
 /// A list or a mapping in brackets gets lines of its own before it becomes longer than this.
-const LONGEST: usize = 100;
+const MAX_WIDTH: usize = 100;
 
 /// How often a document is edited at most. What an anchor stands for changes with it, also where its aliases stand: the
 /// second time, those get values of their own.
@@ -80,7 +80,7 @@ fn sequence(node: &Sequence, old: &[Value], new: &[Value], in_flow: bool) {
 /// Changes a value from within; false if it has to be replaced.
 fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
     let outgrows = |is_flow: bool| {
-        is_flow && !in_flow && new.to_string().len() > LONGEST && !node.to_string().contains('\n')
+        is_flow && !in_flow && new.to_string().len() > MAX_WIDTH && !node.to_string().contains('\n')
     };
     match (node, old, new) {
         (YamlNode::Mapping(node), Value::Object(old), Value::Object(new)) => {

@@ -3,8 +3,9 @@
 //! All of it is read from the merged pod: a template may set the annotations that ask for it, or that turn it off.
 
 use super::pod::Pod;
-use super::{PROXY, metrics, probes};
-use crate::configuration::Configuration;
+use super::{metrics, probes};
+use crate::mesh_config::{Mesh, Values};
+use crate::sidecar::PROXY;
 use policy::Problems;
 use policy::istio::annotations as known;
 use policy::sources::boolean;
@@ -13,18 +14,18 @@ use policy::sources::boolean;
 ///
 /// # Errors
 /// Every port that the agent can't scrape.
-pub(super) fn serve(pod: &mut Pod, configuration: &Configuration) -> Result<Vec<String>, Problems> {
+pub(super) fn serve(pod: &mut Pod, values: &Values, mesh: &Mesh) -> Result<Vec<String>, Problems> {
     if pod.container(PROXY).is_none() {
         return Ok(Vec::new());
     }
     metrics::annotate_secure_port(pod);
-    let Some(port) = port(pod, configuration.mesh.status_port) else { return Ok(Vec::new()) };
-    let asks = |pod: &Pod, name: &str| pod.annotations.get(name).and_then(|text| boolean(text));
+    let Some(port) = port(pod, mesh.status_port) else { return Ok(Vec::new()) };
+    let asks = |pod: &Pod, name: &str| pod.annotation(name).and_then(boolean);
     let mut warnings = Vec::new();
-    if asks(pod, known::MERGE_METRICS).unwrap_or(configuration.mesh.merges_metrics) {
+    if asks(pod, known::MERGE_METRICS).unwrap_or(mesh.merges_metrics) {
         warnings.extend(metrics::merge(pod, port)?);
     }
-    if asks(pod, known::REWRITE_PROBES).unwrap_or(configuration.values.rewrite_probes) {
+    if asks(pod, known::REWRITE_PROBES).unwrap_or(values.rewrite_probes) {
         warnings.extend(probes::rewrite(pod, port));
     }
     Ok(warnings)
@@ -33,26 +34,7 @@ pub(super) fn serve(pod: &mut Pod, configuration: &Configuration) -> Result<Vec<
 /// Where the agent answers; `None` where an annotation turns it off. One that is no port can only be a template's, and has no
 /// effect.
 fn port(pod: &Pod, of_mesh: u16) -> Option<u16> {
-    let annotated = pod.annotations.get(known::STATUS_PORT);
+    let annotated = pod.annotation(known::STATUS_PORT);
     let port = annotated.and_then(|text| text.trim().parse().ok()).unwrap_or(of_mesh);
     Some(port).filter(|port| *port != 0)
-}
-
-/// JSON as Go writes it into variables and annotations: with characters escaped that mean something in HTML.
-pub(super) fn as_go_writes(json: &str) -> String {
-    const ESCAPED: [(char, &str); 5] = [
-        ('&', "\\u0026"),
-        ('<', "\\u003c"),
-        ('>', "\\u003e"),
-        ('\u{2028}', "\\u2028"),
-        ('\u{2029}', "\\u2029"),
-    ];
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match ESCAPED.iter().find(|(escaped, _)| *escaped == c) {
-            Some((_, text)) => out.push_str(text),
-            None => out.push(c),
-        }
-    }
-    out
 }

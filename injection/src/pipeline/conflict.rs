@@ -19,7 +19,7 @@ pub(super) fn settle(merged: &mut Pod, patch: &Value) {
         for over in said(list).into_iter().flatten().filter_map(Value::as_object) {
             let name = over.get("name").and_then(Value::as_str);
             if let Some(item) = merged.items_mut(list).iter_mut().find(|item| Some(item.name()) == name) {
-                container(&mut item.0, over);
+                container(item.fields_mut(), over);
             }
         }
     }
@@ -68,8 +68,9 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
 /// Volumes of which the user's own content is another than the overlay's: the user's stay as he wrote them. Returns their
 /// names.
 pub(super) fn volumes(merged: &mut Pod, own: &Pod, overlay: &Pod) -> Vec<String> {
-    let content = |volume: &Item| -> Vec<String> {
-        volume.0.keys().filter(|field| *field != "name").cloned().collect()
+    let content = |volume: &Value| -> Vec<String> {
+        let fields = volume.as_object().into_iter().flat_map(Map::keys);
+        fields.filter(|field| *field != "name").cloned().collect()
     };
     let mut found = Vec::new();
     for volume in merged.items_mut(List::Volumes) {

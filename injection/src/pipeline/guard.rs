@@ -3,8 +3,7 @@
 
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
-use super::{INIT, PROXY};
-use crate::sidecar::{Mode, Sidecar};
+use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
 use policy::mesh::Capture;
 use policy::pod::{Way, objects_in, read};
 use policy::subject::Elsewhere;
@@ -35,7 +34,7 @@ pub(super) struct Validation<'a> {
 /// # Errors
 /// Every problem, if all of it comes from built-in templates.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
-    let injected: Vec<&Item> = validation
+    let injected: Vec<&Value> = validation
         .pod
         .items(List::InitContainers)
         .iter()
@@ -60,11 +59,11 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
 }
 
 /// What the injected init container captures, and its name; `None` where none of them sets or checks rules.
-fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, Problems> {
+fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
-    let known = |container: &Item| {
+    let known = |container: &Value| {
         let fields =
-            fields.iter().filter_map(|field| Some(((*field).to_owned(), container.0.get(*field)?.clone())));
+            fields.iter().filter_map(|field| Some(((*field).to_owned(), container.get(*field)?.clone())));
         Value::Object(fields.collect::<Map<_, _>>())
     };
     // Other containers of the pod do not matter here.
@@ -73,7 +72,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
     let mut reduced = json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "injected", "annotations": pod.annotations},
+        "metadata": {"name": "injected", "annotations": pod.value()["metadata"]["annotations"]},
     });
     let lists = [(List::InitContainers, starting), (List::Containers, proxy)];
     reduced["spec"] =
@@ -93,17 +92,17 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
 
 /// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
 /// itself has is meant to differ.
-fn other(validation: &Validation<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
+fn other(validation: &Validation<'_>, name: &str, starting: &[&Value], found: &Capture) -> Option<Problem> {
     if name != INIT || validation.own.container(name).is_some() {
         return None;
     }
     let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
     let arguments = validation.sidecar.arguments();
     let as_json = json!(arguments);
-    if meant.0.get("args") == Some(&as_json) {
+    if meant.get("args") == Some(&as_json) {
         return None;
     }
-    meant.0.insert("args".to_owned(), as_json);
+    meant["args"] = as_json;
     if matches!(capture(validation.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
         return None;
     }
@@ -119,24 +118,24 @@ fn other(validation: &Validation<'_>, name: &str, starting: &[&Item], found: &Ca
 /// containers.
 fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
     let of_pod = validation.pod.spec("securityContext");
-    let id = |container: &Item, field: &str| {
+    let id = |container: &Value, field: &str| {
         container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
     };
     let is = |number: u32, id: i64| i64::from(number) == id;
     let proxy = capture.proxy();
-    let is_known = |container: &Item| {
+    let is_known = |container: &Value| {
         // The image's user is unknown.
         let Some(user) = id(container, IDS[0]) else { return true };
         let group = id(container, IDS[1]);
         proxy.uids.iter().any(|uid| is(uid.number(), user))
             || group.is_some_and(|group| proxy.gids.iter().any(|gid| is(gid.number(), group)))
     };
-    let is_native = |container: &&Item| container.0.contains_key("restartPolicy");
+    let is_native = |container: &&Value| container.get("restartPolicy").is_some();
     let injected = |list: List| {
-        let of_overlay = move |container: &&Item| validation.overlay.item(list, container.name()).is_some();
+        let of_overlay = move |container: &&Value| validation.overlay.item(list, container.name()).is_some();
         validation.pod.items(list).iter().filter(of_overlay)
     };
-    let running: Vec<&Item> =
+    let running: Vec<&Value> =
         injected(List::Containers).chain(injected(List::InitContainers).filter(is_native)).collect();
     let proxy = running.iter().find(|container| container.name() == PROXY);
     if proxy.map_or_else(|| running.iter().any(|container| is_known(container)), |proxy| is_known(proxy)) {

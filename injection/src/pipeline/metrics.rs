@@ -1,13 +1,13 @@
 //! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and learns by a variable where
 //! the application's own metrics are.
 
-use super::PROXY;
-use super::agent::as_go_writes;
-use super::pod::{Item, Pod};
+use super::pod::{Item, Pod, as_go_writes};
+use crate::sidecar::PROXY;
 use policy::istio::annotations::SCRAPE_TARGETS;
 use policy::sources::boolean;
 use policy::{Problem, Problems};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The variable with the annotations whose place the agent has taken.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
@@ -70,11 +70,11 @@ fn part(annotation: &str) -> Option<&'static str> {
 impl Scrape {
     fn of(pod: &Pod) -> Self {
         let mut found = Self::default();
-        for (name, value) in &pod.annotations {
+        for (name, value) in pod.annotations() {
             match part(name) {
-                Some("scrape") => found.scrape.clone_from(value),
-                Some("path") => found.path.clone_from(value),
-                Some(_) => found.port.clone_from(value),
+                Some("scrape") => value.clone_into(&mut found.scrape),
+                Some("path") => value.clone_into(&mut found.path),
+                Some(_) => value.clone_into(&mut found.port),
                 None => {}
             }
         }
@@ -83,10 +83,10 @@ impl Scrape {
 
     /// Puts these in the place of whatever the pod says.
     fn annotate(self, pod: &mut Pod) {
-        pod.annotations.retain(|name, _| part(name).is_none());
+        pod.retain_annotations(|name| part(name).is_none());
         for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
             if !value.is_empty() {
-                pod.annotations.insert(format!("prometheus.io/{name}"), value);
+                pod.set("annotations", format!("prometheus.io/{name}"), value);
             }
         }
     }
@@ -140,8 +140,7 @@ pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, P
         return Ok(None);
     }
     let wanted = plain(SCRAPE_TARGETS);
-    let several =
-        pod.annotations.iter().find(|(name, _)| plain(name) == wanted).map(|(_, text)| targets(text));
+    let several = pod.annotations().find(|(name, _)| plain(name) == wanted).map(|(_, text)| targets(text));
     let mut warning = None;
     match several {
         Some(Ok(targets)) => said.targets = targets,
@@ -174,20 +173,20 @@ pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, P
 /// Annotates where the proxy serves merged metrics over mutual TLS, if it does.
 pub(super) fn annotate_secure_port(pod: &mut Pod) {
     let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
-    pod.annotations.extend(port.map(|port| (SECURE_PORT.to_owned(), port)));
+    port.into_iter().for_each(|port| pod.set("annotations", SECURE_PORT, port));
 }
 
-fn secure_port(proxy: &Item) -> Option<&str> {
+fn secure_port(proxy: &Value) -> Option<&str> {
     let port = proxy.variable(SECURE_VARIABLE)?;
     port.parse::<u16>().is_ok_and(|port| port != 0).then_some(port)
 }
 
 /// Gives back the annotations that an earlier injection has taken the place of.
-pub(super) fn restore(pod: &mut Pod, earlier: &Item) {
+pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
     if let Some(port) = secure_port(earlier)
-        && pod.annotations.get(SECURE_PORT).is_some_and(|annotated| annotated == port)
+        && pod.annotation(SECURE_PORT) == Some(port)
     {
-        pod.annotations.remove(SECURE_PORT);
+        pod.retain_annotations(|name| name != SECURE_PORT);
     }
     let now = Scrape::of(pod);
     // What points elsewhere was written since.

@@ -7,21 +7,22 @@ mod guard;
 mod metrics;
 mod order;
 mod overlay;
-mod pod;
+pub(crate) mod pod;
 mod probes;
 mod record;
 pub(crate) mod size;
 mod templates;
 pub(crate) mod unread;
 mod users;
-mod workload;
 
+pub use crate::admission::{AdmissionContext, Namespace, Workload};
+pub use crate::sidecar::PROXY;
 pub use record::{OVERRIDES, STATUS};
 pub use templates::TEMPLATES;
-pub use workload::Workload;
 
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
+use crate::namespaces::texts;
 use crate::sidecar::Sidecar;
 use crate::template::{Template, TemplateContext};
 use crate::words::{LABEL_VALUE, is_label_value};
@@ -33,36 +34,8 @@ use record::{Overrides, Status};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The container of the proxy.
-pub const PROXY: &str = "istio-proxy";
-/// The init container that sets rules.
-const INIT: &str = "istio-init";
-/// The init container that checks those that a plugin has set.
-const VALIDATION: &str = "istio-validation";
-/// The label that tells in which network a pod is.
+/// The label with the network of a pod.
 const NETWORK: &str = "topology.istio.io/network";
-
-/// A namespace, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Namespace {
-    pub name: String,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-}
-
-/// What is known of a pod's admission, beside the pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdmissionContext {
-    /// Where it will run: the pod's own, else the request's.
-    pub namespace: Namespace,
-    /// Who makes it, where that is known otherwise than by the pod: the object of a manifest that holds its template. Templates
-    /// see it always filled in.
-    pub workload: Option<Workload>,
-    /// Variables that the path of the request sets, in its order.
-    pub variables: Vec<(String, String)>,
-    /// Whether its kubelet can run native sidecars, as far as nobody says otherwise (Kubernetes 1.33 and newer).
-    pub native_sidecars: bool,
-}
 
 /// What becomes of a pod.
 #[derive(Clone, Debug)]
@@ -101,8 +74,8 @@ pub fn inject(
             namespace: &admission.namespace.name,
             host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
             system: given.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
-            labels: &given.labels,
-            annotations: &given.annotations,
+            labels: &texts(pod, "labels"),
+            annotations: &texts(pod, "annotations"),
         },
         &configuration.rules,
     );
@@ -114,7 +87,7 @@ pub fn inject(
     }
     let job = Job::of(given, &admission, configuration)?;
     let (pod, warnings) = job.done(&admission, configuration)?;
-    Ok(Outcome::Injected(Box::new(Injected { decision, pod: pod.written(), warnings })))
+    Ok(Outcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
 /// All that is known before anything is changed.
@@ -156,14 +129,15 @@ impl<'a> Job<'a> {
         }
         users::forget_openshifts(&mut own, &admission.namespace);
         let seen = seen(&own, &admission.namespace.name);
+        let Configuration { values, mesh, .. } = configuration;
         let sidecar =
-            Sidecar::of(&seen, admission, configuration).map_err(|found| problems.extend(found.0)).ok();
+            Sidecar::of(&seen, admission, values, mesh).map_err(|found| problems.extend(found.0)).ok();
         let chosen = templates::chosen(&own, configuration).map_err(|found| problems.extend(found.0)).ok();
         let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
             return Err(Problems(problems));
         };
         chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
-        let context = TemplateContext { pod: &seen, admission, sidecar: &sidecar, configuration };
+        let context = TemplateContext { pod: &seen, admission, sidecar: &sidecar, values, mesh };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
             match template.render(&context, &mut warnings) {
@@ -177,7 +151,7 @@ impl<'a> Job<'a> {
         let built_in = chosen.iter().all(|(_, template)| matches!(template, Template::BuiltIn(_)));
         let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Own };
         warnings.extend(sidecar.warnings.iter().cloned());
-        warnings.extend(odd(&own));
+        warnings.extend(dns_warning(&own));
         Ok(Self { given, status, own, sidecar, patches, strictness, warnings })
     }
 
@@ -199,14 +173,16 @@ impl<'a> Job<'a> {
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
         warnings.extend(variables(&mut pod, admission, &sidecar));
         if sidecar.has_agent {
-            warnings.extend(agent::serve(&mut pod, configuration)?);
+            warnings.extend(agent::serve(&mut pod, &configuration.values, &configuration.mesh)?);
         }
-        let now = Status::telling(&overlay, &configuration.values.revision);
-        pod.annotations.insert(STATUS.to_owned(), now.text());
-        pod.annotations.extend(overrides.text().map(|text| (OVERRIDES.to_owned(), text)));
-        pod.annotations.extend(configuration.injected_annotations.clone());
+        let now = Status::of_overlay(&overlay, &configuration.values.revision);
+        pod.set("annotations", STATUS, now.text());
+        overrides.text().into_iter().for_each(|text| pod.set("annotations", OVERRIDES, text));
+        for (name, text) in &configuration.injected_annotations {
+            pod.set("annotations", name, text);
+        }
         if let Some(status) = &status {
-            earlier::kept(&given, status, &own, &mut pod);
+            earlier::keep_order(&given, status, &own, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
         let validation =
@@ -218,8 +194,8 @@ impl<'a> Job<'a> {
 
 /// A container of a pod that an injection would leave without any of the containers that it had and that are not injected.
 fn lost<'a>(given: &'a Pod, pod: &Pod) -> Option<&'a str> {
-    let gone = |item: &&Item| pod.container(item.name()).is_none();
-    let stays = |item: &Item| item.name() != PROXY && pod.container(item.name()).is_some();
+    let gone = |item: &&Value| pod.container(item.name()).is_none();
+    let stays = |item: &Value| item.name() != PROXY && pod.container(item.name()).is_some();
     let containers = given.items(List::Containers);
     let first = containers.iter().find(gone)?;
     (!containers.iter().any(stays)).then_some(first.name())
@@ -230,13 +206,13 @@ fn lost<'a>(given: &'a Pod, pod: &Pod) -> Option<&'a str> {
 fn seen(own: &Pod, namespace: &str) -> Value {
     let mut seen = own.clone();
     if let Some(proxy) = seen.take(List::Containers, PROXY) {
-        seen.items_mut(List::Containers).push(proxy);
+        seen.edit(List::Containers, |containers| containers.push(proxy));
     }
     seen.place(namespace);
-    seen.written()
+    seen.into_value()
 }
 
-fn odd(own: &Pod) -> Option<String> {
+fn dns_warning(own: &Pod) -> Option<String> {
     let policy = own.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     Some(format!(
         "dnsPolicy is {policy}, so that the proxy may not find the mesh's control plane; ClusterFirst finds it"
@@ -255,7 +231,7 @@ fn variables(pod: &mut Pod, admission: &AdmissionContext, sidecar: &Sidecar) -> 
     if let Some(network) = network {
         variables.insert("ISTIO_META_NETWORK", network);
         if is_label_value(network) {
-            pod.labels.insert(NETWORK.to_owned(), network.to_owned());
+            pod.set("labels", NETWORK, network);
         } else {
             warning = Some(format!(
                 "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; \

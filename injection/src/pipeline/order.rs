@@ -1,7 +1,8 @@
 //! The order of containers, which is the order in which they start.
 
 use super::pod::{Item, List, Pod};
-use super::{INIT, PROXY, VALIDATION};
+use crate::sidecar::{INIT, PROXY, VALIDATION};
+use serde_json::Value;
 
 /// The init container of older templates that lets the proxy dump its core.
 const CORE_DUMP: &str = "enable-core-dump";
@@ -32,19 +33,19 @@ pub(super) fn arrange(pod: &mut Pod, hold: bool) {
     }
 }
 
-fn first(items: &mut [Item], name: &str) {
+fn first(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() != name);
 }
 
-fn last(items: &mut [Item], name: &str) {
+fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
 /// Brings those items that are among the others too into the order of the others. The rest stays where it is.
-pub(super) fn as_in(others: &[Item], items: &mut [Item]) {
-    let place = |item: &Item| others.iter().position(|other| other.name() == item.name());
+pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
+    let place = |item: &Value| others.iter().position(|other| other.name() == item.name());
     let slots: Vec<usize> = (0..items.len()).filter(|at| place(&items[*at]).is_some()).collect();
-    let mut known: Vec<Item> = slots.iter().map(|at| items[*at].clone()).collect();
+    let mut known: Vec<Value> = slots.iter().map(|at| items[*at].clone()).collect();
     known.sort_by_key(place);
     for (at, item) in slots.into_iter().zip(known) {
         items[at] = item;
@@ -59,16 +60,9 @@ mod tests {
     fn check(native: bool, hold: bool, containers: &str, expected: &str) {
         let list = if native { List::InitContainers } else { List::Containers };
         let mut pod = Pod::default();
-        let items = |names: &str| {
-            names
-                .split_whitespace()
-                .map(|name| match json!({"name": name}) {
-                    serde_json::Value::Object(fields) => Item(fields),
-                    _ => Item::default(),
-                })
-                .collect::<Vec<_>>()
-        };
-        *pod.items_mut(list) = items(containers);
+        let items =
+            |names: &str| names.split_whitespace().map(|name| json!({"name": name})).collect::<Vec<_>>();
+        pod.edit(list, |list| *list = items(containers));
         arrange(&mut pod, hold);
         assert_eq!(pod.items(list), items(expected));
     }
@@ -87,11 +81,8 @@ mod tests {
 
     #[test]
     fn an_order_is_taken_over() {
-        let items = |names: &str| -> Vec<Item> {
-            names
-                .chars()
-                .map(|name| Item([("name".to_owned(), name.to_string().into())].into_iter().collect()))
-                .collect()
+        let items = |names: &str| -> Vec<Value> {
+            names.chars().map(|name| json!({"name": name.to_string()})).collect()
         };
         let mut found = items("xabyc");
         as_in(&items("cab"), &mut found);

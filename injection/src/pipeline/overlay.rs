@@ -1,12 +1,12 @@
 //! What templates say, put onto a pod, and what the user says of the same containers, put onto that.
 
-use super::PROXY;
 use super::conflict;
 use super::pod::{Item, List, Pod};
 use super::record::Overrides;
 use crate::merge::{Kind, merge};
+use crate::sidecar::PROXY;
 use policy::{Problem, Problems};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// The image of a container of which the user says all but that.
 const AUTO: &str = "auto";
@@ -44,13 +44,12 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
         for container in overlay.items(list) {
             let Some(said) = own.item(list, container.name()) else { continue };
             let mut said = said.clone();
-            if said.0.get("image").is_some_and(|image| image == AUTO || image == "") {
-                said.0.remove("image");
+            if said.get("image").is_some_and(|image| image == AUTO || image == "") {
+                said.fields_mut().remove("image");
             }
-            let spec = [(list.field().to_owned(), Value::Array(vec![without_nothings(&said)]))];
-            let patch = Map::from_iter([("spec".to_owned(), Value::Object(Map::from_iter(spec)))]);
+            let patch = json!({"spec": {list.field(): [without_nothings(&said)]}});
             let title = format!("container {}", said.name());
-            pod = patched(pod, &Value::Object(patch), &title)?;
+            pod = patched(pod, &patch, &title)?;
             overrides.keep(list, said);
         }
     }
@@ -69,8 +68,8 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
 }
 
 fn patched(pod: Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
-    // A patch that deletes has no form that a pod must have, so it is only read where it says something of containers.
-    let merged = merge(pod.written(), patch, Kind::Pod)
+    // A patch may delete, so it does not have the form of a pod itself: what it makes is checked.
+    let merged = merge(pod.into_value(), patch, Kind::Pod)
         .map_err(|error| Problems(vec![Problem::of(title, error.to_string())]))?;
     let mut merged = Pod::read(title, merged)?;
     conflict::settle(&mut merged, patch);
@@ -88,30 +87,25 @@ fn with_proxy_where(overlay: &Pod, own: &Pod) -> Pod {
     };
     if let Some(mut proxy) = pod.take(other, PROXY) {
         if wanted == List::Containers {
-            proxy.0.remove("restartPolicy");
+            proxy.fields_mut().remove("restartPolicy");
         }
-        pod.items_mut(wanted).push(proxy);
+        pod.edit(wanted, |items| items.push(proxy));
     }
     pod
 }
 
 /// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. Kubernetes
 /// takes both for fields that are not there. The record keeps them, so that the pod comes back as it was written.
-fn without_nothings(item: &Item) -> Value {
-    fn is_nothing(value: &Value) -> bool {
-        value.is_null() || value.as_array().is_some_and(Vec::is_empty)
-    }
-    fn plain(value: &Value) -> Value {
-        match value {
-            Value::Object(fields) => {
-                let fields = fields.iter().filter(|(_, value)| !is_nothing(value));
-                Value::Object(fields.map(|(field, value)| (field.clone(), plain(value))).collect())
-            }
-            Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
-            other => other.clone(),
+fn without_nothings(value: &Value) -> Value {
+    let is_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !is_nothing(value));
+            Value::Object(fields.map(|(field, value)| (field.clone(), without_nothings(value))).collect())
         }
+        Value::Array(items) => Value::Array(items.iter().map(without_nothings).collect()),
+        other => other.clone(),
     }
-    plain(&Value::Object(item.0.clone()))
 }
 
 #[cfg(test)]
@@ -120,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     fn spec_of(pod: &Pod) -> Value {
-        pod.clone().written()["spec"].clone()
+        pod.value()["spec"].clone()
     }
 
     fn apply_to(own: &Value, patch: &Value) -> Overlaid {

@@ -1,17 +1,19 @@
-//! A pod taken apart: the parts that injection changes, by their types, and all the rest as it was written.
+//! A pod as one JSON value, with typed access to the parts that injection changes.
 //!
-//! Whatever JSON comes in, either it has the form that Kubernetes wants of these parts, or every place where it has not is
-//! a problem. Put together again, a pod that nobody changed is what it was.
+//! The value is checked when it is read and after each patch: these parts either have the form that Kubernetes expects of
+//! them, or every place where they have not is a problem. All the rest is kept as it was written.
 
+use crate::namespaces::strings;
+use crate::reader::{Reader, noun};
 use policy::{Problem, Problems};
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
+use std::mem;
 
 type Fields = Map<String, Value>;
 
-/// A list of a pod's that injection adds to.
+/// A list of a pod's spec that injection adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     InitContainers,
     Containers,
     Volumes,
@@ -19,12 +21,12 @@ pub(super) enum List {
 }
 
 impl List {
-    pub(super) const ALL: [Self; 4] =
+    pub(crate) const ALL: [Self; 4] =
         [Self::InitContainers, Self::Containers, Self::Volumes, Self::ImagePullSecrets];
-    pub(super) const OF_CONTAINERS: [Self; 2] = [Self::Containers, Self::InitContainers];
+    pub(crate) const OF_CONTAINERS: [Self; 2] = [Self::Containers, Self::InitContainers];
 
-    /// Its field, in a pod and in the annotations that tell of an injection.
-    pub(super) const fn field(self) -> &'static str {
+    /// Its field, in a pod and in the annotations that record an injection.
+    pub(crate) const fn field(self) -> &'static str {
         match self {
             Self::InitContainers => "initContainers",
             Self::Containers => "containers",
@@ -39,50 +41,61 @@ impl List {
 }
 
 /// An item of such a list: a container, a volume, a secret.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Item(pub(super) Fields);
-
-impl Item {
-    pub(super) fn name(&self) -> &str {
-        self.0.get("name").and_then(Value::as_str).unwrap_or_default()
-    }
+pub(crate) trait Item {
+    fn name(&self) -> &str;
 
     /// The items of one of its lists; none if it has no such list.
-    pub(super) fn list(&self, field: &str) -> &[Value] {
-        self.0.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    fn list(&self, field: &str) -> &[Value];
+
+    /// Its fields.
+    fn fields_mut(&mut self) -> &mut Fields;
+
+    /// The value of a variable of a container, if that is a string.
+    fn variable(&self, name: &str) -> Option<&str>;
+
+    /// Sets a variable, behind all others.
+    fn set_variable(&mut self, name: &str, value: &str);
+
+    /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.
+    fn runs_as(&self, field: &str) -> Option<i64>;
+}
+
+impl Item for Value {
+    fn name(&self) -> &str {
+        self.get("name").and_then(Self::as_str).unwrap_or_default()
     }
 
-    /// One of its objects, made where there is none.
-    pub(super) fn object_mut(&mut self, field: &str) -> &mut Fields {
-        object_in(&mut self.0, field)
+    fn list(&self, field: &str) -> &[Value] {
+        self.get(field).and_then(Self::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The value of a variable of a container, where it is text.
-    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+    fn fields_mut(&mut self) -> &mut Fields {
+        self.as_object_mut().expect("the items of a checked pod are objects")
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
         let variable = self.list("env").iter().rev().find(|variable| variable["name"] == name)?;
         variable.get("value")?.as_str()
     }
 
-    /// Sets a variable, behind all others.
-    pub(super) fn set_variable(&mut self, name: &str, value: &str) {
-        let env = self.0.entry("env").or_insert_with(|| Value::Array(Vec::new()));
+    fn set_variable(&mut self, name: &str, value: &str) {
+        let env = self.fields_mut().entry("env").or_insert(Self::Null);
         if !env.is_array() {
-            *env = Value::Array(Vec::new());
+            *env = Self::Array(Vec::new());
         }
-        if let Value::Array(env) = env {
+        if let Self::Array(env) = env {
             env.retain(|variable| variable["name"] != name);
-            env.push(serde_json::json!({"name": name, "value": value}));
+            env.push(json!({"name": name, "value": value}));
         }
     }
 
-    /// `runAsUser` or `runAsGroup` of a container; `None` where it says nothing, or no whole number.
-    pub(super) fn runs_as(&self, field: &str) -> Option<i64> {
-        self.0.get("securityContext")?.get(field)?.as_i64()
+    fn runs_as(&self, field: &str) -> Option<i64> {
+        self.get("securityContext")?.get(field)?.as_i64()
     }
 }
 
-/// The object of a field, made where there is none.
-pub(super) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fields {
+/// The object in a field, created where there is none.
+pub(crate) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fields {
     let value = fields.entry(field).or_insert(Value::Null);
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -91,256 +104,242 @@ pub(super) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fiel
 }
 
 /// A pod.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Pod {
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-    lists: [Vec<Item>; List::ALL.len()],
-    /// All the rest. Parts from above that are empty or null stay in it as they were written.
-    rest: Fields,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pod(Value);
+
+impl Default for Pod {
+    fn default() -> Self {
+        Self(Value::Object(Map::new()))
+    }
 }
 
 impl Pod {
-    /// Takes a pod apart. `title` names it in problems.
+    /// Checks a pod. `title` names it in problems.
     ///
     /// # Errors
-    /// Every part that has not the form that it has to have.
-    pub(super) fn read(title: &str, written: Value) -> Result<Self, Problems> {
-        let mut reader = Reader { title, problems: Vec::new() };
-        let mut pod = Self::default();
-        match written {
-            Value::Object(rest) => pod.rest = rest,
-            other => {
-                let text = format!("is {}; expected an object", noun(&other));
-                return Err(Problems(vec![Problem::of(title, text)]));
-            }
+    /// Every part that is not of the form that Kubernetes expects.
+    pub(crate) fn read(title: &str, pod: Value) -> Result<Self, Problems> {
+        if !pod.is_object() {
+            let text = format!("is {}; expected an object", noun(&pod));
+            return Err(Problems(vec![Problem::of(title, text)]));
         }
-        if let Some(meta) = reader.object(&mut pod.rest, "metadata") {
-            for field in ["name", "generateName", "namespace"] {
-                if let Some(other) = meta.get(field).filter(|value| !value.is_string() && !value.is_null()) {
-                    reader.no_text(&format!("metadata.{field}"), other);
-                }
-            }
-            pod.labels = reader.texts(meta, "labels");
-            pod.annotations = reader.texts(meta, "annotations");
-        }
-        if let Some(spec) = reader.object(&mut pod.rest, "spec") {
-            for list in List::ALL {
-                pod.lists[list as usize] = reader.items(spec, list);
-            }
-        }
-        if reader.problems.is_empty() { Ok(pod) } else { Err(Problems(reader.problems)) }
+        let mut reader = Reader::of(title, &pod);
+        check(&mut reader);
+        let problems = reader.finish();
+        if problems.is_empty() { Ok(Self(pod)) } else { Err(Problems(problems)) }
     }
 
-    /// Puts it together again.
-    pub(super) fn written(self) -> Value {
-        let Self { labels, annotations, lists, rest: mut whole } = self;
-        for (field, texts) in [("labels", labels), ("annotations", annotations)] {
-            if !texts.is_empty() {
-                let texts = texts.into_iter().map(|(name, text)| (name, Value::String(text))).collect();
-                object_in(&mut whole, "metadata").insert(field.to_owned(), texts);
-            }
-        }
-        for (list, items) in List::ALL.into_iter().zip(lists) {
-            if !items.is_empty() {
-                let items = items.into_iter().map(|item| Value::Object(item.0)).collect();
-                object_in(&mut whole, "spec").insert(list.field().to_owned(), items);
-            }
-        }
-        Value::Object(whole)
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
     }
 
-    pub(super) fn items(&self, list: List) -> &[Item] {
-        &self.lists[list as usize]
+    pub(crate) fn into_value(self) -> Value {
+        self.0
     }
 
-    pub(super) fn items_mut(&mut self, list: List) -> &mut Vec<Item> {
-        &mut self.lists[list as usize]
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        let annotation = self.0.get("metadata")?.get("annotations")?.get(name)?;
+        Some(annotation.as_str().unwrap_or_default())
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        Some(self.0.get("metadata")?.get("labels")?.get(name)?.as_str().unwrap_or_default())
+    }
+
+    pub(crate) fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        strings(&self.0, "annotations")
+    }
+
+    /// Sets a label or an annotation.
+    pub(crate) fn set(&mut self, field: &str, name: impl Into<String>, text: impl Into<String>) {
+        let pod = self.0.as_object_mut().expect("a checked pod is an object");
+        object_in(object_in(pod, "metadata"), field).insert(name.into(), Value::String(text.into()));
+    }
+
+    /// Keeps the annotations whose names fit, and the mapping if one is left.
+    pub(crate) fn retain_annotations(&mut self, fits: impl Fn(&str) -> bool) {
+        let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
+        let Some(metadata) = metadata else { return };
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            let before = annotations.len();
+            annotations.retain(|name, _| fits(name));
+            if annotations.is_empty() && before > 0 {
+                metadata.remove("annotations");
+            }
+        }
+    }
+
+    pub(crate) fn items(&self, list: List) -> &[Value] {
+        self.0.get("spec").map_or(&[], |spec| spec.list(list.field()))
+    }
+
+    pub(crate) fn items_mut(&mut self, list: List) -> &mut [Value] {
+        let items = self.0.get_mut("spec").and_then(|spec| spec.get_mut(list.field())?.as_array_mut());
+        items.map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// Changes the length of a list. One that becomes empty is removed; one that was written as empty, or null, is kept.
+    pub(crate) fn edit<T>(&mut self, list: List, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+        let field = list.field();
+        let written = self.0.get_mut("spec").and_then(|spec| spec.get_mut(field));
+        let mut items = match written {
+            Some(Value::Array(items)) => mem::take(items),
+            _ => Vec::new(),
+        };
+        let was_empty = items.is_empty();
+        let outcome = change(&mut items);
+        let pod = self.0.as_object_mut().expect("a checked pod is an object");
+        if !items.is_empty() {
+            object_in(pod, "spec").insert(field.to_owned(), Value::Array(items));
+        } else if !was_empty {
+            object_in(pod, "spec").remove(field);
+        }
+        outcome
     }
 
     /// The item of this name.
-    pub(super) fn item(&self, list: List, name: &str) -> Option<&Item> {
+    pub(crate) fn item(&self, list: List, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
 
     /// All containers, those that run all along first.
-    pub(super) fn containers(&self) -> impl Iterator<Item = &Item> {
+    pub(crate) fn containers(&self) -> impl Iterator<Item = &Value> {
         List::OF_CONTAINERS.into_iter().flat_map(|list| self.items(list))
     }
 
     /// The container of this name, and in which list it is.
-    pub(super) fn container(&self, name: &str) -> Option<(List, &Item)> {
+    pub(crate) fn container(&self, name: &str) -> Option<(List, &Value)> {
         List::OF_CONTAINERS.into_iter().find_map(|list| Some((list, self.item(list, name)?)))
     }
 
     /// The container of this name.
-    pub(super) fn container_mut(&mut self, name: &str) -> Option<&mut Item> {
+    pub(crate) fn container_mut(&mut self, name: &str) -> Option<&mut Value> {
         let (list, _) = self.container(name)?;
         self.items_mut(list).iter_mut().find(|item| item.name() == name)
     }
 
     /// Takes an item out.
-    pub(super) fn take(&mut self, list: List, name: &str) -> Option<Item> {
-        let items = self.items_mut(list);
-        let at = items.iter().position(|item| item.name() == name)?;
-        Some(items.remove(at))
+    pub(crate) fn take(&mut self, list: List, name: &str) -> Option<Value> {
+        self.edit(list, |items| {
+            let at = items.iter().position(|item| item.name() == name)?;
+            Some(items.remove(at))
+        })
     }
 
-    /// A text of its metadata; empty where there is none.
-    pub(super) fn meta(&self, field: &str) -> &str {
-        self.rest.get("metadata").and_then(|meta| meta.get(field)?.as_str()).unwrap_or_default()
+    /// A string of its metadata; empty where it is absent.
+    pub(crate) fn meta(&self, field: &str) -> &str {
+        self.0.get("metadata").and_then(|meta| meta.get(field)?.as_str()).unwrap_or_default()
     }
 
-    /// Says where it is, if it does not say so itself.
-    pub(super) fn place(&mut self, namespace: &str) {
+    /// Sets its namespace, unless it has one.
+    pub(crate) fn place(&mut self, namespace: &str) {
         if self.meta("namespace").is_empty() && !namespace.is_empty() {
-            object_in(&mut self.rest, "metadata").insert("namespace".to_owned(), namespace.into());
+            let pod = self.0.as_object_mut().expect("a checked pod is an object");
+            object_in(pod, "metadata").insert("namespace".to_owned(), namespace.into());
         }
     }
 
-    /// A field of its spec beside the lists.
-    pub(super) fn spec(&self, field: &str) -> Option<&Value> {
-        self.rest.get("spec")?.get(field)
+    /// A field of its spec.
+    pub(crate) fn spec(&self, field: &str) -> Option<&Value> {
+        self.0.get("spec")?.get(field)
     }
 }
 
-struct Reader<'a> {
-    title: &'a str,
-    problems: Vec<Problem>,
-}
-
-impl Reader<'_> {
-    fn object<'a>(&mut self, fields: &'a mut Fields, field: &str) -> Option<&'a mut Fields> {
-        match fields.get_mut(field)? {
-            Value::Null => None,
-            Value::Object(object) => Some(object),
-            other => {
-                let text = format!("is {}; expected an object", noun(other));
-                self.problem(field, text);
-                None
+/// Checks the parts that injection reads and changes.
+fn check(reader: &mut Reader<'_>) {
+    const STRING: &str = "a string, so write it in quotes";
+    for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
+        if let Some(other) = reader.at(&field).filter(|value| !value.is_string()) {
+            reader.refuse(&field, other, STRING);
+        }
+    }
+    reader.mapping("metadata");
+    for field in ["metadata.labels", "metadata.annotations"] {
+        for (name, value) in reader.mapping(field).into_iter().flatten() {
+            if !value.is_string() && !value.is_null() {
+                reader.refuse(&format!("{field}.{name}"), value, STRING);
             }
         }
     }
-
-    /// Takes labels or annotations out.
-    fn texts(&mut self, meta: &mut Fields, field: &str) -> BTreeMap<String, String> {
-        let path = format!("metadata.{field}");
-        let Some(texts) = self.object(meta, field) else { return BTreeMap::new() };
-        let mut found = BTreeMap::new();
-        for (name, value) in &*texts {
-            match value {
-                Value::String(text) => drop(found.insert(name.clone(), text.clone())),
-                Value::Null => drop(found.insert(name.clone(), String::new())),
-                other => self.no_text(&format!("{path}.{name}"), other),
-            }
-        }
-        if !found.is_empty() {
-            meta.remove(field);
-        }
-        found
-    }
-
-    /// Takes the items of a list out.
-    fn items(&mut self, spec: &mut Fields, list: List) -> Vec<Item> {
+    reader.mapping("spec");
+    for list in List::ALL {
         let path = format!("spec.{}", list.field());
-        let items = match spec.get(list.field()) {
-            None | Some(Value::Null) => return Vec::new(),
-            Some(Value::Array(items)) => items,
-            Some(other) => {
-                let text = format!("is {}; expected a list", noun(other));
-                self.problem(&path, text);
-                return Vec::new();
-            }
-        };
-        for (at, item) in items.iter().enumerate() {
-            let path = format!("{path}[{at}]");
-            let Value::Object(fields) = item else {
-                self.problem(&path, format!("is {}; expected an object", noun(item)));
-                continue;
-            };
-            match fields.get("name") {
-                Some(Value::String(_)) => {}
-                None if !list.is_of_containers() => {}
-                _ => self.problem(&path, "has no name, by which it is known; give it one".to_owned()),
-            }
-            if list.is_of_containers() {
-                self.container(fields, &path);
-            }
+        for (at, item) in reader.list(&path).iter().enumerate() {
+            check_item(reader, list, item, &|| format!("{path}[{at}]"));
         }
-        if items.is_empty() {
-            return Vec::new();
-        }
-        let Some(Value::Array(items)) = spec.remove(list.field()) else { return Vec::new() };
-        items.into_iter().filter_map(fields).map(Item).collect()
-    }
-
-    fn container(&mut self, fields: &Fields, path: &str) {
-        for field in ["env", "ports", "volumeMounts"] {
-            match fields.get(field) {
-                None | Some(Value::Null | Value::Array(_)) => {}
-                Some(other) => {
-                    self.problem(&format!("{path}.{field}"), format!("is {}; expected a list", noun(other)));
-                }
-            }
-        }
-        let context = fields.get("securityContext");
-        for field in ["runAsUser", "runAsGroup"] {
-            let id = context.and_then(|context| context.get(field)).filter(|id| !id.is_null());
-            if let Some(id) = id.filter(|id| id.as_i64().is_none_or(|id| id < 0)) {
-                let text = format!("is {id}; expected a whole number from 0 on");
-                self.problem(&format!("{path}.securityContext.{field}"), text);
-            }
-        }
-    }
-
-    fn no_text(&mut self, field: &str, value: &Value) {
-        let text = format!("is {}; Kubernetes takes a text here, so write it in quotes", noun(value));
-        self.problem(field, text);
-    }
-
-    fn problem(&mut self, field: &str, text: String) {
-        self.problems.push(Problem::of(&format!("{}: {field}", self.title), text));
     }
 }
 
-fn fields(value: Value) -> Option<Fields> {
-    match value {
-        Value::Object(fields) => Some(fields),
-        _ => None,
+fn check_item(reader: &mut Reader<'_>, list: List, item: &Value, path: &dyn Fn() -> String) {
+    if !item.is_object() {
+        return reader.refuse(&path(), item, "an object");
+    }
+    match item.get("name") {
+        Some(Value::String(_)) => {}
+        None if !list.is_of_containers() => {}
+        _ => reader.problem(&path(), None, "has no name, by which it is known; give it one"),
+    }
+    if !list.is_of_containers() {
+        return;
+    }
+    for field in ["env", "ports", "volumeMounts"] {
+        match item.get(field) {
+            None | Some(Value::Null | Value::Array(_)) => {}
+            Some(other) => reader.refuse(&format!("{}.{field}", path()), other, "a list"),
+        }
+    }
+    let context = item.get("securityContext");
+    for field in ["runAsUser", "runAsGroup"] {
+        let id = context.and_then(|context| context.get(field)).filter(|id| !id.is_null());
+        if let Some(id) = id.filter(|id| id.as_i64().is_none_or(|id| id < 0)) {
+            let text = format!("is {id}; expected a whole number from 0");
+            reader.problem(&format!("{}.securityContext.{field}", path()), None, text);
+        }
     }
 }
 
-/// What a value is, in words.
-pub(super) const fn noun(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+/// JSON as Go writes it into variables and annotations: with characters escaped that mean something in HTML.
+pub(crate) fn as_go_writes(json: &str) -> String {
+    const ESCAPED: [(char, &str); 5] = [
+        ('&', "\\u0026"),
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ];
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match ESCAPED.iter().find(|(escaped, _)| *escaped == c) {
+            Some((_, text)) => out.push_str(text),
+            None => out.push(c),
+        }
     }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
-    fn what_nobody_changes_stays_as_it_was_written() {
-        for written in [
-            json!({}),
-            json!({"metadata": null, "spec": {"containers": null, "volumes": []}}),
-            json!({"metadata": {"labels": {}, "annotations": {"a": "b"}}, "spec": {}, "more": [1]}),
-            json!({"spec": {"containers": [{"name": "a", "env": null}], "imagePullSecrets": [{}]}}),
-        ] {
-            assert_eq!(Pod::read("pod", written.clone()).expect("a pod").written(), written);
+    fn lists_are_kept_as_they_were_written_or_removed_with_their_last_item() {
+        for written in [json!({}), json!({"spec": {"containers": null, "volumes": []}})] {
+            let mut pod = Pod::read("pod", written.clone()).expect("a pod");
+            for list in List::ALL {
+                pod.edit(list, |items| items.push(json!({"name": "a"})));
+                assert_eq!(pod.take(list, "a"), Some(json!({"name": "a"})));
+                assert_eq!(pod.spec(list.field()), None, "{written}");
+                assert_eq!(pod.take(list, "a"), None);
+            }
         }
+        let written = json!({"spec": {"containers": null, "volumes": []}});
+        let mut pod = Pod::read("pod", written.clone()).expect("a pod");
+        List::ALL.into_iter().for_each(|list| pod.edit(list, Vec::clear));
+        assert_eq!(pod.into_value(), written);
     }
 
     #[test]
-    fn every_part_that_is_not_as_it_has_to_be_is_told() {
+    fn every_part_of_another_form_is_reported() {
         let written = json!({
             "metadata": {"labels": {"a": 1}, "annotations": []},
             "spec": {
@@ -350,13 +349,13 @@ mod tests {
         });
         let told = Pod::read("pod", written).expect_err("problems").to_string();
         for place in [
-            "pod: metadata.labels.a: is a number",
-            "pod: annotations: is a list",
+            "pod: metadata.labels.a: \"1\" is a number",
+            "pod: metadata.annotations: is a list",
             "pod: spec.containers[0]: has no name",
-            "pod: spec.containers[1]: is a number",
-            "pod: spec.containers[2].env: is an object",
+            "pod: spec.containers[1]: \"7\" is a number",
+            "pod: spec.containers[2].env: is a mapping",
             "pod: spec.containers[2].securityContext.runAsUser: is \"x\"",
-            "pod: spec.initContainers: is an object",
+            "pod: spec.initContainers: is a mapping",
         ] {
             assert!(told.contains(place), "{place} in {told}");
         }

@@ -1,9 +1,8 @@
 //! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
 //! application and knows how from a variable.
 
-use super::PROXY;
-use super::agent::as_go_writes;
-use super::pod::{Item, List, Pod, object_in};
+use super::pod::{Item, List, Pod, as_go_writes, object_in};
+use crate::sidecar::PROXY;
 use policy::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -33,10 +32,10 @@ impl Place {
     }
 
     /// The probe or the hook.
-    fn handler<'a>(&self, container: &'a mut Item) -> Option<&'a mut Map<String, Value>> {
+    fn handler<'a>(&self, container: &'a mut Value) -> Option<&'a mut Map<String, Value>> {
         let fields = match self.within {
-            None => &mut container.0,
-            Some(within) => container.0.get_mut(within)?.as_object_mut()?,
+            None => container.as_object_mut()?,
+            Some(within) => container.get_mut(within)?.as_object_mut()?,
         };
         fields.get_mut(self.field)?.as_object_mut()
     }
@@ -61,7 +60,7 @@ struct Captured {
 
 impl Captured {
     fn of(pod: &Pod) -> Self {
-        let said = |name: &str| pod.annotations.get(name).map(String::as_str).unwrap_or_default();
+        let said = |name: &str| pod.annotation(name).unwrap_or_default();
         let only = !matches!(said(INCLUDE_INBOUND), "" | "*");
         let listed = said(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
         let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<Vec<u16>>();
@@ -126,7 +125,7 @@ fn known(names: &[(String, u16)]) -> String {
 }
 
 /// Ports by their names.
-fn named_ports(container: &Item) -> Vec<(String, u16)> {
+fn named_ports(container: &Value) -> Vec<(String, u16)> {
     let named = |port: &Value| {
         let number = port["containerPort"].as_u64().and_then(|number| u16::try_from(number).ok())?;
         Some((port["name"].as_str()?.to_owned(), number))
@@ -184,7 +183,7 @@ fn port(said: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
 }
 
 /// Gives back the probes that an earlier injection has sent to its agent.
-pub(super) fn restore(pod: &mut Pod, earlier: &Item) {
+pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
     let told = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(told)) = told else { return };
     for list in List::OF_CONTAINERS {
@@ -223,7 +222,7 @@ mod tests {
         let mut after = before.clone();
         assert_eq!(rewrite(&mut after, 15020), Vec::<String>::new());
         let app = after.item(List::Containers, "app").expect("app");
-        assert_eq!(&app.0["readinessProbe"], expected);
+        assert_eq!(&app["readinessProbe"], expected);
         let proxy = after.item(List::Containers, PROXY).expect("the proxy").clone();
         let variable = proxy.variable(VARIABLE).map(|text| serde_json::from_str(text).expect("JSON"));
         assert_eq!(variable, told.map(|told| json!({"/app-health/app/readyz": told})));
@@ -270,7 +269,7 @@ mod tests {
             "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": 15020}},
             "postStart": {"exec": {}},
         });
-        assert_eq!(app.0["lifecycle"], expected);
+        assert_eq!(app["lifecycle"], expected);
     }
 
     #[test]
@@ -316,7 +315,7 @@ mod tests {
             rewrite(&mut pod, 15020);
             for port in [80, 81] {
                 let container = pod.item(List::Containers, &format!("c{port}")).expect("it");
-                let is_rewritten = container.0["readinessProbe"].get("httpGet").is_some();
+                let is_rewritten = container["readinessProbe"].get("httpGet").is_some();
                 assert_eq!(is_rewritten, rewritten.contains(&port), "{annotations} {port}");
             }
         };

@@ -4,7 +4,7 @@
 use super::pod::{Item, List, Pod};
 use policy::{Problem, Problems};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// What was injected, by its names.
 pub const STATUS: &str = "sidecar.istio.io/status";
@@ -28,11 +28,11 @@ impl Status {
     /// # Errors
     /// Where nobody can read it, why. Istio takes such a pod for one that was not injected.
     pub(super) fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
-        pod.annotations.get(STATUS).map(|text| serde_json::from_str(text)).transpose()
+        pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
     /// Of an overlay: all that the templates have said, and nothing else.
-    pub(super) fn telling(overlay: &Pod, revision: &str) -> Self {
+    pub(super) fn of_overlay(overlay: &Pod, revision: &str) -> Self {
         let names = |list| {
             let names: Vec<String> = overlay.items(list).iter().map(|item| item.name().to_owned()).collect();
             (!names.is_empty()).then_some(names)
@@ -68,7 +68,7 @@ impl Status {
 /// What of the injected things the user wrote himself, as he wrote it. Istio keeps containers here; volumes and secrets are
 /// ours, and Istio passes over them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Overrides([Vec<Item>; List::ALL.len()]);
+pub(super) struct Overrides([Vec<Value>; List::ALL.len()]);
 
 impl Overrides {
     /// What a pod has of them.
@@ -76,7 +76,7 @@ impl Overrides {
     /// # Errors
     /// Where they are not as they have to be.
     pub(super) fn of(pod: &Pod) -> Result<Self, Problems> {
-        let Some(text) = pod.annotations.get(OVERRIDES) else { return Ok(Self::default()) };
+        let Some(text) = pod.annotation(OVERRIDES) else { return Ok(Self::default()) };
         let unreadable = |why: String| {
             let text = format!(
                 "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
@@ -89,19 +89,19 @@ impl Overrides {
         if !spec.is_object() {
             return Err(unreadable("is no object".to_owned()));
         }
-        let kept = Pod::read(OVERRIDES, Value::Object(Map::from_iter([("spec".to_owned(), spec)])))?;
+        let kept = Pod::read(OVERRIDES, json!({"spec": spec}))?;
         Ok(Self(List::ALL.map(|list| kept.items(list).to_vec())))
     }
 
-    pub(super) fn items(&self, list: List) -> &[Item] {
+    pub(super) fn items(&self, list: List) -> &[Value] {
         &self.0[list as usize]
     }
 
-    pub(super) fn item(&self, list: List, name: &str) -> Option<&Item> {
+    pub(super) fn item(&self, list: List, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
 
-    pub(super) fn keep(&mut self, list: List, item: Item) {
+    pub(super) fn keep(&mut self, list: List, item: Value) {
         self.0[list as usize].push(item);
     }
 
@@ -112,8 +112,7 @@ impl Overrides {
             .into_iter()
             .filter(|list| !self.items(*list).is_empty())
             .map(|list| {
-                let items: Vec<&Map<String, Value>> = self.items(list).iter().map(|item| &item.0).collect();
-                let items = serde_json::to_string(&items).expect("items are JSON");
+                let items = serde_json::to_string(self.items(list)).expect("items are JSON");
                 format!("\"{}\":{items}", list.field())
             })
             .collect();
@@ -124,7 +123,6 @@ impl Overrides {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_status_has_the_form_that_others_read() {
@@ -134,28 +132,28 @@ mod tests {
             "volumes": [{"name": "a"}, {"name": "b"}],
         }});
         let overlay = Pod::read("overlay", overlay).expect("a pod");
-        let text = Status::telling(&overlay, "").text();
+        let text = Status::of_overlay(&overlay, "").text();
         let expected = "{\"initContainers\":[\"istio-init\"],\"containers\":[\"istio-proxy\"],\"volumes\":[\"a\",\"b\"],\
                         \"imagePullSecrets\":null,\"revision\":\"default\"}";
         assert_eq!(text, expected);
         let mut pod = Pod::default();
-        pod.annotations.insert(STATUS.to_owned(), text);
-        assert_eq!(Status::of(&pod).expect("readable"), Some(Status::telling(&overlay, "default")));
+        pod.set("annotations", STATUS, text);
+        assert_eq!(Status::of(&pod).expect("readable"), Some(Status::of_overlay(&overlay, "default")));
     }
 
     #[test]
     fn overrides_are_read_as_they_were_written() {
         let mut kept = Overrides::default();
         assert_eq!(kept.text(), None);
-        kept.keep(List::InitContainers, Item(Map::from_iter([("name".to_owned(), "b".into())])));
-        kept.keep(List::Containers, Item(Map::from_iter([("name".to_owned(), "a".into())])));
+        kept.keep(List::InitContainers, json!({"name": "b"}));
+        kept.keep(List::Containers, json!({"name": "a"}));
         let text = kept.text().expect("some");
         assert_eq!(text, r#"{"containers":[{"name":"a"}],"initContainers":[{"name":"b"}]}"#);
         let mut pod = Pod::default();
         for (text, is_good) in
             [(&*text, true), ("{}", true), ("[]", false), ("{", false), (r#"{"containers":[1]}"#, false)]
         {
-            pod.annotations.insert(OVERRIDES.to_owned(), text.to_owned());
+            pod.set("annotations", OVERRIDES, text);
             assert_eq!(Overrides::of(&pod).is_ok(), is_good, "{text}");
         }
     }

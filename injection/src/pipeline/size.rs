@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
 /// 1.5 MB (etcd's `--max-request-bytes`); read, the most wasteful of them takes less than this.
-const MOST: usize = 96 << 20;
+const MAX_BYTES: usize = 96 << 20;
 /// A value, or a name of a field, with what the allocator adds.
 const VALUE: usize = 48;
 /// A node of the tree that the fields of an object are kept in, and for how many fields one is counted.
@@ -21,13 +21,13 @@ pub(crate) struct Allowance(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the pod has more values than {} MiB of memory hold; expected one that the API server stores, which takes up to 1.5 MB",
-    MOST >> 20
+    MAX_BYTES >> 20
 )]
 pub(crate) struct TooLarge;
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self(MOST)
+        Self(MAX_BYTES)
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn chosen<'a>(
     pod: &Pod,
     configuration: &'a Configuration,
 ) -> Result<Vec<(&'a str, &'a Template)>, Problems> {
-    let (source, asked): (&str, Vec<&str>) = match pod.annotations.get(TEMPLATES) {
+    let (source, asked): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
         Some(text) => (TEMPLATES, text.split(',').map(str::trim).collect()),
         None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
     };

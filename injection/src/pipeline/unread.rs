@@ -6,7 +6,7 @@
 //! as a whole and injected again, with the same outcome as if nothing had been left out.
 
 use super::pod::{Item, List, Pod};
-use super::{INIT, PROXY, VALIDATION};
+use crate::sidecar::{INIT, PROXY, VALIDATION};
 use policy::{Problem, Problems};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) fn is_mark(value: &Value) -> bool {
 }
 
 /// Whether a text holds what only such a place should.
-pub(crate) fn is_told(text: &str) -> bool {
+pub(crate) fn has_mark(text: &str) -> bool {
     text.contains(MARK)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
 
 /// Fails where templates say something of a container whose variables were not read.
 pub(super) fn check(own: &Pod, overlay: &Pod) -> Result<(), Problems> {
-    let is_unread = |item: &Item| item.0.get(FIELD).is_some_and(is_mark);
+    let is_unread = |item: &Value| item.get(FIELD).is_some_and(is_mark);
     let mut unread = own.containers().filter(|item| is_unread(item)).map(Item::name);
     match unread.find(|name| overlay.container(name).is_some()) {
         Some(name) => Err(refusal(name)),

@@ -1,8 +1,7 @@
 //! Users and groups, by which rules know the proxy's own traffic: what a pod says of them, where it may.
 
-use super::pod::{Item, List, Pod};
-use super::{INIT, PROXY, VALIDATION};
-use crate::sidecar::{Identity, Init, Sidecar};
+use super::pod::{Item, List, Pod, object_in};
+use crate::sidecar::{INIT, Identity, Init, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
 /// The annotation by which OpenShift tells which users the pods of a namespace run as.
@@ -12,7 +11,7 @@ pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
 /// tells their traffic apart.
-pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::pipeline::Namespace) {
+pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_RANGE) {
         return;
     }
@@ -20,7 +19,7 @@ pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::pipeline::Name
     let mut others = pod.items(List::Containers).iter().filter(|container| container.name() != PROXY);
     let is_the_applications = others.any(|container| container.runs_as(IDS[0]) == Some(user));
     if let Some(proxy) = pod.container_mut(PROXY).filter(|_| is_the_applications) {
-        let context = proxy.object_mut("securityContext");
+        let context = object_in(proxy.fields_mut(), "securityContext");
         IDS.iter().for_each(|id| drop(context.remove(*id)));
     }
 }
@@ -38,13 +37,13 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
     }
     let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
     if let Some(proxy) = pod.container_mut(PROXY) {
-        let context = proxy.object_mut("securityContext");
+        let context = object_in(proxy.fields_mut(), "securityContext");
         told.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
     }
     let starting = pod.items_mut(List::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
-            let context = container.object_mut("securityContext");
+            let context = object_in(container.fields_mut(), "securityContext");
             told.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
         }
         name_proxy(container, sidecar);
@@ -58,9 +57,8 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
 }
 
 /// Sets the number by which the arguments of a template's init container know the proxy.
-fn name_proxy(container: &mut Item, sidecar: &Sidecar) {
-    let Some(Value::Array(args)) = container.0.get_mut("args").filter(|_| sidecar.init != Init::Nothing)
-    else {
+fn name_proxy(container: &mut Value, sidecar: &Sidecar) {
+    let Some(Value::Array(args)) = container.get_mut("args").filter(|_| sidecar.init != Init::Nothing) else {
         return;
     };
     if let Some(at) = args.iter().position(|word| word == "-u")

@@ -1,7 +1,7 @@
 //! What is known of the cluster that calls, beside what a review says. Who knows it, and how fresh it is, is left to the
 //! server.
 
-use crate::pipeline::Namespace;
+use crate::admission::Namespace;
 
 /// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
 const STABLE_MINOR: u32 = 33;

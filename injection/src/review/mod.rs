@@ -1,6 +1,6 @@
-//! A call of the API server, and what it is answered: AdmissionReview, v1 and v1beta1.
+//! Calls of the API server and their answers: AdmissionReview, v1 and v1beta1.
 //!
-//! Whatever is sent is answered: a body of any kind, a review without a request, a pod that is none.
+//! Every call is answered: a body of any kind, a review without a request, an object that is not a pod.
 
 mod cluster;
 mod reading;
@@ -8,26 +8,28 @@ mod reply;
 mod tree;
 
 pub use cluster::{Cluster, Unknown, runs_native_sidecars};
+pub(crate) use reading::{Request, Review};
+pub(crate) use reply::Reply;
+pub(crate) use tree::Depth;
 
+use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
 use crate::decision::Decision;
 use crate::patch;
 use crate::path;
-use crate::pipeline::{self, AdmissionContext, unread};
+use crate::pipeline::{self, unread};
 use policy::Problems;
-use reading::{Review, Unreadable};
-use reply::Reply;
+use reading::Unreadable;
 use serde_json::Value;
-use tree::Depth;
 
 /// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
-pub const MOST_BYTES: usize = 6 * 1024 * 1024;
+pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
-/// The versions that are understood; the first is answered where nobody knows which was asked in.
+/// The versions that are understood; the first is answered where the version of a call is unknown.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// A request over HTTP, as far as it matters.
 #[derive(Clone, Copy, Debug)]
@@ -40,25 +42,25 @@ pub struct Call<'a> {
     pub body: &'a [u8],
 }
 
-/// What it is answered, and what of that is counted and logged.
+/// The answer, and what of it is counted and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status of HTTP.
     pub status: u16,
     pub content_type: &'static str,
     pub body: Vec<u8>,
-    pub told: Told,
+    pub report: Report,
 }
 
-/// What is told of a call to those who run the server.
+/// What is logged and counted of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Report {
     pub outcome: Outcome,
-    /// Why, in words.
+    /// Why.
     pub reason: String,
-    /// The object: its kind, namespace and name; empty where nobody knows it.
+    /// The kind, namespace and name of the object; empty where they are unknown.
     pub object: String,
-    /// The request's UID; empty where nobody knows it.
+    /// The request's UID; empty where it is unknown.
     pub uid: String,
     pub warnings: Vec<String>,
 }
@@ -79,14 +81,14 @@ pub enum Outcome {
 impl Answer {
     /// One that is no review's: a status of HTTP, and why in words.
     pub fn text(status: u16, reason: &str) -> Self {
-        let told = Told {
+        let report = Report {
             outcome: Outcome::Malformed,
             reason: reason.to_owned(),
             object: String::new(),
             uid: String::new(),
             warnings: Vec::new(),
         };
-        Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), told }
+        Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
     }
 
     /// For a body that ended too early, or is too long.
@@ -103,21 +105,13 @@ pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Clus
     answer_by(call, cluster, |pod, admission| pipeline::inject(pod, admission, configuration))
 }
 
-/// The fields of a review that matter to a webhook.
-///
-/// # Errors
-/// When it is no JSON, or holds a pod that is too large to be worked on.
-pub(crate) fn fields(body: &[u8]) -> Result<Value, String> {
-    tree::read(body, Depth::Whole)
-}
-
 fn answer_by(
     call: &Call<'_>,
     cluster: &dyn Cluster,
     inject: impl Fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>,
 ) -> Answer {
-    if call.body.len() > MOST_BYTES {
-        return Answer::unreadable(&format!("it is longer than {MOST_BYTES} bytes"));
+    if call.body.len() > MAX_BYTES {
+        return Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes"));
     }
     if call.body.is_empty() {
         return Answer::text(400, "no body found");
@@ -147,15 +141,7 @@ fn answered(
         let (reason, uid) = ("the review has no request".to_owned(), String::new());
         return Some(Reply::malformed(Unreadable { reason, version: review.version, uid }).answer());
     };
-    let reply = |outcome, reason: String| Reply {
-        version: review.version,
-        outcome,
-        reason,
-        object: request.object_name(),
-        uid: request.text("uid").to_owned(),
-        warnings: Vec::new(),
-        patch: None,
-    };
+    let reply = |outcome, reason: String| Reply::to(&review, request, outcome, reason);
     // A webhook that is called for more than it should be must not keep pods from being deleted.
     if !matches!(request.text("operation"), "" | "CREATE") {
         let operation = request.text("operation");
@@ -186,7 +172,7 @@ fn answered(
         Ok(pipeline::Outcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
             let patch = serde_json::to_string(&patch).expect("a patch is JSON");
-            if is_partial && (unread::is_told(&patch) || !unread::is_kept(pod, &injected.pod)) {
+            if is_partial && (unread::has_mark(&patch) || !unread::is_kept(pod, &injected.pod)) {
                 return None;
             }
             let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
@@ -250,16 +236,16 @@ mod tests {
     fn what_is_no_review_has_its_status_in_this_order() {
         let text = |status, content_type, body: &[u8]| {
             let answer = answered("/inject", content_type, body);
-            assert_eq!((answer.status, answer.told.outcome), (status, Outcome::Malformed), "{answer:?}");
+            assert_eq!((answer.status, answer.report.outcome), (status, Outcome::Malformed), "{answer:?}");
             String::from_utf8(answer.body).expect("UTF-8")
         };
-        let long = vec![b' '; MOST_BYTES + 1];
+        let long = vec![b' '; MAX_BYTES + 1];
         assert!(text(400, Some("text/plain"), &long).contains("longer than 6291456 bytes"));
         assert_eq!(text(400, Some("text/plain"), b""), "no body found\n");
         for content_type in [None, Some("text/plain"), Some("application/json; charset=utf-8")] {
             assert!(text(415, content_type, b"{}").contains("expected application/json"));
         }
-        let (deep, longest) = ("[".repeat(1_000_000), " ".repeat(MOST_BYTES));
+        let (deep, longest) = ("[".repeat(1_000_000), " ".repeat(MAX_BYTES));
         let others = [
             "{}",
             "null",
@@ -279,7 +265,7 @@ mod tests {
         }
         for request in [Value::Null, json!([]), json!("x")] {
             let answer = review(VERSIONS[1], &request);
-            assert_eq!(answer.told.outcome, Outcome::Malformed);
+            assert_eq!(answer.report.outcome, Outcome::Malformed);
             assert_eq!((&body_of(&answer)["apiVersion"], answer.status), (&VERSIONS[1].into(), 200));
         }
     }
@@ -302,8 +288,11 @@ mod tests {
                 json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
                 let labels = json!({ "in": expected, "variables": { "ISTIO_META_NETWORK": "a" } });
                 assert_eq!(patched["metadata"]["labels"], labels);
-                assert_eq!(answer.told.outcome, Outcome::Injected);
-                assert_eq!((&*answer.told.object, &*answer.told.uid), (&*format!("{expected}/web-*"), "u1"));
+                assert_eq!(answer.report.outcome, Outcome::Injected);
+                assert_eq!(
+                    (&*answer.report.object, &*answer.report.uid),
+                    (&*format!("{expected}/web-*"), "u1")
+                );
             }
         }
     }
@@ -311,12 +300,12 @@ mod tests {
     fn check(request: &Value, outcome: Outcome, message: &str) {
         let answer = review(VERSIONS[0], request);
         let response = &body_of(&answer)["response"];
-        assert_eq!((answer.told.outcome, &response["uid"]), (outcome, &"u2".into()), "{request}");
+        assert_eq!((answer.report.outcome, &response["uid"]), (outcome, &"u2".into()), "{request}");
         assert_eq!(response["allowed"], outcome == Outcome::Skipped, "{request}");
         assert_eq!((&response["patch"], &response["patchType"]), (&Value::Null, &Value::Null), "{request}");
-        assert!(answer.told.reason.contains(message), "{request}: {}", answer.told.reason);
+        assert!(answer.report.reason.contains(message), "{request}: {}", answer.report.reason);
         let told = response["status"]["message"].as_str();
-        assert_eq!(told.unwrap_or(&answer.told.reason), answer.told.reason);
+        assert_eq!(told.unwrap_or(&answer.report.reason), answer.report.reason);
     }
 
     #[test]
@@ -356,7 +345,11 @@ mod tests {
             let answer = answered("/inject", Some(JSON), body.as_bytes());
             let response = &body_of(&answer)["response"];
             assert_eq!((&response["uid"], &response["allowed"]), (&"u3".into(), &false.into()), "{body:.99}");
-            assert_eq!((&*answer.told.uid, answer.told.outcome), ("u3", Outcome::Malformed), "{body:.99}");
+            assert_eq!(
+                (&*answer.report.uid, answer.report.outcome),
+                ("u3", Outcome::Malformed),
+                "{body:.99}"
+            );
             assert_eq!(body_of(&answer)["apiVersion"], VERSIONS[1], "{body:.99}");
         }
     }

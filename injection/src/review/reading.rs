@@ -5,21 +5,21 @@ use super::{KIND, VERSIONS};
 use serde_json::Value;
 
 /// What was sent, once it is known to be a review.
-pub(super) struct Review {
-    pub(super) version: &'static str,
+pub(crate) struct Review {
+    pub(crate) version: &'static str,
     fields: Value,
 }
 
 /// What was sent instead, with what an answer needs of it as far as it can be found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable {
-    pub(super) reason: String,
-    pub(super) version: &'static str,
-    pub(super) uid: String,
+pub(crate) struct Unreadable {
+    pub(crate) reason: String,
+    pub(crate) version: &'static str,
+    pub(crate) uid: String,
 }
 
 impl Review {
-    pub(super) fn read(body: &[u8], depth: Depth) -> Result<Self, Unreadable> {
+    pub(crate) fn read(body: &[u8], depth: Depth) -> Result<Self, Unreadable> {
         let fields = tree::read(body, depth).map_err(|reason| {
             let (version, uid) = found(body);
             Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid }
@@ -39,7 +39,7 @@ impl Review {
         }
     }
 
-    pub(super) fn request(&self) -> Option<Request<'_>> {
+    pub(crate) fn request(&self) -> Option<Request<'_>> {
         self.fields.get("request").filter(|request| request.is_object()).map(Request)
     }
 }
@@ -96,10 +96,10 @@ fn length(rest: &[u8]) -> Option<usize> {
 
 /// The request of a review.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'a>(&'a Value);
+pub(crate) struct Request<'a>(&'a Value);
 
 impl<'a> Request<'a> {
-    pub(super) fn text(self, name: &str) -> &'a str {
+    pub(crate) fn text(self, name: &str) -> &'a str {
         text(self.0, name)
     }
 
@@ -112,19 +112,19 @@ impl<'a> Request<'a> {
     }
 
     /// The pod's own; a pod that is being created seldom says one.
-    pub(super) fn namespace(self) -> &'a str {
+    pub(crate) fn namespace(self) -> &'a str {
         let own = text(self.metadata(), "namespace");
         if own.is_empty() { self.text("namespace") } else { own }
     }
 
     /// Where the pod will run, if it says so itself and passes the scheduler by.
-    pub(super) fn node(self) -> Option<&'a str> {
+    pub(crate) fn node(self) -> Option<&'a str> {
         let spec = self.object().get("spec").unwrap_or(&Value::Null);
         Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
     }
 
     /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
-    pub(super) fn object_name(self) -> String {
+    pub(crate) fn object_name(self) -> String {
         let kind = match text(self.object(), "kind") {
             "" => self.0.get("kind").map_or("", |kind| text(kind, "kind")),
             kind => kind,
@@ -138,7 +138,7 @@ impl<'a> Request<'a> {
     }
 
     /// What is asked about, if it says so and it is no pod: another resource, or a part of one, such as `pods/eviction`.
-    pub(super) fn other_than_pods(self) -> Option<String> {
+    pub(crate) fn other_than_pods(self) -> Option<String> {
         let resource = self.0.get("resource")?;
         let (group, name) = (text(resource, "group"), text(resource, "resource"));
         let part = self.text("subResource");
@@ -146,7 +146,7 @@ impl<'a> Request<'a> {
         (!matches!((group, name, part), ("", "" | "pods", ""))).then_some(whole)
     }
 
-    pub(super) fn pod(self) -> Result<&'a Value, String> {
+    pub(crate) fn pod(self) -> Result<&'a Value, String> {
         let object = self.object();
         let kind = text(object, "kind");
         if !object.is_object() {

@@ -1,29 +1,42 @@
 //! An answer to a review, and how it is written.
 
-use super::reading::Unreadable;
-use super::{Answer, JSON, KIND, Outcome, Told};
+use super::reading::{Request, Review, Unreadable};
+use super::{Answer, JSON, KIND, Outcome, Report};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 /// An answer before it is written.
-pub(super) struct Reply {
-    pub(super) version: &'static str,
-    pub(super) outcome: Outcome,
-    pub(super) reason: String,
-    pub(super) object: String,
-    pub(super) uid: String,
-    pub(super) warnings: Vec<String>,
-    pub(super) patch: Option<String>,
+pub(crate) struct Reply {
+    pub(crate) version: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: String,
+    pub(crate) object: String,
+    pub(crate) uid: String,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) patch: Option<String>,
 }
 
 impl Reply {
-    pub(super) fn malformed(unreadable: Unreadable) -> Self {
+    /// An answer to a request, without warnings or a patch.
+    pub(crate) fn to(review: &Review, request: Request<'_>, outcome: Outcome, reason: String) -> Self {
+        Self {
+            version: review.version,
+            outcome,
+            reason,
+            object: request.object_name(),
+            uid: request.text("uid").to_owned(),
+            warnings: Vec::new(),
+            patch: None,
+        }
+    }
+
+    pub(crate) fn malformed(unreadable: Unreadable) -> Self {
         let Unreadable { reason, version, uid } = unreadable;
         let (outcome, object) = (Outcome::Malformed, String::new());
         Self { version, outcome, reason, object, uid, warnings: Vec::new(), patch: None }
     }
 
-    pub(super) fn answer(self) -> Answer {
+    pub(crate) fn answer(self) -> Answer {
         let mut response = Map::new();
         let allowed = matches!(self.outcome, Outcome::Injected | Outcome::Skipped);
         response.insert("uid".to_owned(), self.uid.clone().into());
@@ -47,7 +60,7 @@ impl Reply {
         ];
         let review: Value = review.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
         let Self { outcome, reason, object, uid, warnings, .. } = self;
-        let told = Told { outcome, reason, object, uid, warnings };
-        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), told }
+        let report = Report { outcome, reason, object, uid, warnings };
+        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), report }
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// How much of a pod is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// Without long lists of variables of the application's containers, where that is possible.
     Shallow,
     Whole,
@@ -31,7 +31,7 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
         lacks_variables: Cell::new(false),
     };
     let mut text = serde_json::Deserializer::from_slice(body);
-    let read = Place { reading: &reading, part: Part::Review }.deserialize(&mut text);
+    let read = PartSeed { reading: &reading, part: Part::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
         // A container said its name behind its variables, and they matter.
@@ -92,12 +92,12 @@ impl Part {
 
 /// A value that is to be read.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct PartSeed<'a> {
     reading: &'a Reading,
     part: Part,
 }
 
-impl Place<'_> {
+impl PartSeed<'_> {
     fn at(self, part: Part) -> Self {
         Self { part, ..self }
     }
@@ -116,7 +116,7 @@ impl Place<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for PartSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
@@ -124,7 +124,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for PartSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! A pod's annotations, read one by one; every problem with any of them is collected.
 
-use crate::configuration::list::listed;
+use crate::mesh_config::list::listed;
+use crate::namespaces::strings;
 use crate::quantity;
 use policy::settings::mapping::Form;
 use policy::sources::{Wildcard, boolean};
@@ -18,9 +19,9 @@ pub(super) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Those of a pod.
     pub(super) fn of(pod: &'a Value) -> Self {
-        let (given, problems) = texts(pod, "annotations");
+        let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
         let warnings = given.keys().filter_map(|name| pod::unknown(name)).collect();
-        Self { given, problems, warnings }
+        Self { given, problems: Vec::new(), warnings }
     }
 
     /// The text of an annotation.
@@ -107,27 +108,6 @@ impl<'a> Annotations<'a> {
             }
         }
     }
-}
-
-/// The labels or the annotations of an object, and a problem for each that is not a string.
-pub(super) fn texts<'a>(object: &'a Value, key: &str) -> (BTreeMap<&'a str, &'a str>, Vec<Problem>) {
-    let (mut texts, mut problems) = (BTreeMap::new(), Vec::new());
-    let map = object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_object);
-    for (name, value) in map.into_iter().flatten() {
-        match value {
-            Value::String(text) => {
-                texts.insert(name.as_str(), text.as_str());
-            }
-            Value::Null => {
-                texts.insert(name.as_str(), "");
-            }
-            other => {
-                let text = "is written without quotes; Kubernetes takes texts alone here: write it in quotes";
-                problems.push(Problem::with_item(name.as_str(), &other.to_string(), text));
-            }
-        }
-    }
-    (texts, problems)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
-use super::{Init, Mode};
-use crate::pipeline::Namespace;
+use super::mode::{Init, Mode};
+use crate::admission::Namespace;
 use policy::Problem;
 use policy::istio::defaults::PROXY_ID;
 use policy::settings::mapping::PROXY;

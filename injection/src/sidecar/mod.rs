@@ -3,76 +3,24 @@
 //! Templates and the init container's arguments are made from them alone, so that they can't disagree.
 
 mod annotations;
+mod arguments;
 mod identity;
 mod image;
+mod mode;
 mod own;
 mod read;
 mod traffic;
 mod volumes;
 
 pub use identity::Identity;
+pub(crate) use mode::{INIT, VALIDATION};
+pub use mode::{Init, Mode, OtherProxy, PROXY};
 pub use traffic::Traffic;
 
-use crate::configuration::{Configuration, Readiness};
-use crate::pipeline::AdmissionContext;
-use policy::istio::annotations as known;
-use policy::{Problems, Setting};
+use crate::mesh_config::Readiness;
+use policy::Setting;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// How inbound traffic reaches the proxy (`sidecar.istio.io/interceptionMode`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Redirect,
-    Tproxy,
-    /// Nothing is captured: no init container.
-    None,
-}
-
-/// Which init container a pod gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Init {
-    /// `istio-init`, which sets the rules.
-    Capture,
-    /// `istio-validation`, which checks those that a plugin has set.
-    Validation,
-    /// None, in mode NONE.
-    Nothing,
-}
-
-impl Mode {
-    /// As annotations and arguments name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Redirect => "REDIRECT",
-            Self::Tproxy => "TPROXY",
-            Self::None => "NONE",
-        }
-    }
-}
-
-impl Init {
-    /// The name of the container; `None` where there is none.
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Capture => Some("istio-init"),
-            Self::Validation => Some("istio-validation"),
-            Self::Nothing => None,
-        }
-    }
-}
-
-/// In what the proxy of a template differs from Istio's. It has no agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OtherProxy {
-    /// Where it listens for outbound and for inbound connections; `None` where Istio's proxy would.
-    pub outbound_port: Option<u16>,
-    pub inbound_port: Option<u16>,
-    /// The user by which the rules know it.
-    pub uid: Option<u32>,
-    /// Its ports that are never captured.
-    pub own_ports: &'static [u16],
-}
 
 /// The settings of a pod's sidecar.
 #[derive(Clone, Debug)]
@@ -147,18 +95,6 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Resolves them. `pod` is as the templates see it.
-    ///
-    /// # Errors
-    /// Every problem with an annotation or a label.
-    pub fn of(
-        pod: &Value,
-        admission: &AdmissionContext,
-        configuration: &Configuration,
-    ) -> Result<Self, Problems> {
-        read::read(pod, admission, configuration)
-    }
-
     /// Puts another proxy in the place of Istio's, or beside one that took its place already.
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {

@@ -1,12 +1,14 @@
 //! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
 
-use super::annotations::{Annotations, texts};
+use super::annotations::Annotations;
 use super::identity::Determinants;
 use super::traffic::Traffic;
-use super::{Init, Mode, Sidecar, image, known, own, volumes};
-use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
-use crate::pipeline::AdmissionContext;
+use super::{Init, Mode, Sidecar, image, own, volumes};
+use crate::admission::AdmissionContext;
+use crate::mesh_config::{Mesh, Native, Readiness, Values, proxy_config};
+use crate::namespaces::strings;
 use crate::quantity;
+use policy::istio::annotations as known;
 use policy::{Problem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -17,16 +19,29 @@ const NETWORK: &str = "topology.istio.io/network";
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
-/// [`Sidecar::of`].
-pub(super) fn read(
+impl Sidecar {
+    /// Resolves the settings of a pod's sidecar. `pod` is as the templates see it.
+    ///
+    /// # Errors
+    /// Every problem with an annotation or a label.
+    pub fn of(
+        pod: &Value,
+        admission: &AdmissionContext,
+        values: &Values,
+        mesh: &Mesh,
+    ) -> Result<Self, Problems> {
+        read(pod, admission, values, mesh)
+    }
+}
+
+fn read(
     pod: &Value,
     admission: &AdmissionContext,
-    configuration: &Configuration,
+    values: &Values,
+    mesh: &Mesh,
 ) -> Result<Sidecar, Problems> {
-    let Configuration { values, mesh, .. } = configuration;
     let mut annotations = Annotations::of(pod);
-    let (labels, of_labels) = texts(pod, "labels");
-    annotations.problems.extend(of_labels);
+    let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
     let own = own::settings(&annotations).unwrap_or_else(|problems| {
         annotations.problems.extend(problems);
         BTreeMap::new()

@@ -1,16 +1,15 @@
 //! Templates: what of a sidecar becomes which patch of a pod.
 
 mod built_in;
+mod context;
 pub mod go;
 mod multus;
 mod opentelemetry;
-mod trial;
 
 pub use built_in::BuiltIn;
-pub use trial::{Trial, trial};
+pub use context::TemplateContext;
 
-use crate::configuration::{Configuration, noun};
-use crate::pipeline::AdmissionContext;
+use crate::reader::noun;
 use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -23,16 +22,6 @@ pub enum Template {
     Go(go::Template),
     /// A text in Go's language that can't be read, and why: what the pods that name it are refused with.
     Unreadable(Problems),
-}
-
-/// What templates are filled from.
-#[derive(Clone, Copy, Debug)]
-pub struct TemplateContext<'a> {
-    /// The pod, without what an earlier injection has added.
-    pub pod: &'a Value,
-    pub admission: &'a AdmissionContext,
-    pub sidecar: &'a Sidecar,
-    pub configuration: &'a Configuration,
 }
 
 impl Template {

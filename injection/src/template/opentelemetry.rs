@@ -1,8 +1,8 @@
 //! What OpenTelemetry calls a pod's service: the resource attributes that a proxy adds to its spans where the mesh asks for
 //! them (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
 
-use crate::configuration::Mesh;
-use crate::pipeline::PROXY;
+use crate::mesh_config::Mesh;
+use crate::sidecar::PROXY;
 
 /// The value of `serviceAttributeEnrichment` that asks for them.
 pub(super) const CONVENTIONS: &str = "OTEL_SEMANTIC_CONVENTIONS";

@@ -2,9 +2,9 @@
 
 use crate::scene::{Scene, environment, shop};
 use injection::environment::changes::{Changes, Step, adoptions, changes, orphans};
+use injection::environment::conditions::{conditions, idle, ranked, status};
 use injection::environment::existing::{Existing, MANAGER};
-use injection::environment::spec::VirtualEnvironment;
-use injection::environment::standing::{conditions, idle, ranked, status};
+use injection::environment::resource::VirtualEnvironment;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

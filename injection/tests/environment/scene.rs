@@ -1,8 +1,8 @@
 //! A namespace to look at: three Services with workloads of some environments.
 
-use injection::environment::routes::{Fate, ISTIO, Plan, plan};
-use injection::environment::spec::VirtualEnvironment;
-use injection::environment::world::{Service, Workload};
+use injection::environment::inventory::{Service, Workload};
+use injection::environment::resource::VirtualEnvironment;
+use injection::environment::routes::{Disposition, ISTIO, Plan, plan};
 use serde_json::{Value, json};
 
 /// What stands in the namespace, as its objects.
@@ -72,16 +72,23 @@ impl Scene {
         plan(&self.read(), &services, &workloads, ISTIO).expect("a sound VirtualEnvironment")
     }
 
-    pub(crate) fn fate(&self, service: &str) -> Fate {
-        self.plan().services.into_iter().find(|planned| planned.name == service).expect("it is planned").fate
+    pub(crate) fn disposition(&self, service: &str) -> Disposition {
+        self.plan()
+            .services
+            .into_iter()
+            .find(|planned| planned.name == service)
+            .expect("it is planned")
+            .disposition
     }
 
     /// The VirtualService and the DestinationRule of a Service; `None` where there are none to be.
     pub(crate) fn objects(&self, service: &str) -> Option<(Value, Value)> {
-        match self.fate(service) {
-            Fate::Routed { virtual_service, destination_rule } => Some((virtual_service, destination_rule)),
-            Fate::Unrouted(_) => None,
-            Fate::Refused(problems) => panic!("{problems}"),
+        match self.disposition(service) {
+            Disposition::Routed { virtual_service, destination_rule } => {
+                Some((virtual_service, destination_rule))
+            }
+            Disposition::Unrouted(_) => None,
+            Disposition::Refused(problems) => panic!("{problems}"),
         }
     }
 

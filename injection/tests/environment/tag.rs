@@ -41,11 +41,11 @@ fn operation(object: &Value) -> Option<(Value, Value)> {
     let response = &body["response"];
     assert_eq!((&response["allowed"], &response["uid"]), (&json!(true), &json!("u-1")));
     let Some(patch) = response.get("patch") else {
-        assert_eq!(found.told.outcome, Outcome::Skipped, "{}", found.told.reason);
+        assert_eq!(found.report.outcome, Outcome::Skipped, "{}", found.report.reason);
         assert_eq!(response.as_object().map(serde_json::Map::len), Some(2), "{response}");
         return None;
     };
-    assert_eq!((found.told.outcome, &response["patchType"]), (Outcome::Injected, &json!("JSONPatch")));
+    assert_eq!((found.report.outcome, &response["patchType"]), (Outcome::Injected, &json!("JSONPatch")));
     let patch = STANDARD.decode(patch.as_str().expect("text")).expect("base64");
     let patch: Value = serde_json::from_slice(&patch).expect("JSON");
     let mut patched = object.clone();
@@ -88,7 +88,7 @@ fn calls_that_are_no_reviews() {
         ),
     ] {
         let found = call(method, content_type, body.as_bytes());
-        assert_eq!((found.status, found.told.outcome), (status, Outcome::Malformed), "{method} {body}");
+        assert_eq!((found.status, found.report.outcome), (status, Outcome::Malformed), "{method} {body}");
         assert!(found.content_type.starts_with("text/plain") && !found.body.is_empty());
     }
 }
@@ -163,15 +163,18 @@ fn pods_that_get_a_tag() {
 #[test]
 fn pods_that_cannot_be_read_are_refused_with_every_reason() {
     for (object, expected) in [
-        (Value::Null, "holds no pod"),
-        (json!("pod"), "holds no pod"),
-        (json!({"spec": 5}), "spec: expected an object"),
+        (Value::Null, "has no object; expected a Pod"),
+        (json!("pod"), "has no object; expected a Pod"),
+        (json!({"spec": 5}), "spec: \"5\" is a number; expected a mapping"),
         (json!({"spec": {"containers": {}}}), "spec.containers: "),
-        (json!({"metadata": {"labels": {"virtual-env": 1}}}), "metadata.labels: "),
-        (json!({"metadata": {"labels": []}, "spec": {"initContainers": [1]}}), "; spec.initContainers: "),
+        (json!({"metadata": {"labels": {"virtual-env": 1}}}), "metadata.labels.virtual-env: "),
+        (
+            json!({"metadata": {"labels": []}, "spec": {"initContainers": [1]}}),
+            "spec.initContainers[0]: \"1\" is a number",
+        ),
     ] {
         let (found, body) = post(&review(&request("shop", &object)));
-        assert_eq!((found.status, found.told.outcome), (200, Outcome::Refused));
+        assert_eq!((found.status, found.report.outcome), (200, Outcome::Refused));
         assert_eq!((&body["response"]["allowed"], &body["response"]["uid"]), (&json!(false), &json!("u-1")));
         let message = body["response"]["status"]["message"].as_str().expect("a message");
         assert!(message.contains(expected), "{object}: {message}");
@@ -189,7 +192,7 @@ fn a_review_is_answered_in_its_version() {
         asked["apiVersion"] = json!(version);
         let (found, body) = post(&asked);
         assert_eq!((&body["apiVersion"], &body["kind"]), (&json!(version), &json!("AdmissionReview")));
-        assert_eq!((&*found.told.object, &*found.told.uid), ("Pod shop/web", "u-1"));
+        assert_eq!((&*found.report.object, &*found.report.uid), ("Pod shop/web", "u-1"));
     }
     let mut other = review(&request("shop", &json!({})));
     other["apiVersion"] = json!("admission.k8s.io/v2");

@@ -1,7 +1,7 @@
 //! Templates that are tried when a configuration is loaded.
 
 use injection::configuration::{Configuration, Text, Texts};
-use injection::template::{Trial, trial};
+use injection::trial::{Trial, trial};
 use injection::{AdmissionContext, inject};
 use serde_json::json;
 

@@ -77,13 +77,13 @@ fn check(pod: &Value, configuration: &Configuration) {
             assert_eq!(apply(pod, &patch), Ok(injected.pod), "{pod}");
             let warnings: Vec<String> =
                 injected.decision.warning.into_iter().chain(injected.warnings).collect();
-            assert_eq!(answer.told.warnings, warnings, "{pod}");
+            assert_eq!(answer.report.warnings, warnings, "{pod}");
         }
-        Ok(Outcome::Skipped(_)) => assert_eq!(answer.told.outcome, Answered::Skipped, "{pod}"),
+        Ok(Outcome::Skipped(_)) => assert_eq!(answer.report.outcome, Answered::Skipped, "{pod}"),
         Err(problems) => {
-            assert_eq!(answer.told.outcome, Answered::Refused, "{pod}");
+            assert_eq!(answer.report.outcome, Answered::Refused, "{pod}");
             let told = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            assert!(answer.told.reason.ends_with(&told), "{pod}: {} {told}", answer.told.reason);
+            assert!(answer.report.reason.ends_with(&told), "{pod}: {} {told}", answer.report.reason);
         }
     }
 }

@@ -6,9 +6,9 @@
 use crate::input::read;
 use injection::environment::{
     existing::Existing,
-    meant,
-    spec::{self, VirtualEnvironment},
-    world::{Service, Workload},
+    inventory::{Service, Workload},
+    resource::{self, VirtualEnvironment},
+    suggestions,
 };
 use policy::{Problem, Problems, pod::Located};
 use serde_json::Value;
@@ -56,8 +56,8 @@ impl Manifests {
         if problems.is_empty() && manifests.environments.is_empty() {
             let text = format!(
                 "no VirtualEnvironment of {}/{} is there; expected one, which names the label and the header",
-                spec::GROUP,
-                spec::VERSION
+                resource::GROUP,
+                resource::VERSION
             );
             problems.push(Problem::of(&files.join(", "), text));
         }
@@ -67,9 +67,9 @@ impl Manifests {
     fn take(&mut self, file: &str, object: Located, namespace: &str) -> Result<(), Problem> {
         let Located { line, value } = object;
         let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
-        let group = format!("{}/", spec::GROUP);
+        let group = format!("{}/", resource::GROUP);
         let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
-        if is_ours && value["kind"] == spec::KIND {
+        if is_ours && value["kind"] == resource::KIND {
             let one = VirtualEnvironment::read(&value, namespace);
             if self.stand(&one.title(), &one.name, &place)? {
                 self.environments.retain(|there| there.title() != one.title());
@@ -85,7 +85,7 @@ impl Manifests {
                 self.workloads.retain(|there| there.title() != one.title());
             }
             self.workloads.push(one);
-        } else if let Some(stranger) = meant::stranger(&value) {
+        } else if let Some(stranger) = suggestions::stranger(&value) {
             self.warnings.push(format!("{place}: {stranger}"));
         } else if !is_printed(&value) {
             let at = value.pointer("/metadata/namespace").and_then(Value::as_str);

@@ -8,7 +8,7 @@ mod routes;
 use crate::input::namespace;
 use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
-use injection::environment::{crd, world};
+use injection::environment::{crd, inventory};
 use std::{error::Error, process::ExitCode};
 
 /// Its flags.
@@ -65,5 +65,5 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 /// Reads the name of an object.
 fn name(text: &str) -> Result<String, String> {
     let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
-    if world::is_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+    if inventory::is_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }

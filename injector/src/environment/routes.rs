@@ -5,10 +5,10 @@ use crate::output::{document, print};
 use clap::Args;
 use injection::environment::{
     changes::{Step, changes},
+    conditions::acting,
     existing::Existing,
-    routes::{Fate, ISTIO, Plan, Reason, plan},
-    spec::{Spec, VirtualEnvironment},
-    standing::acting,
+    resource::{Spec, VirtualEnvironment},
+    routes::{Disposition, ISTIO, Plan, Reason, plan},
     table::table,
 };
 use policy::{Problem, Problems};
@@ -122,12 +122,12 @@ fn routed<'a>(
         let Ok(spec) = &environment.spec else { continue };
         let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, ISTIO) else { continue };
         for service in &plan.services {
-            match &service.fate {
-                Fate::Refused(found) => {
+            match &service.disposition {
+                Disposition::Refused(found) => {
                     let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
                     problems.extend(new.collect::<Vec<_>>());
                 }
-                Fate::Routed { .. } | Fate::Unrouted(_) => {}
+                Disposition::Routed { .. } | Disposition::Unrouted(_) => {}
             }
         }
         odd.extend(plan.warnings.clone());
@@ -148,9 +148,9 @@ fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<St
             environment.title()
         )];
     }
-    let unrouted = plan.services.iter().filter_map(|service| match service.fate {
-        Fate::Unrouted(reason) if reason.is_odd() => Some((&service.name, reason)),
-        Fate::Unrouted(_) | Fate::Routed { .. } | Fate::Refused(_) => None,
+    let unrouted = plan.services.iter().filter_map(|service| match service.disposition {
+        Disposition::Unrouted(reason) if reason.is_odd() => Some((&service.name, reason)),
+        Disposition::Unrouted(_) | Disposition::Routed { .. } | Disposition::Refused(_) => None,
     });
     let lines = unrouted.map(|(name, reason)| {
         let remedy = match reason {

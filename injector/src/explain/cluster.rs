@@ -1,8 +1,8 @@
 //! What a cluster says of the question: its namespaces, the webhooks that inject, and what their injectors go by.
 
-use crate::arguments::Sources;
 use crate::output::warn;
 use crate::serve::kubelet_runs_native_sidecars;
+use crate::sources::Sources;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
 use cluster::error::describe as told;

@@ -2,9 +2,9 @@
 
 mod cluster;
 
-use crate::arguments::Sources;
 use crate::input::{Input, revision};
 use crate::output::{self, Colour, warn};
+use crate::sources::Sources;
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
 use injection::Namespaces;

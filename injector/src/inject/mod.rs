@@ -6,9 +6,9 @@ mod join;
 mod replace;
 mod upstream;
 
-use crate::arguments::Sources;
 use crate::input::{Input, revision};
 use crate::output::{self, Colour, warn};
+use crate::sources::Sources;
 use crate::sources::configuration;
 use clap::Args;
 use injection::offline::{Manifest, Note, Refused, Surroundings, diff, manifest};
@@ -63,7 +63,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     match done {
         // With a difference asked for, 1 is no error.
         Err(error) if flags.diff => {
-            output::tell(format_args!("sidecar-injector: {error}"));
+            output::report(format_args!("sidecar-injector: {error}"));
             Ok(ExitCode::from(2))
         }
         done => done,
@@ -117,11 +117,11 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
         let (name, text) = (file.name, file.text);
         match manifest(&name, &text, &around, &configuration) {
             Ok(done) => {
-                done.notes.iter().for_each(tell);
+                done.notes.iter().for_each(report);
                 files.push(File { name, text, done });
             }
             Err(Refused { problems: Problems(found), notes }) => {
-                notes.iter().for_each(tell);
+                notes.iter().for_each(report);
                 problems.extend(
                     found.into_iter().filter(|problem| is_configured || !is_about_templates(problem)),
                 );
@@ -136,7 +136,7 @@ fn is_about_templates(problem: &Problem) -> bool {
     problem.name.contains(TEMPLATES)
 }
 
-fn tell(note: &Note) {
+fn report(note: &Note) {
     match note {
         // As upstream prints it, for whoever looks for it in logs.
         Note::Skipped { .. } => anstream::eprintln!("{note}"),

@@ -2,7 +2,7 @@
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
-use injection::review::{Answer, MOST_BYTES};
+use injection::review::{Answer, MAX_BYTES};
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -13,7 +13,7 @@ use tokio::{
 const BUDGET: usize = 64 * 1024;
 const UNIT: usize = 1024;
 /// How much of a body that is too long is read and thrown away, so that its sender comes to read the answer.
-const MAX_DISCARDED: usize = 8 * MOST_BYTES;
+const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
 /// Memory for bodies, shared by all connections.
 pub(super) struct Budget(Arc<Semaphore>);
@@ -64,7 +64,7 @@ impl Whole {
 impl Unreadable {
     pub(super) fn answer(&self) -> Answer {
         match self {
-            Self::TooLong => Answer::unreadable(&format!("it is longer than {MOST_BYTES} bytes")),
+            Self::TooLong => Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes")),
             Self::Broken(reason) => Answer::unreadable(reason),
             Self::TooSlow(timeout) => {
                 Answer::text(408, &format!("the body did not come within {} s", timeout.as_secs_f64()))
@@ -98,7 +98,7 @@ where
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Unreadable::Broken(error.to_string()))?;
         let Some(bytes) = frame.data_ref() else { continue };
-        if whole.bytes.len() + bytes.len() > MOST_BYTES {
+        if whole.bytes.len() + bytes.len() > MAX_BYTES {
             drop(whole);
             discard(body).await;
             return Err(Unreadable::TooLong);

@@ -4,8 +4,11 @@
 //! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
 
 use super::metrics::{Metrics, WatchMetrics};
-use crate::{arguments::one_of, authority::SILENCE};
-use clap::{Args, ValueEnum};
+use crate::authority::SILENCE;
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use cluster::{
     access,
     readiness::{Blocker, Readiness},
@@ -254,4 +257,15 @@ pub(crate) fn kubelet_runs_native_sidecars(node: Node) -> bool {
         tracing::debug!(node = name, version, "the kubelet's version is none; expected one such as v1.33.1");
     }
     runs.unwrap_or(false)
+}
+
+/// Parses one of these words as what it means.
+fn one_of<T: Clone + Send + Sync + 'static>(
+    words: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(words.iter().map(|(name, _)| *name));
+    names.try_map(|text| {
+        let found = words.iter().find(|(name, _)| *name == text);
+        found.map(|(_, meant)| meant.clone()).ok_or("expected one of the words listed")
+    })
 }

@@ -2,10 +2,10 @@
 
 use super::files::{Contents, File, Files};
 use super::tls::{self, Refused};
-use crate::arguments::Sources;
+use crate::sources::Sources;
 use injection::Configuration;
 use injection::configuration::{Text, Texts};
-use injection::template::{Trial, trial};
+use injection::trial::{Trial, trial};
 use policy::{Problem, Problems};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};

@@ -14,10 +14,10 @@ mod reload;
 mod routes;
 pub(crate) mod tls;
 
-use crate::arguments::Sources;
 use crate::authority::{self, Callers};
 use crate::logging::{self, Logging};
 use crate::output::chain;
+use crate::sources::Sources;
 use ::cluster::{listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 

@@ -14,7 +14,7 @@ use hyper::{
 };
 use injection::Configuration;
 use injection::environment::tag;
-use injection::review::{self, Answer, Call, Outcome, Told};
+use injection::review::{self, Answer, Call, Outcome, Report};
 use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -181,7 +181,7 @@ impl Server {
     /// Counts and logs an answer on its way out.
     fn logged(&self, subject: Subject, answer: Answer, start: Instant) -> Reply {
         let took = start.elapsed();
-        let Told { outcome, reason, object, uid, warnings } = answer.told;
+        let Report { outcome, reason, object, uid, warnings } = answer.report;
         match subject {
             Subject::Injection => self.metrics.reviewed(outcome, took),
             Subject::Environment => self.metrics.tagged(outcome),
@@ -194,7 +194,7 @@ impl Server {
             (Outcome::Refused, _) => "refused",
             (Outcome::Malformed, _) => "malformed",
         };
-        if matches!(answer.told.outcome, Outcome::Injected | Outcome::Skipped) {
+        if matches!(answer.report.outcome, Outcome::Injected | Outcome::Skipped) {
             tracing::info!(outcome, object, uid, reason, warnings, seconds, "review");
         } else {
             tracing::warn!(outcome, object, uid, reason, status, seconds, "review");

@@ -1,6 +1,5 @@
 //! `serve --self-signed` against the played API server: replicas that start at once, rotation, repair, faults, a kill.
 
-use super::cluster::{Cluster, Fault, until, word};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::{
@@ -10,6 +9,8 @@ use std::{
     process::{Child, Command},
     time::Duration,
 };
+use testkit::cluster::{Cluster, Fault};
+use testkit::{until, word};
 
 pub(super) const NAMESPACE: &str = "istio-system";
 pub(super) const SECRET: &str = "sidecar-injector-ca";

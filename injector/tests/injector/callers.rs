@@ -4,7 +4,6 @@ use super::authority::{
     CONFIGURATION, NAMESPACE, Replica, SECRET, bundle, cluster, configuration, create, stored,
 };
 use super::client::{Response, head};
-use super::cluster::{Cluster, until};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -14,6 +13,8 @@ use std::{
     io::Write,
     net::{SocketAddr, TcpStream},
 };
+use testkit::cluster::Cluster;
+use testkit::until;
 
 /// A configuration whose webhook calls by this.
 fn calling(client: Value) -> Value {

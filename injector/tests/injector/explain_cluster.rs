@@ -1,10 +1,11 @@
 //! `explain` that asks a cluster, and what that cluster then does with the pod.
 
 use super::authority::Replica;
-use super::cluster::{Cluster, until, word};
 use super::webhook::CONFIG;
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
+use testkit::cluster::Cluster;
+use testkit::{until, word};
 
 const POD: &str = r#"{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
     "spec": { "containers": [{ "name": "web", "image": "example/web" }] } }"#;

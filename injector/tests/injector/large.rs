@@ -1,7 +1,6 @@
 //! Pods as large as the API server stores: injected by the webhook and by `inject` alike, and forgotten afterwards.
 
 use super::client::{pod, review};
-use super::cluster::until;
 use super::webhook::{CONFIG, Webhook};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
@@ -10,6 +9,7 @@ use std::{
     process::{Command, Stdio},
     thread,
 };
+use testkit::until;
 
 /// A template that wants to know all variables.
 const CURIOUS: &str = r#"policy: enabled

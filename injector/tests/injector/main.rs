@@ -4,7 +4,6 @@ mod authority;
 mod callers;
 mod check_templates;
 mod client;
-mod cluster;
 mod environment;
 mod explain;
 mod explain_cluster;

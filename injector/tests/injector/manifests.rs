@@ -1,6 +1,5 @@
 //! `manifests`: objects that Kubernetes takes, selectors that select, roles that allow what is asked for and no more.
 
-use super::cluster::{Access, Cluster, selects, until, word};
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     apps::v1::Deployment,
@@ -16,6 +15,8 @@ use std::{
     fs::{self, File},
     process::{Child, Command},
 };
+use testkit::cluster::{Access, Cluster, selects};
+use testkit::{until, word};
 
 pub(super) const MANIFESTS: [&str; 3] = ["manifests", "--image", "example/sidecar-injector:1"];
 

@@ -1,11 +1,9 @@
 //! `manifests`: what is said of its flags, of files that others wrote, and of how an installation is removed.
 
-use super::{
-    cluster::{Cluster, word},
-    manifests::MANIFESTS,
-};
+use super::manifests::MANIFESTS;
 use serde_json::Value;
 use std::{fs, process::Command};
+use testkit::{cluster::Cluster, word};
 
 #[test]
 fn what_others_wrote_stays_unless_it_is_forced() {

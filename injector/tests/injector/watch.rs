@@ -2,11 +2,12 @@
 //! API server that forbids, forgets, breaks off or says nothing.
 
 use super::client::pod;
-use super::cluster::{Cluster, Fault, until, word};
 use super::webhook::{CONFIG, Webhook};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::Command};
+use testkit::cluster::{Cluster, Fault};
+use testkit::{until, word};
 
 const NATIVE: &str = "v1.33.1";
 const OLD: &str = "v1.32.6-eks-1";

@@ -1,7 +1,6 @@
 //! The webhook's server as a process, with its files as Kubernetes mounts them.
 
 use super::client::{Client, Response};
-use super::cluster::{Authority, pem};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
@@ -20,6 +19,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::certificates::{Authority, pem};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,30 +1,29 @@
 //! An API server that is slow, refuses, lies, forgets and breaks off, and credentials that change.
 
-use super::scene::{Program, Scene, broken, command, text, until};
-use super::server::{Fault, Server};
+use super::scene::{Program, Scene, broken};
 use serde_json::json;
 use std::{fs, time::Duration};
+use testkit::cluster::{Cluster, Fault};
+use testkit::{command, until, word};
 
 /// That deletion goes on working is how a test sees that the program is well.
 fn start(scene: &Scene) -> Program {
     scene.start(&["--watch", "--action", "delete", "--watch-timeout", "30", "--call-timeout", "2"])
 }
 
-fn is_deleted(server: &Server, name: &str) {
-    server.put(broken(name, 1));
-    until("the broken pod is deleted", || {
-        !server.state().pods.contains_key(&("shop".to_owned(), name.to_owned()))
-    });
+fn is_deleted(cluster: &Cluster, name: &str) {
+    cluster.put(&broken(name, 1));
+    until("the broken pod is deleted", || cluster.find("pods", "shop", name).is_none());
 }
 
 /// Starts, lets a fault meet the next request of a verb, and sees that all goes well afterwards.
 fn survives(verb: &'static str, fault: Fault, told: &str) {
     let scene = Scene::new();
-    scene.server.state().faults.push((verb, fault));
+    scene.cluster.fault(verb, "pods", fault);
     let program = start(&scene);
-    is_deleted(&scene.server, "web");
+    is_deleted(&scene.cluster, "web");
     until("the fault is told", || program.log().contains(told));
-    assert!(scene.server.state().faults.is_empty(), "the fault has been met");
+    assert!(scene.cluster.state().faults.is_empty(), "the fault has been met");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -67,11 +66,11 @@ fn a_version_too_old_is_answered_by_a_new_list() {
 fn a_watch_cut_in_the_middle_goes_on_where_it_was() {
     let scene = Scene::new();
     let program = start(&scene);
-    is_deleted(&scene.server, "first");
-    let lists = scene.server.count("list");
-    scene.server.cut();
-    is_deleted(&scene.server, "second");
-    assert_eq!(scene.server.count("list"), lists, "nothing was missed, so nothing is listed again");
+    is_deleted(&scene.cluster, "first");
+    let lists = scene.cluster.count("list", "pods");
+    scene.cluster.cut();
+    is_deleted(&scene.cluster, "second");
+    assert_eq!(scene.cluster.count("list", "pods"), lists, "nothing was missed, so nothing is listed again");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -80,19 +79,21 @@ fn bookmarks_spare_a_list() {
     for bookmarked in [true, false] {
         let scene = Scene::new();
         let program = start(&scene);
-        is_deleted(&scene.server, "first");
+        is_deleted(&scene.cluster, "first");
+        // Its event is a change too, behind which the bookmark has to come.
+        until("the deletion has its event", || !scene.cluster.all("events").is_empty());
         if bookmarked {
-            scene.server.bookmark();
+            scene.cluster.bookmark();
             // The watch has to have got it.
             std::thread::sleep(Duration::from_millis(500));
         } else {
-            scene.server.state().happen_elsewhere();
+            scene.cluster.happen_elsewhere();
         }
-        scene.server.compact();
-        let lists = scene.server.count("list");
-        scene.server.cut();
-        is_deleted(&scene.server, "second");
-        assert_eq!(scene.server.count("list") > lists, !bookmarked, "{}", program.log());
+        scene.cluster.forget();
+        let lists = scene.cluster.count("list", "pods");
+        scene.cluster.cut();
+        is_deleted(&scene.cluster, "second");
+        assert_eq!(scene.cluster.count("list", "pods") > lists, !bookmarked, "{}", program.log());
         assert_eq!(program.stop(), Some(0));
     }
 }
@@ -100,30 +101,30 @@ fn bookmarks_spare_a_list() {
 #[test]
 fn a_pod_that_goes_while_nobody_watches_is_forgotten() {
     let scene = Scene::new();
-    scene.server.state().faults.extend([("delete", Fault::Refuse(500)); 20]);
-    scene.server.put(broken("web", 1));
+    scene.cluster.faults(20, "delete", "pods", Fault::Refuse(500));
+    scene.cluster.put(&broken("web", 1));
     let program = start(&scene);
-    until("it can't be deleted", || scene.server.count("delete") > 0);
-    scene.server.remove("shop", "web");
-    scene.server.state().happen_elsewhere();
-    scene.server.compact();
-    scene.server.cut();
-    scene.server.state().faults.clear();
-    is_deleted(&scene.server, "next");
-    let calls = scene.server.count("delete");
+    until("it can't be deleted", || scene.cluster.count("delete", "pods") > 0);
+    scene.cluster.remove("pods", "shop", "web");
+    scene.cluster.happen_elsewhere();
+    scene.cluster.forget();
+    scene.cluster.cut();
+    scene.cluster.state().faults.clear();
+    is_deleted(&scene.cluster, "next");
+    let calls = scene.cluster.count("delete", "pods");
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(scene.server.count("delete"), calls, "{}", program.log());
+    assert_eq!(scene.cluster.count("delete", "pods"), calls, "{}", program.log());
     assert_eq!(program.stop(), Some(0));
 }
 
 #[test]
 fn failures_are_tried_again_later_and_later() {
     let scene = Scene::new();
-    scene.server.state().faults.extend([("delete", Fault::Refuse(500)); 3]);
-    scene.server.put(broken("web", 1));
+    scene.cluster.faults(3, "delete", "pods", Fault::Refuse(500));
+    scene.cluster.put(&broken("web", 1));
     let program = start(&scene);
-    until("it is deleted", || scene.server.state().pods.is_empty());
-    assert_eq!(scene.server.count("delete"), 4);
+    until("it is deleted", || scene.cluster.all("pods").is_empty());
+    assert_eq!(scene.cluster.count("delete", "pods"), 4);
     let log = program.log();
     let times = log.lines().filter(|line| line.contains("\"action\":\"delete\""));
     let times: Vec<f64> = times.map(seconds).collect();
@@ -147,61 +148,64 @@ fn seconds(line: &str) -> f64 {
 #[test]
 fn a_token_that_is_exchanged_is_read_again_and_never_told() {
     let scene = Scene::new();
-    let token = scene.folder.join("token");
+    let token = scene.cluster.file("token");
     fs::write(&token, "the-first-secret").expect("written");
-    scene.kubeconfig(&json!({ "tokenFile": text(&token) }));
-    scene.server.state().token = Some("the-first-secret".to_owned());
+    scene.cluster.kubeconfig_with(&json!({ "tokenFile": word(&token) }));
+    scene.cluster.admit("the-first-secret");
     let program = start(&scene);
-    is_deleted(&scene.server, "first");
-    scene.server.state().token = Some("the-second-secret".to_owned());
-    scene.server.cut();
+    is_deleted(&scene.cluster, "first");
+    scene.cluster.admit("the-second-secret");
+    scene.cluster.cut();
     until("the old one is refused", || program.log().contains("\"kind\":\"unauthorized\""));
     fs::write(&token, "the-second-secret").expect("written");
-    is_deleted(&scene.server, "second");
+    is_deleted(&scene.cluster, "second");
     // Not only the watch: each call.
-    scene.server.state().token = Some("the-third-secret".to_owned());
+    scene.cluster.admit("the-third-secret");
     fs::write(&token, "the-third-secret").expect("written");
-    is_deleted(&scene.server, "third");
+    is_deleted(&scene.cluster, "third");
     assert!(!program.log().contains("secret"), "{}", program.log());
     assert_eq!(program.stop(), Some(0));
 }
 
 #[test]
 fn certificates_of_clients_are_credentials_too() {
-    let scene = Scene::with(true);
-    scene.server.put(broken("web", 1));
+    let scene = Scene::new();
+    scene.cluster.kubeconfig_with(&json!({}));
+    scene.cluster.put(&broken("web", 1));
     let (code, log) = scene.run(&["--action", "delete", "--call-timeout", "2"]);
     assert_eq!(code, Some(1), "without one nobody is let in: {log}");
-    let (certificate, key) = scene.server.authority.client("node");
-    let (certificate_path, key_path) = (scene.folder.join("client.crt"), scene.folder.join("client.key"));
+    let (certificate, key) = scene.cluster.authority.client("node");
+    let (certificate_path, key_path) = (scene.cluster.file("client.crt"), scene.cluster.file("client.key"));
     fs::write(&certificate_path, certificate).expect("written");
     fs::write(&key_path, key).expect("written");
-    scene.kubeconfig(&json!({
-        "client-certificate": text(&certificate_path), "client-key": text(&key_path) }));
+    scene.cluster.kubeconfig_with(&json!({
+        "client-certificate": word(&certificate_path), "client-key": word(&key_path) }));
     let (code, log) = scene.run(&["--action", "delete"]);
     assert_eq!(code, Some(0), "{log}");
-    assert!(scene.server.state().pods.is_empty());
+    assert!(scene.cluster.all("pods").is_empty());
 }
 
 #[test]
 fn a_server_of_another_authority_learns_no_token() {
     let scene = Scene::new();
-    scene.kubeconfig(&json!({ "token": "the-secret" }));
-    let other = super::certificates::Authority::new("another");
-    fs::write(scene.folder.join("ca.crt"), other.pem).expect("written");
+    scene.cluster.kubeconfig_with(&json!({ "token": "the-secret" }));
+    let other = testkit::certificates::Authority::new("another");
+    fs::write(scene.cluster.file("ca.crt"), other.pem).expect("written");
     let (code, log) = scene.run(&["--call-timeout", "2"]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("invalid peer certificate"), "{log}");
-    assert!(scene.server.state().requests.is_empty());
+    assert!(scene.cluster.state().requests.is_empty());
     assert!(!log.contains("the-secret"), "{log}");
 }
 
 #[test]
 fn credentials_by_a_program_are_refused_in_a_sentence() {
     let scene = Scene::new();
-    let witness = scene.folder.join("started");
-    scene.kubeconfig(&json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
-        "args": [text(&witness)], "interactiveMode": "Never" } }));
+    let witness = scene.cluster.file("started");
+    scene.cluster.kubeconfig_with(
+        &json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
+        "args": [word(&witness)], "interactiveMode": "Never" } }),
+    );
     let (code, log) = scene.run(&[]);
     assert_eq!(code, Some(2), "{log}");
     assert!(
@@ -214,7 +218,7 @@ fn credentials_by_a_program_are_refused_in_a_sentence() {
 #[test]
 fn bad_input_is_told_before_anything_is_done() {
     let scene = Scene::new();
-    fs::write(scene.folder.join("kubeconfig"), "clusters: 7").expect("written");
+    fs::write(scene.cluster.file("kubeconfig"), "clusters: 7").expect("written");
     let (code, log) = scene.run(&[]);
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("--kubeconfig") && log.contains("can't be read"), "{log}");

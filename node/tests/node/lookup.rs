@@ -1,24 +1,21 @@
 //! `sidecar-node pod`: what the plugin is told of a pod, and how it ends where nobody knows.
 
-use super::scene::{Scene, pod, text};
-use super::server::Fault;
+use super::scene::{Scene, pod};
 use serde_json::{Value, json};
 use std::{
     fs,
     process::Command,
     time::{Duration, Instant},
 };
+use testkit::{cluster::Fault, word};
 
 /// Exit code, standard output, standard error.
 type Ended = (Option<i32>, String, String);
 
 fn look(scene: &Scene, name: &str, milliseconds: u32) -> Ended {
-    let kubeconfig = scene.folder.join("kubeconfig");
-    if !kubeconfig.exists() {
-        scene.kubeconfig(&json!({}));
-    }
+    let kubeconfig = scene.cluster.kubeconfig();
     let output = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
-        .args(["pod", "--kubeconfig", text(&kubeconfig), "--namespace", "shop", "--name", name, "--timeout"])
+        .args(["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", name, "--timeout"])
         .arg(milliseconds.to_string())
         .output()
         .expect("the program starts");
@@ -27,7 +24,7 @@ fn look(scene: &Scene, name: &str, milliseconds: u32) -> Ended {
 }
 
 fn knows(scene: &Scene) {
-    scene.server.put(pod("web"));
+    scene.cluster.put(&pod("web"));
     let (code, stdout, stderr) = look(scene, "web", 20_000);
     assert_eq!(code, Some(0), "{stderr}");
     let told: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -39,7 +36,7 @@ fn knows(scene: &Scene) {
 fn a_pod_is_told_whole() {
     let scene = Scene::new();
     knows(&scene);
-    assert_eq!(scene.server.count("get"), 1);
+    assert_eq!(scene.cluster.count("get", "pods"), 1);
 }
 
 #[test]
@@ -54,7 +51,7 @@ fn faults_are_outlasted() {
         Fault::Slow(Duration::from_millis(500)),
     ] {
         let scene = Scene::new();
-        scene.server.state().faults.push(("get", fault));
+        scene.cluster.fault("get", "pods", fault);
         knows(&scene);
     }
 }
@@ -62,15 +59,15 @@ fn faults_are_outlasted() {
 #[test]
 fn time_is_kept_and_the_last_reason_told() {
     let scene = Scene::new();
-    scene.server.put(pod("web"));
-    scene.server.state().faults.extend([("get", Fault::Refuse(500)); 100]);
+    scene.cluster.put(&pod("web"));
+    scene.cluster.faults(100, "get", "pods", Fault::Refuse(500));
     let start = Instant::now();
     let (code, stdout, stderr) = look(&scene, "web", 1_500);
     let took = start.elapsed();
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
     assert!(stderr.contains("no answer about the pod shop/web within 1.5s"), "{stderr}");
     assert!(took < Duration::from_secs(10), "{took:?}");
-    let tries = scene.server.count("get");
+    let tries = scene.cluster.count("get", "pods");
     assert!((3..=15).contains(&tries), "{tries} tries: neither once nor in a loop");
 }
 
@@ -80,27 +77,27 @@ fn what_is_said_for_good_is_not_asked_again() {
     let (code, _, stderr) = look(&scene, "web", 20_000);
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("the API server knows no pod shop/web"), "{stderr}");
-    scene.server.state().faults.push(("get", Fault::Refuse(403)));
+    scene.cluster.fault("get", "pods", Fault::Refuse(403));
     let (code, _, stderr) = look(&scene, "web", 20_000);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("allow its user to get pods"), "{stderr}");
-    assert_eq!(scene.server.count("get"), 2);
+    assert_eq!(scene.cluster.count("get", "pods"), 2);
     let (code, _, stderr) = look(&scene, "../../secrets/x", 20_000);
     assert_eq!(code, Some(2), "{stderr}");
-    assert_eq!(scene.server.count("get"), 2, "no such name is asked for");
+    assert_eq!(scene.cluster.count("get", "pods"), 2, "no such name is asked for");
 }
 
 #[test]
 fn each_call_reads_the_token_again_and_nobody_is_told_it() {
     let scene = Scene::new();
-    let token = scene.folder.join("token");
-    scene.kubeconfig(&json!({ "tokenFile": text(&token) }));
+    let token = scene.cluster.file("token");
+    scene.cluster.kubeconfig_with(&json!({ "tokenFile": word(&token) }));
     for secret in ["the-first-secret", "the-second-secret"] {
         fs::write(&token, secret).expect("written");
-        scene.server.state().token = Some(secret.to_owned());
+        scene.cluster.admit(secret);
         knows(&scene);
     }
-    scene.server.state().token = Some("another".to_owned());
+    scene.cluster.admit("another");
     let (code, stdout, stderr) = look(&scene, "web", 700);
     assert_eq!(code, Some(1));
     assert!(!stdout.contains("secret") && !stderr.contains("secret"), "{stderr}");
@@ -109,13 +106,13 @@ fn each_call_reads_the_token_again_and_nobody_is_told_it() {
 #[test]
 fn a_kubeconfig_that_can_not_be_used_is_told() {
     let scene = Scene::new();
-    scene.kubeconfig(
+    scene.cluster.kubeconfig_with(
         &json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "true" } }),
     );
     let (code, _, stderr) = look(&scene, "web", 1_000);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("which is not started here"), "{stderr}");
-    fs::write(scene.folder.join("kubeconfig"), "{").expect("written");
+    fs::write(scene.cluster.file("kubeconfig"), "{").expect("written");
     let (code, _, stderr) = look(&scene, "web", 1_000);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("--kubeconfig") && stderr.contains("can't be read"), "{stderr}");

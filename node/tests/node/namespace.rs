@@ -1,6 +1,6 @@
 //! Repair in a real network namespace, which a process of the test stands in for the pod's.
 
-use super::scene::{Scene, broken, command, healthy, text, uid, until};
+use super::scene::{Scene, broken, healthy, uid};
 use serde_json::json;
 use sidecar_init::sys::namespace;
 use std::{
@@ -11,6 +11,7 @@ use std::{
     process::{Child, Command},
     time::{Duration, Instant},
 };
+use testkit::{command, until, word};
 
 /// A namespace with an interface, an address and a way out, held by a process.
 struct Sandbox {
@@ -85,17 +86,17 @@ fn with_address(mut pod: serde_json::Value, address: &str) -> serde_json::Value 
 fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.1.7");
-    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
     assert!(!sandbox.captures(), "nothing has set rules yet");
 
-    let program = scene.start(&["--watch", "--proc", text(&proc), "--metrics", "127.0.0.1:15514"]);
-    until("pods are listed", || scene.server.count("watch") > 0);
-    scene.server.put(with_address(broken("web", 1), "10.213.1.7"));
-    until("an event tells of the repair", || !scene.server.state().events.is_empty());
+    let program = scene.start(&["--watch", "--proc", word(&proc), "--metrics", "127.0.0.1:15514"]);
+    until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.1.7"));
+    until("an event tells of the repair", || !scene.cluster.all("events").is_empty());
     assert!(sandbox.captures(), "the rules are there:\n{}", sandbox.rules());
     let rules = sandbox.rules();
     assert!(rules.contains("table inet sidecar_init") && rules.contains("9999"), "{rules}");
-    let event = scene.server.state().events[0].clone();
+    let event = scene.cluster.all("events")[0].clone();
     assert_eq!(
         (&event["type"], &event["reason"]),
         (&json!("Normal"), &json!("SidecarRepairDone")),
@@ -104,13 +105,13 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     assert_eq!(event["regarding"]["uid"], uid("web"));
 
     // Told again of the same failure it does nothing; of the next, it looks again and finds all in place.
-    scene.server.put(with_address(broken("web", 1), "10.213.1.7"));
-    scene.server.put(with_address(broken("web", 2), "10.213.1.7"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.1.7"));
+    scene.cluster.put(&with_address(broken("web", 2), "10.213.1.7"));
     until("it has looked again", || program.log().contains("in its namespace already"));
     assert_eq!(sandbox.rules(), rules);
     assert_eq!(program.log().matches("\"action\":\"repair\"").count(), 2, "{}", program.log());
 
-    scene.server.put(with_address(healthy("web"), "10.213.1.7"));
+    scene.cluster.put(&with_address(healthy("web"), "10.213.1.7"));
     until("it has recovered", || program.log().contains("not broken any more"));
     let metrics = get("127.0.0.1:15514", "/metrics");
     for line in
@@ -127,9 +128,9 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
 fn clients_that_say_nothing_hold_up_no_other() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.9.7");
-    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
     let address = "127.0.0.1:15515";
-    let program = scene.start(&["--watch", "--proc", text(&proc), "--metrics", address]);
+    let program = scene.start(&["--watch", "--proc", word(&proc), "--metrics", address]);
     until("it listens", || TcpStream::connect(address).is_ok());
     let _silent: Vec<TcpStream> =
         (0..300).map(|_| TcpStream::connect(address).expect("it listens")).collect();
@@ -146,7 +147,7 @@ fn clients_that_say_nothing_hold_up_no_other() {
 fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.6.7");
-    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
     let mut pod = with_address(broken("web", 1), "10.213.6.7");
     pod["metadata"]["annotations"] = json!({
         "linkerd.io/proxy-version": "edge-26.8.1", "config.linkerd.io/skip-inbound-ports": "9999",
@@ -155,8 +156,8 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     pod["spec"]["containers"] =
         json!([{ "name": "linkerd-proxy", "image": "p" }, { "name": "app", "image": "a" }]);
     pod["status"]["initContainerStatuses"][0]["name"] = "sidecar-validation".into();
-    scene.server.put(pod.clone());
-    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    scene.cluster.put(&pod.clone());
+    let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(0), "{log}");
     let rules = sandbox.rules();
     assert!(rules.contains("table inet sidecar_init_linkerd") && rules.contains("9999"), "{rules}{log}");
@@ -164,8 +165,8 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     pod["metadata"]["annotations"] = json!({ "kuma.io/sidecar-injected": "true" });
     pod["spec"]["containers"][0]["name"] = "kuma-sidecar".into();
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
-    scene.server.put(pod);
-    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    scene.cluster.put(&pod);
+    let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("Kuma was asked for") && log.contains("clean --mesh linkerd"), "{log}");
     assert_eq!(sandbox.rules(), rules);
@@ -175,7 +176,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
 fn where_no_process_tells_the_addresses_do() {
     let scene = Scene::new();
     let (sandbox, _other) = (Sandbox::new("10.213.2.7"), Sandbox::new("10.213.2.8"));
-    scene.server.put(with_address(broken("web", 1), "10.213.2.7"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.2.7"));
     let (code, log) = scene.run(&[]);
     assert_eq!(code, Some(0), "{log}");
     assert!(sandbox.captures(), "{log}");
@@ -186,14 +187,14 @@ fn where_no_process_tells_the_addresses_do() {
 fn two_namespaces_that_may_be_the_pods_are_left_alone() {
     let scene = Scene::new();
     let sandboxes = [Sandbox::new("10.213.3.7"), Sandbox::new("10.213.3.7")];
-    scene.server.put(with_address(broken("web", 1), "10.213.3.7"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.3.7"));
     let (code, log) = scene.run(&[]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("more than one namespace may be the pod's"), "{log}");
     for sandbox in &sandboxes {
         assert_eq!(sandbox.rules(), "");
     }
-    let event = scene.server.state().events[0].clone();
+    let event = scene.cluster.all("events")[0].clone();
     assert_eq!(
         (&event["type"], &event["reason"]),
         (&json!("Warning"), &json!("SidecarRepairFailed")),
@@ -205,9 +206,9 @@ fn two_namespaces_that_may_be_the_pods_are_left_alone() {
 fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.4.7");
-    let proc = sandbox.proc(&scene.folder, &uid("web"));
-    scene.server.put(with_address(broken("web", 1), "10.213.4.9"));
-    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.4.9"));
+    let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("no process of the pod and no namespace with its addresses"), "{log}");
     assert_eq!(sandbox.rules(), "");
@@ -217,11 +218,11 @@ fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
 fn bad_annotations_are_told_and_nothing_is_touched() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.5.7");
-    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
     let mut pod = with_address(broken("web", 1), "10.213.5.7");
     pod["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = "99999".into();
-    scene.server.put(pod);
-    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    scene.cluster.put(&pod);
+    let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("excludeInboundPorts") && log.contains("99999"), "{log}");
     assert_eq!(sandbox.rules(), "");

@@ -1,10 +1,11 @@
 //! The roles in `docker/cni/repair`, for each action its own, and in `docker/cni/lookup` hold what the program asks for, and
 //! nothing else.
 
-use super::scene::{Scene, broken, pod, text, until};
-use super::server::Access;
+use super::scene::{Scene, broken, pod};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use testkit::cluster::{Access, Fault};
+use testkit::{until, word};
 
 type Rule = (String, String, String);
 
@@ -34,17 +35,17 @@ fn asked(action: &str) -> BTreeSet<Rule> {
     // No namespace is this pod's: repair fails, and tells so each time.
     let mut broken_one = broken("web", 1);
     broken_one["status"]["podIPs"] = serde_json::json!([{ "ip": "10.213.9.9" }]);
-    scene.server.put(pod("fresh"));
-    scene.server.put(broken_one.clone());
+    scene.cluster.put(&pod("fresh"));
+    scene.cluster.put(&broken_one.clone());
     if action != "repair" {
         // So that it has to be told twice.
         let verb = if action == "label" { "patch" } else { "delete" };
-        scene.server.state().faults.extend([(verb, super::server::Fault::Refuse(500)); 2]);
+        scene.cluster.faults(2, verb, "pods", Fault::Refuse(500));
     }
     let program = scene.start(&["--watch", "--action", action]);
     until("something is told twice", || {
-        let state = scene.server.state();
-        state.requests.iter().any(|(access, _)| (access.resource, access.verb) == ("events", "patch"))
+        let state = scene.cluster.state();
+        state.requests.iter().any(|(access, _)| (&*access.resource, access.verb) == ("events", "patch"))
     });
     if action != "repair" {
         until("it is done", || program.log().contains("\"message\":\"it is "));
@@ -55,21 +56,19 @@ fn asked(action: &str) -> BTreeSet<Rule> {
 
 /// What the server was asked for.
 fn requested(scene: &Scene) -> BTreeSet<Rule> {
-    let state = scene.server.state();
-    let rule = |Access { group, resource, verb }: &Access| {
-        ((*group).to_owned(), (*resource).to_owned(), (*verb).to_owned())
-    };
+    let state = scene.cluster.state();
+    let rule =
+        |Access { group, resource, verb, .. }: &Access| (group.clone(), resource.clone(), (*verb).to_owned());
     state.requests.iter().map(|(access, _)| rule(access)).collect()
 }
 
 #[test]
 fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
     let scene = Scene::new();
-    scene.server.put(pod("web"));
-    let kubeconfig = scene.folder.join("kubeconfig");
-    scene.kubeconfig(&serde_json::json!({}));
+    scene.cluster.put(&pod("web"));
+    let kubeconfig = scene.cluster.kubeconfig();
     let told = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
-        .args(["pod", "--kubeconfig", text(&kubeconfig), "--namespace", "shop", "--name", "web"])
+        .args(["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"])
         .args(["--timeout", "20000"])
         .output();
     assert!(told.expect("the program starts").status.success());

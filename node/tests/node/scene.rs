@@ -1,69 +1,36 @@
 //! What a test needs: the API server, a folder, the program, and pods.
 
-use super::server::Server;
 use serde_json::{Value, json};
 use std::{
-    env,
     fs::{self, File},
-    path::{Path, PathBuf},
-    process::{self, Child, Command, ExitStatus},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus},
 };
+use testkit::{cluster::Cluster, command, until};
 
 pub(crate) const NODE: &str = "node-1";
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Scene {
-    pub(crate) server: Server,
-    pub(crate) folder: PathBuf,
+    pub(crate) cluster: Cluster,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        Self::with(false)
+        Self { cluster: Cluster::start() }
     }
 
-    pub(crate) fn with(asks_for_certificates: bool) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // Tests run in an empty namespace of their own, where loopback is down.
-        command("ip", &["link", "set", "lo", "up"]);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-node-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let server = Server::start(asks_for_certificates);
-        fs::write(folder.join("ca.crt"), &server.authority.pem).expect("written");
-        Self { server, folder }
-    }
-
-    /// A kubeconfig for this server with these credentials.
-    pub(crate) fn kubeconfig(&self, user: &Value) -> PathBuf {
-        let path = self.folder.join("kubeconfig");
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
-            "clusters": [{ "name": "c", "cluster": {
-                "server": format!("https://{}", self.server.address),
-                "certificate-authority": self.folder.join("ca.crt") } }],
-            "users": [{ "name": "u", "user": user }],
-        });
-        fs::write(&path, config.to_string()).expect("written");
-        path
+    /// A pod of the namespace `shop`; null where there is none.
+    pub(crate) fn pod(&self, name: &str) -> Value {
+        self.cluster.find("pods", "shop", name).unwrap_or_default()
     }
 
     /// Starts `sidecar-node repair` with these flags besides.
     pub(crate) fn start(&self, flags: &[&str]) -> Program {
-        let kubeconfig = self.folder.join("kubeconfig");
-        if !kubeconfig.exists() {
-            self.kubeconfig(&json!({}));
-        }
-        let log = self.folder.join("log");
+        let log = self.cluster.file("log");
         let stderr = File::options().create(true).append(true).open(&log).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
             .args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"])
-            .arg(&kubeconfig)
+            .arg(self.cluster.kubeconfig())
             .args(flags)
             .env_remove("NODE_NAME")
             .stderr(stderr)
@@ -77,13 +44,6 @@ impl Scene {
         let mut program = self.start(flags);
         let status = program.wait();
         (status.code(), program.log())
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        // Leaving it behind hurts nobody.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -124,29 +84,11 @@ impl Drop for Program {
     }
 }
 
-/// Waits until something holds.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "still not after {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-pub(crate) fn command(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect("the program is installed");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {error}");
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-pub(crate) fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
 /// A pod as the injector leaves it where a plugin sets the rules, and as its kubelet describes it while it starts.
 pub(crate) fn pod(name: &str) -> Value {
     json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {
             "name": name, "namespace": "shop", "uid": uid(name), "labels": { "app": name },
             "annotations": {

@@ -1,39 +1,38 @@
 //! Labels and deletions, and what is left alone.
 
-use super::scene::{Program, Scene, broken, healthy, pod, uid, until};
+use super::scene::{Program, Scene, broken, healthy, pod, uid};
 use serde_json::{Value, json};
+use testkit::{cluster::Fault, until};
 
 fn label(scene: &Scene, name: &str) -> Value {
-    let state = scene.server.state();
-    let pod = state.pods.get(&("shop".to_owned(), name.to_owned())).cloned().unwrap_or_default();
-    pod["metadata"]["labels"]["cni.istio.io/uninitialized"].clone()
+    scene.pod(name)["metadata"]["labels"]["cni.istio.io/uninitialized"].clone()
 }
 
 fn watch(scene: &Scene, action: &str) -> Program {
     let program = scene.start(&["--watch", "--action", action]);
-    until("pods are listed", || scene.server.count("watch") > 0);
+    until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
     program
 }
 
 #[test]
 fn broken_pods_are_labelled_once() {
     let scene = Scene::new();
-    scene.server.put(healthy("well"));
-    scene.server.put(broken("web", 1));
+    scene.cluster.put(&healthy("well"));
+    scene.cluster.put(&broken("web", 1));
     let program = watch(&scene, "label");
     until("it is labelled", || label(&scene, "web") == "true");
-    scene.server.put(broken("late", 1));
+    scene.cluster.put(&broken("late", 1));
     until("the late one too", || label(&scene, "late") == "true");
-    let labelled = scene.server.state().pods[&("shop".to_owned(), "web".to_owned())].clone();
+    let labelled = scene.pod("web");
     let mut again = broken("web", 2);
     again["metadata"]["labels"] = labelled["metadata"]["labels"].clone();
-    scene.server.put(again);
+    scene.cluster.put(&again);
     until("it sees the label", || program.log().contains("already"));
     assert_eq!(labelled["metadata"]["labels"]["app"], "web", "other labels stay");
     assert_eq!(label(&scene, "well"), Value::Null);
-    let state = scene.server.state();
+    let state = scene.cluster.state();
     let patches =
-        state.requests.iter().filter(|(access, _)| (access.resource, access.verb) == ("pods", "patch"));
+        state.requests.iter().filter(|(access, _)| (&*access.resource, access.verb) == ("pods", "patch"));
     let types: Vec<_> =
         patches.map(|(_, request)| request.header("content-type").map(str::to_owned)).collect();
     assert_eq!(
@@ -47,23 +46,22 @@ fn broken_pods_are_labelled_once() {
 #[test]
 fn the_label_is_whatever_was_asked_for() {
     let scene = Scene::new();
-    scene.server.put(broken("web", 1));
+    scene.cluster.put(&broken("web", 1));
     let (code, log) = scene.run(&["--action", "label", "--label", "example.com/broken=yes"]);
     assert_eq!(code, Some(0), "{log}");
-    let state = scene.server.state();
-    let labels = &state.pods[&("shop".to_owned(), "web".to_owned())]["metadata"]["labels"];
-    assert_eq!(*labels, json!({ "app": "web", "example.com/broken": "yes" }));
+    assert_eq!(scene.pod("web")["metadata"]["labels"], json!({ "app": "web", "example.com/broken": "yes" }));
 }
 
 #[test]
 fn broken_pods_are_deleted_by_their_uid() {
     let scene = Scene::new();
-    scene.server.put(broken("web", 1));
-    scene.server.put(healthy("well"));
+    scene.cluster.put(&broken("web", 1));
+    scene.cluster.put(&healthy("well"));
     let (code, log) = scene.run(&["--action", "delete"]);
     assert_eq!(code, Some(0), "{log}");
-    let state = scene.server.state();
-    assert_eq!(state.pods.keys().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["well"]);
+    let left = scene.cluster.all("pods");
+    assert_eq!(left.iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>(), ["well"]);
+    let state = scene.cluster.state();
     let (_, request) = state.requests.iter().find(|(access, _)| access.verb == "delete").expect("a deletion");
     let options: Value = serde_json::from_slice(&request.body).expect("options");
     assert_eq!(options["preconditions"]["uid"], uid("web"));
@@ -79,12 +77,12 @@ fn pods_of_other_nodes_and_pods_without_a_proxy_are_not_ours() {
     let mut leaving = broken("leaving", 1);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     for pod in [elsewhere, plain, leaving, pod("fresh")] {
-        scene.server.put(pod);
+        scene.cluster.put(&pod);
     }
     let (code, log) = scene.run(&["--action", "delete"]);
     assert_eq!(code, Some(0), "{log}");
-    assert_eq!(scene.server.count("delete"), 0);
-    let state = scene.server.state();
+    assert_eq!(scene.cluster.count("delete", "pods"), 0);
+    let state = scene.cluster.state();
     let (_, list) = state.requests.iter().find(|(access, _)| access.verb == "list").expect("a list");
     assert_eq!(list.parameter("fieldSelector"), Some("spec.nodeName=node-1"));
     assert_eq!(list.parameter("resourceVersion"), Some("0"), "from the cache");
@@ -93,19 +91,19 @@ fn pods_of_other_nodes_and_pods_without_a_proxy_are_not_ours() {
 #[test]
 fn a_pod_whose_name_another_has_got_is_not_touched() {
     let scene = Scene::new();
-    scene.server.put(broken("web", 1));
+    scene.cluster.put(&broken("web", 1));
     let program = watch(&scene, "delete");
-    until("it is deleted", || scene.server.state().pods.is_empty());
+    until("it is deleted", || scene.cluster.all("pods").is_empty());
     // The next broken one is replaced by another of its name before the program's call comes.
-    scene.server.state().faults.push(("delete", super::server::Fault::Refuse(409)));
-    scene.server.put(broken("web", 1));
+    scene.cluster.fault("delete", "pods", Fault::Refuse(409));
+    scene.cluster.put(&broken("web", 1));
     until("the refusal is told", || program.log().contains("it can't be repaired"));
-    scene.server.remove("shop", "web");
+    scene.cluster.remove("pods", "shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = "another".into();
-    scene.server.put(other);
+    scene.cluster.put(&other);
     until("the first one is forgotten", || program.log().contains("not broken any more"));
-    assert_eq!(scene.server.state().pods.len(), 1);
+    assert_eq!(scene.cluster.all("pods").len(), 1);
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -113,18 +111,17 @@ fn a_pod_whose_name_another_has_got_is_not_touched() {
 fn a_patch_names_the_pod_that_it_means() {
     let scene = Scene::new();
     let program = watch(&scene, "label");
-    let key = ("shop".to_owned(), "web".to_owned());
     {
-        let mut state = scene.server.state();
-        state.put(broken("web", 1));
-        // Before the watch has told of it, another one has its name.
-        let pod = state.pods.get_mut(&key).expect("the pod");
+        let mut state = scene.cluster.state();
+        state.place(&broken("web", 1));
+        // Before the watch reports it, another one has its name.
+        let pod = state.find_mut("pods", "shop", "web").expect("the pod");
         pod["metadata"]["uid"] = "another".into();
     }
-    scene.server.bookmark();
+    scene.cluster.bookmark();
     until("the refusal is told", || program.log().contains("it can't be repaired"));
     assert_eq!(label(&scene, "web"), Value::Null);
-    assert_eq!(scene.server.count("create"), 0, "no event tells of it, as there is nothing wrong");
+    assert_eq!(scene.cluster.count("create", "events"), 0, "no event tells of it, as there is nothing wrong");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -132,11 +129,11 @@ fn a_patch_names_the_pod_that_it_means() {
 fn no_more_pods_than_the_rate_are_deleted() {
     let scene = Scene::new();
     for number in 0..10 {
-        scene.server.put(broken(&format!("a{number}"), 1));
+        scene.cluster.put(&broken(&format!("a{number}"), 1));
     }
     let program = scene.start(&["--watch", "--action", "delete", "--rate", "3"]);
-    until("three are deleted", || scene.server.count("delete") == 3);
+    until("three are deleted", || scene.cluster.count("delete", "pods") == 3);
     std::thread::sleep(std::time::Duration::from_secs(2));
-    assert_eq!(scene.server.count("delete"), 3);
+    assert_eq!(scene.cluster.count("delete", "pods"), 3);
     assert_eq!(program.stop(), Some(0), "it ends at once, though more is due");
 }

@@ -1,6 +1,6 @@
 //! Which pods of a Service get the requests of an environment.
 
-use crate::environment::spec::Spec;
+use crate::environment::resource::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the requests of each environment go.

@@ -11,14 +11,12 @@ mod choice;
 mod objects;
 
 pub use choice::{Choices, subset};
-pub use objects::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
-pub(super) use objects::{metadata, owners};
 
-use super::filter;
-use super::meant;
-use super::spec::{Spec, VirtualEnvironment};
+use super::inventory::{Service, Workload};
+use super::resource::{Spec, VirtualEnvironment};
+use super::suggestions;
 use super::words;
-use super::world::{Service, Workload};
+use super::{existing, filter};
 use policy::{Problem, Problems};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,13 +42,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub name: String,
-    pub fate: Fate,
+    pub disposition: Disposition,
     /// Where requests go; `None` where no workload of the Service has an environment, or nothing of it is HTTP.
     pub choices: Option<Choices>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fate {
+pub enum Disposition {
     Routed {
         virtual_service: Value,
         destination_rule: Value,
@@ -112,7 +110,7 @@ pub fn plan(
     version: &str,
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
-    let mut warnings = odd(spec);
+    let mut warnings = spec_warnings(spec);
     let all = workloads;
     let workloads = tagged(environment, spec, all, &mut warnings);
     let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
@@ -120,8 +118,9 @@ pub fn plan(
         services.iter().filter(|service| service.namespace == environment.namespace).collect();
     here.sort_by(|a, b| a.name.cmp(&b.name));
     here.iter().for_each(|service| warnings.extend(service.warnings.clone()));
-    let scene = Scene { environment, spec, environments: &environments, all, workloads: &workloads, version };
-    let services = here.into_iter().map(|service| scene.planned(service, &mut warnings)).collect();
+    let context =
+        PlanContext { environment, spec, environments: &environments, all, workloads: &workloads, version };
+    let services = here.into_iter().map(|service| context.planned(service, &mut warnings)).collect();
     let filter = spec.auto_inject.then(|| filter::envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
 }
@@ -138,7 +137,7 @@ fn tagged<'a>(
         let (title, label) = (workload.title(), &spec.label);
         match workload.labels.get(label).map(String::as_str) {
             None => {
-                let like = meant::label(&workload.labels, label);
+                let like = suggestions::label(&workload.labels, label);
                 warnings.extend(like.map(|like| {
                     format!("{title}: it has no label {label}, so nothing is routed to it, but {like}; did you mean {label}?")
                 }));
@@ -165,7 +164,7 @@ fn tagged<'a>(
 }
 
 /// What is odd about a VirtualEnvironment.
-fn odd(spec: &Spec) -> Vec<String> {
+fn spec_warnings(spec: &Spec) -> Vec<String> {
     let splitter = spec.splitter;
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
     let odd = (!is_possible).then(|| {
@@ -174,7 +173,7 @@ fn odd(spec: &Spec) -> Vec<String> {
     odd.into_iter().collect()
 }
 
-struct Scene<'a> {
+struct PlanContext<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a Spec,
     environments: &'a BTreeSet<String>,
@@ -185,10 +184,13 @@ struct Scene<'a> {
     version: &'a str,
 }
 
-impl Scene<'_> {
+impl PlanContext<'_> {
     fn planned(&self, service: &Service, warnings: &mut Vec<String>) -> Planned {
-        let unrouted =
-            |reason| Planned { name: service.name.clone(), fate: Fate::Unrouted(reason), choices: None };
+        let unrouted = |reason| Planned {
+            name: service.name.clone(),
+            disposition: Disposition::Unrouted(reason),
+            choices: None,
+        };
         if service.name == "kubernetes" {
             return unrouted(Reason::ApiServer);
         }
@@ -217,17 +219,17 @@ impl Scene<'_> {
         let problems: Vec<Problem> =
             service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
         if !problems.is_empty() {
-            let fate = Fate::Refused(Problems(problems));
-            return Planned { name: service.name.clone(), fate, choices: None };
+            let disposition = Disposition::Refused(Problems(problems));
+            return Planned { name: service.name.clone(), disposition, choices: None };
         }
         let choices = Choices::of(self.spec, self.environments, &own);
         let routes = objects::routes(self.spec, service, &choices, &ports);
-        let fate = if routes.len() < 2 && service.gateways.is_empty() {
-            Fate::Unrouted(Reason::OneWay)
+        let disposition = if routes.len() < 2 && service.gateways.is_empty() {
+            Disposition::Unrouted(Reason::OneWay)
         } else {
             self.warn_of_default(service, &own, warnings);
-            let metadata = objects::metadata(self.environment, &service.name);
-            Fate::Routed {
+            let metadata = existing::metadata(self.environment, &service.name);
+            Disposition::Routed {
                 virtual_service: objects::virtual_service(self.version, &metadata, service, &routes),
                 destination_rule: objects::destination_rule(
                     self.version,
@@ -238,7 +240,7 @@ impl Scene<'_> {
                 ),
             }
         };
-        Planned { name: service.name.clone(), fate, choices: Some(choices) }
+        Planned { name: service.name.clone(), disposition, choices: Some(choices) }
     }
 
     fn warn_of_default(&self, service: &Service, own: &BTreeSet<&str>, warnings: &mut Vec<String>) {

@@ -1,51 +1,11 @@
 //! The objects of Istio that routes consist of.
 
 use super::choice::{Choices, subset};
-use crate::environment::existing::{MANAGED_BY, US};
-use crate::environment::spec::{GROUP, KIND, Spec, VERSION, VirtualEnvironment};
-use crate::environment::world::Service;
+use crate::environment::existing::{DESTINATION_RULE, VIRTUAL_SERVICE};
+use crate::environment::inventory::Service;
+use crate::environment::resource::Spec;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-
-pub const VIRTUAL_SERVICE: &str = "VirtualService";
-pub const DESTINATION_RULE: &str = "DestinationRule";
-pub const ENVOY_FILTER: &str = "EnvoyFilter";
-
-/// What all that we make carries: whose it is, so that it goes with it, and who has made it.
-pub(in crate::environment) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
-    let mut metadata = json!({
-        "name": name,
-        "namespace": environment.namespace,
-        "labels": {MANAGED_BY: US},
-    });
-    if let Some(owner) = owner(environment) {
-        metadata["ownerReferences"] = json!([owner]);
-    }
-    metadata
-}
-
-/// The VirtualEnvironment as the owner that controls; `None` where it comes from no API server.
-fn owner(environment: &VirtualEnvironment) -> Option<Value> {
-    reference(environment, true)
-}
-
-/// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
-/// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
-/// right of its own, and nothing is to wait for routes.
-pub(in crate::environment) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
-    let all = ranked.iter().enumerate();
-    all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
-}
-
-fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> {
-    let uid = environment.uid.as_ref()?;
-    let version = format!("{GROUP}/{VERSION}");
-    let mut reference = json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid});
-    if controls {
-        reference["controller"] = json!(true);
-    }
-    Some(reference)
-}
 
 /// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the
 /// spec, so that the first of those wins; the default's.

@@ -1,9 +1,9 @@
 //! Istio's proxy: its agent, which starts Envoy, as istiod expects it. What Istio's own template makes for a pod, without traces
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
-use super::{Parts, RenderContext, is_empty, is_on, pod_field, resource_limit, set, variable};
-use crate::configuration::{InboundPolicy, Mesh};
-use crate::template::opentelemetry;
+use super::context::{Parts, RenderContext, is_empty, is_on, pod_field, resource_limit, set, variable};
+use crate::mesh_config::{InboundPolicy, Mesh};
+use crate::template::{context::TemplateContext, opentelemetry};
 use policy::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
 const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
-    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
+    let TemplateContext { sidecar, values, .. } = *context.input;
     let bootstrap = context.metadata("annotations", BOOTSTRAP);
     let dumps_core = context.annotation_or_value(CORE_DUMP, "global.proxy.enableCoreDump");
     let dumps_core = dumps_core.is_some_and(|text| is_on(&text));
@@ -29,7 +29,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
             let readiness = &sidecar.readiness;
             probe(readiness.initial_delay, readiness.period, readiness.failures)
         }),
-        "securityContext": context.security_context(configuration.values.proxy.privileged, !dumps_core),
+        "securityContext": context.security_context(values.proxy.privileged, !dumps_core),
         "resources": context.resources(),
         "volumeMounts": mounts(context, bootstrap.is_some()),
     });
@@ -59,7 +59,7 @@ fn labels(context: &RenderContext<'_>) -> Map<String, Value> {
 
 fn annotations(context: &RenderContext<'_>) -> Map<String, Value> {
     const LOGS: &str = "kubectl.kubernetes.io/default-logs-container";
-    let revision = set(&context.input.configuration.values.revision).unwrap_or("default");
+    let revision = set(&context.input.values.revision).unwrap_or("default");
     let mut annotations = Map::new();
     annotations.insert("istio.io/rev".to_owned(), revision.into());
     context.put_default(&mut annotations, "annotations", LOGS, context.first_container());
@@ -67,7 +67,7 @@ fn annotations(context: &RenderContext<'_>) -> Map<String, Value> {
 }
 
 fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
-    let (sidecar, values) = (context.input.sidecar, &context.input.configuration.values);
+    let TemplateContext { sidecar, values, .. } = *context.input;
     let sts = context.value("global.sts.servicePort").filter(|port| is_on(port));
     let optional = [
         sidecar.proxy_log_level.as_ref().map(|level| format!("--proxyLogLevel={level}")),
@@ -85,7 +85,7 @@ fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
 /// The values', else what waits for the proxy to start, or drains it before it stops.
 fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
     let sidecar = context.input.sidecar;
-    let configured = &context.input.configuration.values.proxy.lifecycle;
+    let configured = &context.input.values.proxy.lifecycle;
     if !is_empty(configured) {
         return Some(configured.clone());
     }
@@ -103,7 +103,7 @@ fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
 
 fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
     let certificates = context.value("global.pilotCertProvider");
-    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
+    let TemplateContext { sidecar, values, mesh, .. } = *context.input;
     let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
     let workload = context.input.admission.workload.as_ref().filter(|workload| !workload.name.is_empty());
     let owner = workload.map(|workload| {
@@ -117,11 +117,11 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     });
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
-    let is_local = configuration.mesh.inbound_policy == InboundPolicy::Localhost;
+    let is_local = mesh.inbound_policy == InboundPolicy::Localhost;
     let variables = [
         is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
         Some(variable("PILOT_CERT_PROVIDER", certificates.as_deref().unwrap_or("istiod"))),
-        optional("CA_ADDR", set(&configuration.values.ca_address)),
+        optional("CA_ADDR", set(&values.ca_address)),
         Some(pod_field("POD_NAME", "metadata.name")),
         Some(pod_field("POD_NAMESPACE", "metadata.namespace")),
         Some(pod_field("INSTANCE_IP", "status.podIP")),
@@ -143,7 +143,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
             variable("ISTIO_BOOTSTRAP_OVERRIDE", "/etc/istio/custom-bootstrap/custom_bootstrap.json")
         }),
         optional("ISTIO_META_MESH_ID", set(&sidecar.mesh_id)),
-        optional("TRUST_DOMAIN", set(&configuration.mesh.trust_domain)),
+        optional("TRUST_DOMAIN", set(&mesh.trust_domain)),
         optional("OTEL_RESOURCE_ATTRIBUTES", resource_attributes(context).as_deref()),
     ];
     variables.into_iter().flatten().chain(context.proxy_metadata()).collect()
@@ -151,7 +151,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
 
 /// What OpenTelemetry calls the pod's service, where the mesh asks for it.
 fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
-    if !opentelemetry::is_requested(&context.input.configuration.mesh) {
+    if !opentelemetry::is_requested(context.input.mesh) {
         return None;
     }
     let text = |container: &Value, field: &str| {

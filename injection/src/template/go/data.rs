@@ -1,8 +1,8 @@
 //! What a template sees: Istio's names, filled from what is known of a pod.
 
-use super::TemplateContext;
 use super::fields::{held, structure};
 use super::shapes::Shape;
+use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
 use serde_json::Map;
 
@@ -32,8 +32,7 @@ pub(super) fn with(value: &serde_json::Value, text: &dyn Fn(&str) -> String) -> 
 /// The root of all data. What the pod says, or what follows from it, goes through `text`; what the cluster's owner has
 /// configured does not.
 pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Value {
-    let (sidecar, configuration) = (context.sidecar, context.configuration);
-    let (values, mesh) = (&configuration.values.raw, &configuration.mesh.raw);
+    let TemplateContext { sidecar, values, mesh, .. } = *context;
     let empty = Map::new();
     let of_pod = |name: &str, shape| {
         let object = context.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
@@ -49,22 +48,22 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     {
         fields.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
     }
-    let compliance = configuration.values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
+    let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
         ("ObjectMeta", metadata),
         ("Spec", of_pod("spec", Shape::Spec)),
         ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
-        ("MeshConfig", held(mesh, Shape::MeshConfig, &str::to_owned)),
-        ("Values", plain(values)),
-        ("Revision", configuration.values.revision.as_str().into()),
+        ("MeshConfig", held(&mesh.raw, Shape::MeshConfig, &str::to_owned)),
+        ("Values", plain(&values.raw)),
+        ("Revision", values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
         ("ProxyImage", text(&sidecar.proxy_image).into()),
         ("ProxyInitImage", text(&sidecar.init_image).into()),
         ("ProxyUID", sidecar.proxy_uid.into()),
         ("ProxyGID", sidecar.proxy_gid.into()),
-        ("InboundTrafficPolicyMode", configuration.mesh.inbound_policy.name().into()),
+        ("InboundTrafficPolicyMode", mesh.inbound_policy.name().into()),
         ("CompliancePolicy", compliance.into()),
     ];
     // Istio's own has these fields and no others, so another name is a mistake, and told.

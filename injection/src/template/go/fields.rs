@@ -2,7 +2,7 @@
 
 use super::shapes::{ORDERED, Shape, Unset};
 use crate::pipeline::unread;
-use gtmpl_ng::Value;
+use gtmpl_ng::{Func, FuncError, Value};
 use std::collections::HashMap;
 
 /// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one, where the order of its
@@ -99,7 +99,7 @@ pub(super) fn structure(
     for (name, value) in object {
         if !value.is_null() {
             let value = if shape == Shape::Container && unread::is_mark(value) {
-                super::functions::unread()
+                unread_variables()
             } else if OF_WORDS.contains(&name.as_str()) && value.is_object() {
                 super::data::with(value, text)
             } else {
@@ -161,6 +161,17 @@ fn is_left_out(key: &str, value: &Value) -> bool {
         Value::Number(_) => Unset::Number.is_of(key) && *value == Value::from(0_u8),
         Value::Object(_) | Value::Function(_) => false,
     }
+}
+
+/// Takes the place of variables that were not read (`pipeline::unread`): asking for them is an error.
+fn unread_variables() -> Value {
+    let refuse: Func = refuse_unread;
+    refuse.into()
+}
+
+/// The error of a function that is given such variables.
+pub(super) fn refuse_unread(_: &[Value]) -> Result<Value, FuncError> {
+    Err(FuncError::Generic("variables of the pod were not read".to_owned()))
 }
 
 #[cfg(test)]

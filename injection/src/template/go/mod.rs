@@ -21,7 +21,7 @@ mod shapes;
 mod standin;
 mod text;
 
-use super::TemplateContext;
+use super::context::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
 use policy::{Problem, Problems};
@@ -117,8 +117,7 @@ impl Template {
         text: &dyn Fn(&str) -> String,
     ) -> Result<String, Problems> {
         let root = Context::from(data::root(context, text));
-        let filled =
-            functions::with(context.configuration.values.environment(), || self.parsed.render(&root));
+        let filled = functions::with(context.values.environment(), || self.parsed.render(&root));
         let filled = filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))?;
         // As the engine prints what stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {
@@ -160,7 +159,7 @@ impl Template {
 }
 
 /// Whether the last template of this thread that could not be filled refused the pod on purpose.
-pub(super) fn refused() -> bool {
+pub(crate) fn refused() -> bool {
     functions::refused()
 }
 
@@ -181,9 +180,9 @@ fn failed(error: &ExecError) -> String {
 
 /// The engine prints whole values with what is wrong with them: all of a pod, or what is secret of the values.
 fn shortened(message: &str) -> String {
-    const MOST: usize = 300;
+    const MAX_LENGTH: usize = 300;
     let end = message.find("map[").unwrap_or(message.len());
-    let mut short: String = message[..end].chars().take(MOST).collect();
+    let mut short: String = message[..end].chars().take(MAX_LENGTH).collect();
     if short.len() < end {
         short.push_str("..");
     } else if end < message.len() {

@@ -1,10 +1,11 @@
 //! Texts of a pod that hold what YAML could take for structure, and where the pod says them.
 
-use super::{TemplateContext, standin};
+use super::standin;
+use crate::template::context::TemplateContext;
 use serde_json::Value;
 
 /// How many are told apart: somebody who is told of so many has enough to do.
-const MOST: usize = 64;
+const MAX_TEXTS: usize = 64;
 
 /// The texts, each once, with where it stands first: an annotation by its name, others by their path.
 pub(super) fn texts<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
@@ -32,7 +33,7 @@ pub(super) fn texts<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)>
 }
 
 fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
-    if found.len() < MOST && !found.iter().any(|(_, known)| *known == text) {
+    if found.len() < MAX_TEXTS && !found.iter().any(|(_, known)| *known == text) {
         found.push((place.to_owned(), text));
     }
 }

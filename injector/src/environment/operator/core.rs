@@ -7,8 +7,8 @@ use super::store::{Lost, Resource, Store};
 use cluster::backoff::Backoff;
 use injection::environment::{
     changes::{Changes, Step, adoptions, changes, orphans},
+    conditions::{Condition, conditions, idle, ranked, status},
     routes::{Plan, plan},
-    standing::{Condition, conditions, idle, ranked, status},
 };
 use kube::runtime::watcher::Event;
 use policy::Problems;

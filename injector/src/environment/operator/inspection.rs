@@ -4,7 +4,7 @@ use super::core::Core;
 use crate::logging::Level;
 use cluster::status::{Reply, TEXT, reply};
 use hyper::StatusCode;
-use injection::environment::standing::acting;
+use injection::environment::conditions::acting;
 use serde_json::{Map, Value, json};
 use std::{cell::RefCell, rc::Rc};
 use tracing::level_filters::LevelFilter;

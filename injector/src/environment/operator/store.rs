@@ -1,10 +1,10 @@
 //! What is known of the cluster: the objects that decide about routes, and what each event changes of that.
 
 use injection::environment::{
+    conditions::ranked,
     existing::Existing,
-    spec::VirtualEnvironment,
-    standing::ranked,
-    world::{Service, Workload},
+    inventory::{Service, Workload},
+    resource::VirtualEnvironment,
 };
 use kube::runtime::watcher::Event;
 use serde_json::Value;

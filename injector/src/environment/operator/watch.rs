@@ -9,7 +9,7 @@ use futures::{
     Stream, StreamExt,
     stream::{LocalBoxStream, select_all},
 };
-use injection::environment::spec::{GROUP, KIND, VERSION};
+use injection::environment::resource::{GROUP, KIND, VERSION};
 use kube::{
     Api, Client,
     api::{ApiResource, GroupVersionKind},

@@ -1,7 +1,6 @@
 //! The filter that adds the header, run by a real Envoy, as Istio hands it to one.
 
 use super::program::get;
-use crate::cluster::until;
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -12,6 +11,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
     thread,
 };
+use testkit::until;
 
 /// The filter that the program prints for this header.
 fn filter(header: &str) -> Value {

@@ -1,9 +1,10 @@
 //! The operator before an API server that fails.
 
 use super::program::{Operator, cluster, shop, until_subsets, workload};
-use crate::cluster::{Fault, until};
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, time::Duration};
+use testkit::cluster::Fault;
+use testkit::until;
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 

@@ -217,7 +217,7 @@ fn rules_that_are_broken_were_told_of_services_with_routes_only() {
         both.starts_with("sidecar-injector: 2 problems in the manifests; nothing is printed\n"),
         "{both}"
     );
-    assert!(both.contains("-:1: VirtualEnvironment default/demo, spec.envLabel.splitter: \"ab\""), "{both}");
+    assert!(both.contains("-:1: VirtualEnvironment default/demo: spec.envLabel.splitter: \"ab\""), "{both}");
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn fields_were_quoted_twice_and_known_to_nobody() {
     let wrong = "{envHeader: {autoInject: \"yes\", nam: x, name: 5, aliases: 1}, envLabel: 7}";
     let stderr = refused(&MANIFEST.replace("{envLabel: {defaultSubset: base}}", wrong));
     for expected in [
-        "spec.envHeader.autoInject: \"yes\" is neither true nor false; expected one of them, without quotes",
+        "spec.envHeader.autoInject: \"yes\" is a string; expected true or false, without quotes",
         "spec.envHeader.nam: no such field; did you mean name?",
-        "spec.envHeader.name: 5 is no text; expected one",
-        "spec.envHeader.aliases: 1 is no list; expected one",
-        "VirtualEnvironment default/demo, spec.envLabel: 7 is no object; expected one",
+        "spec.envHeader.name: \"5\" is a number; expected a string",
+        "spec.envHeader.aliases: \"1\" is a number; expected a list",
+        "VirtualEnvironment default/demo: spec.envLabel: \"7\" is a number; expected a mapping",
     ] {
         assert!(stderr.contains(expected), "no {expected} in {stderr}");
     }

@@ -1,10 +1,10 @@
 //! The operator before an API server: what it writes, what it leaves, and who of several acts.
 
 use super::program::{Operator, cluster, environment, routed, shop, until_subsets, workload, writes};
-use crate::cluster::until;
-use injection::environment::access::{OPERATOR, Place};
+use injection::environment::access::{OPERATOR, Scope};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use testkit::until;
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -211,7 +211,7 @@ fn what_is_asked_is_what_the_role_grants() {
     assert!(more.is_empty(), "asked, but not granted: {more:?}");
     let less: Vec<_> = granted.difference(&asked).collect();
     assert!(less.is_empty(), "granted, but not asked: {less:?}");
-    assert_eq!(OPERATOR.iter().filter(|rule| rule.place == Place::Own).count(), 1);
+    assert_eq!(OPERATOR.iter().filter(|rule| rule.scope == Scope::Own).count(), 1);
     assert_eq!(cluster.all("leases").len(), 1);
     assert_eq!(cluster.all("virtualenvironments"), [Value::Null; 0]);
 }

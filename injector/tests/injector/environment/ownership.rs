@@ -3,8 +3,9 @@
 //! At once is before the operator has waited for silence, which is an hour here.
 
 use super::program::{Operator, cluster, environment, shop, until_subsets, writes};
-use crate::cluster::{Cluster, until};
 use serde_json::{Value, json};
+use testkit::cluster::Cluster;
+use testkit::until;
 
 const SLOW: [&str; 4] = ["--namespace", "shop", "--debounce", "1h"];
 const OURS: [&str; 2] = ["virtualservices", "destinationrules"];

@@ -1,6 +1,5 @@
 //! The operator as a process, and a cluster with Istio's kinds in which a shop has environments.
 
-use crate::cluster::{Cluster, until, word};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,6 +9,8 @@ use std::{
     sync::{Arc, Mutex},
     thread,
 };
+use testkit::cluster::Cluster;
+use testkit::{until, word};
 
 /// A cluster that has the kinds of Istio, and ours by the definition that the program prints.
 pub(super) fn cluster() -> Cluster {

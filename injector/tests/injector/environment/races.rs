@@ -1,8 +1,9 @@
 //! What others do between the operator's look and its write.
 
 use super::program::{Operator, cluster, routed, shop, until_subsets, workload};
-use crate::cluster::{Cluster, Fault, until};
 use serde_json::{Value, json};
+use testkit::cluster::{Cluster, Fault};
+use testkit::until;
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 

@@ -1,9 +1,10 @@
 //! The operator as a service account, whose roles the API server holds it to.
 
 use super::program::{Operator, cluster, environment, shop, until_subsets};
-use crate::cluster::{Cluster, until};
 use serde_json::{Value, json};
 use std::process::Command;
+use testkit::cluster::Cluster;
+use testkit::until;
 
 const ARGUMENTS: [&str; 3] =
     ["--all-namespaces", "--lease=sidecar-injector-environment", "--lease-namespace=istio-system"];

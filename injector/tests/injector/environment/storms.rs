@@ -3,9 +3,10 @@
 //! How often it asks is measured by how long it takes until it has asked so often: a slow machine only makes that longer.
 
 use super::program::{Operator, cluster, get, shop, until_subsets, workload};
-use crate::cluster::{Cluster, Fault, until};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
+use testkit::cluster::{Cluster, Fault};
+use testkit::until;
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 

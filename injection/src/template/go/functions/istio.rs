@@ -2,7 +2,7 @@
 //! `pkg/kube/inject/template.go`).
 
 use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
-use crate::configuration::Mesh;
+use crate::mesh_config::Mesh;
 use crate::template::go::{fields, standin};
 use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;

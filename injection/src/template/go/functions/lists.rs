@@ -75,15 +75,15 @@ fn sorted(args: &[Value]) -> Answer {
 }
 
 /// The most items that a function may count up to, as the engine's own loops.
-const MOST: u64 = 10_000;
+const MAX_ITEMS: u64 = 10_000;
 
 fn counted(start: i64, end: i64, step: i64) -> Answer {
     if step == 0 || (step > 0) != (end > start) {
         return Ok(Value::Array(Vec::new()));
     }
     let count = start.abs_diff(end).div_ceil(step.unsigned_abs());
-    if count > MOST {
-        return Err(format!("would count {count} numbers, more than {MOST}"));
+    if count > MAX_ITEMS {
+        return Err(format!("would count {count} numbers, more than {MAX_ITEMS}"));
     }
     let numbers = (0..).map_while(|index: i64| start.checked_add(index.checked_mul(step)?));
     let is_before = |number: &i64| if step > 0 { *number < end } else { *number > end };

@@ -35,7 +35,7 @@ mod versions;
 pub(super) use codings::json;
 pub(super) use lacking::{lacking, unusable};
 
-use super::standin;
+use super::{fields, standin};
 use gtmpl_ng::{Func, FuncError, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -159,16 +159,6 @@ pub(super) fn all() -> Vec<(&'static str, Func)> {
 const PASS_BY: [&str; 7] =
     ["applicationPorts", "append", "first", "includeInboundPorts", "last", "list", "otelResourceAttributes"];
 
-/// Stands for variables that were not read (`pipeline::unread`): to ask for them is an error.
-pub(super) fn unread() -> Value {
-    let refuse: Func = refuse;
-    refuse.into()
-}
-
-fn refuse(_: &[Value]) -> Result<Value, FuncError> {
-    Err(FuncError::Generic("variables of the pod were not read".to_owned()))
-}
-
 /// A function that does not look at what texts say, and hands them on.
 fn passes(
     name: &str,
@@ -224,7 +214,7 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
             Value::String(text) => work = work.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX)),
             Value::Array(items) => waiting.extend(items),
             Value::Map(fields) | Value::Object(fields) => waiting.extend(fields.values()),
-            Value::Function(_) if !PASS_BY.contains(&name) => return refuse(args).map(drop),
+            Value::Function(_) if !PASS_BY.contains(&name) => return fields::refuse_unread(args).map(drop),
             Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => {}
         }
     }

@@ -27,13 +27,13 @@ functions! {
 }
 
 /// The most bytes of a compiled expression: enough for what templates ask, and so little that no text takes long.
-const MOST: usize = 128 << 10;
+const MAX_SIZE: usize = 128 << 10;
 
 fn compiled(args: &[Value]) -> Result<Regex, String> {
     let (pattern, text) = (text(&args[0]), text(&args[1]));
     // Each character of the text may be looked at for each of the expression.
     spend(text.len().saturating_mul(pattern.len().div_ceil(16)))?;
-    let built = RegexBuilder::new(&translated(&pattern)).size_limit(MOST).nest_limit(50).build();
+    let built = RegexBuilder::new(&translated(&pattern)).size_limit(MAX_SIZE).nest_limit(50).build();
     built.map_err(|error| {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();

@@ -59,12 +59,12 @@ fn join(args: &[Value]) -> Answer {
 }
 
 /// The most characters that one function may make: what the engine allows a value.
-const MOST: usize = 512 << 10;
+const MAX_LENGTH: usize = 512 << 10;
 
 fn repeat(args: &[Value]) -> Answer {
     let (count, what) = (usize::try_from(whole(&args[0])).unwrap_or(0), text(&args[1]));
-    if count.checked_mul(what.len()).is_none_or(|length| length > MOST) {
-        return Err(format!("would make more than {MOST} bytes"));
+    if count.checked_mul(what.len()).is_none_or(|length| length > MAX_LENGTH) {
+        return Err(format!("would make more than {MAX_LENGTH} bytes"));
     }
     Ok(what.repeat(count).into())
 }

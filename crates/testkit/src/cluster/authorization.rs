@@ -1,0 +1,96 @@
+//! Who asks, and whether his roles grant it: service accounts by their tokens, and one person, who may do everything, by the
+//! certificate of the kubeconfig.
+
+use super::{Cluster, kinds::Access, state::State};
+use crate::word;
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf};
+
+/// Whoever asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    Administrator,
+    /// Its namespace and name.
+    Account(String, String),
+}
+
+/// Who shows this token; `None` for one that is not known, or known no more.
+pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
+    if state.administrator.as_deref() == Some(token) {
+        return Some(User::Administrator);
+    }
+    let (namespace, name) = state.tokens.get(token)?.clone();
+    Some(User::Account(namespace, name))
+}
+
+/// Why a request is refused; `None` where it is not.
+pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
+    let User::Account(namespace, name) = user else { return None };
+    let is_subject = |subject: &Value| {
+        subject["kind"] == "ServiceAccount"
+            && subject["namespace"] == **namespace
+            && subject["name"] == **name
+    };
+    let bound = |binding: &&Value| binding["subjects"].as_array().into_iter().flatten().any(is_subject);
+    let here = |binding: &&Value| {
+        !access.namespace.is_empty() && binding["metadata"]["namespace"] == access.namespace
+    };
+    let bindings =
+        state.all("clusterrolebindings").chain(state.all("rolebindings").filter(here)).filter(bound);
+    let roles = bindings.filter_map(|binding| {
+        let name = binding["roleRef"]["name"].as_str()?;
+        match binding["roleRef"]["kind"].as_str()? {
+            "ClusterRole" => state.find("clusterroles", "", name),
+            _ => state.find("roles", &access.namespace, name),
+        }
+    });
+    let mut rules = roles.filter_map(|role| role["rules"].as_array()).flatten();
+    if rules.any(|rule| grants(rule, access)) {
+        return None;
+    }
+    let Access { group, resource, verb, .. } = access;
+    let place = match &*access.namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    Some(format!(
+        "{resource} is forbidden: User \"system:serviceaccount:{namespace}:{name}\" cannot {verb} resource {resource:?} in \
+         API group {group:?} {place}"
+    ))
+}
+
+fn grants(rule: &Value, access: &Access) -> bool {
+    let has = |field: &str, value: &str| {
+        rule[field].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
+    };
+    has("apiGroups", &access.group)
+        && has("resources", &access.resource)
+        && has("verbs", access.verb)
+        && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
+}
+
+impl Cluster {
+    /// A kubeconfig of a service account, which may do what roles grant it. Its token is in a file, as in a pod.
+    pub fn account(&self, namespace: &str, name: &str) -> PathBuf {
+        let administrator = fs::read(self.kubeconfig()).expect("a kubeconfig");
+        let mut config: Value = serde_json::from_slice(&administrator).expect("JSON");
+        let token = self.file(&format!("{namespace}-{name}.token"));
+        config["users"][0]["user"] = json!({ "tokenFile": word(&token) });
+        let path = self.file(&format!("{namespace}-{name}.kubeconfig"));
+        fs::write(&path, config.to_string()).expect("written");
+        self.exchange_token(namespace, name);
+        path
+    }
+
+    /// The file holds another token from now on, and the one before is refused.
+    pub fn exchange_token(&self, namespace: &str, name: &str) {
+        let mut state = self.state();
+        state.version += 1;
+        let token = format!("token-{}", state.version);
+        let owner = (namespace.to_owned(), name.to_owned());
+        // Before it is known, so that no request meets a token that is neither the old one nor the new one.
+        fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
+        state.tokens.retain(|_, known| *known != owner);
+        state.tokens.insert(token, owner);
+    }
+}

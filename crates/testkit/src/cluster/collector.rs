@@ -1,0 +1,157 @@
+//! The garbage collector: what has owners, none of which exists any more, is deleted; references to some that are gone are
+//! taken away. It acts on each change before the next one, which is the earliest that the real one can.
+//!
+//! As Kubernetes documents it ("Garbage Collection", "Owners and Dependents"): an owner is known by its UID, and is in no
+//! namespace or in that of what it owns.
+
+use super::state::{Entry, State, text};
+use serde_json::{Value, json};
+
+/// The finalizers by which an owner waits for the collector.
+pub(crate) const ORPHAN: &str = "orphan";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// How an owner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Solid,
+    /// It is being deleted, and waits for what it owns to go first.
+    Waiting,
+    Absent,
+}
+
+impl State {
+    /// Collects until nothing is left to do.
+    pub(crate) fn collect(&mut self) {
+        if self.is_collecting {
+            while self.collect_one() {}
+        }
+    }
+
+    fn collect_one(&mut self) -> bool {
+        let matters = |entry: &&Entry| {
+            let metadata = &entry.object["metadata"];
+            !(metadata["ownerReferences"].is_null() && metadata["deletionTimestamp"].is_null())
+        };
+        let all: Vec<Entry> = self.objects.values().filter(matters).cloned().collect();
+        all.into_iter().any(|entry| self.released(&entry.object) || self.collected(entry))
+    }
+
+    /// An owner that waits: those that it owns are let go (orphan), or have gone (foreground).
+    fn released(&mut self, owner: &Value) -> bool {
+        let has = |name: &str| {
+            owner["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&name.into()))
+        };
+        if owner["metadata"]["deletionTimestamp"].is_null() || !(has(ORPHAN) || has(FOREGROUND)) {
+            return false;
+        }
+        let uid = &owner["metadata"]["uid"];
+        if has(ORPHAN) {
+            let dependents: Vec<Entry> = self
+                .objects
+                .values()
+                .filter(|entry| references(&entry.object).any(|one| one["uid"] == *uid))
+                .cloned()
+                .collect();
+            for entry in dependents {
+                self.without(entry, std::slice::from_ref(uid));
+            }
+        } else {
+            let mut all = self.objects.values().flat_map(|entry| references(&entry.object));
+            if all.any(|one| one["uid"] == *uid && one["blockOwnerDeletion"] == true) {
+                return false;
+            }
+        }
+        let kind = self.kinds.of_object(owner).expect("a kind that is served").clone();
+        let mut entry = self.entry(&kind, text(owner, "namespace"), text(owner, "name")).expect("it").clone();
+        let finalizers = entry.object["metadata"]["finalizers"].as_array_mut().expect("a list");
+        finalizers.retain(|name| name != ORPHAN && name != FOREGROUND);
+        let (namespace, name) = (text(owner, "namespace").to_owned(), text(owner, "name").to_owned());
+        let is_free = finalizers.is_empty();
+        self.keep(&kind, entry);
+        if is_free {
+            self.remove(&kind, &namespace, &name);
+        }
+        true
+    }
+
+    /// An object whose owners are not all there.
+    fn collected(&mut self, entry: Entry) -> bool {
+        let object = &entry.object;
+        let owners: Vec<(Value, Owner)> =
+            references(object).map(|owner| (owner["uid"].clone(), self.owner(object, owner))).collect();
+        let is_going = !object["metadata"]["deletionTimestamp"].is_null();
+        let lost: Vec<Value> =
+            owners.iter().filter(|(_, owner)| *owner != Owner::Solid).map(|(uid, _)| uid.clone()).collect();
+        if is_going || lost.is_empty() {
+            return false;
+        }
+        if lost.len() < owners.len() {
+            self.without(entry, &lost);
+        } else {
+            let kind = self.kinds.of_object(object).expect("a kind that is served").clone();
+            self.remove(&kind, text(object, "namespace"), text(object, "name"));
+        }
+        true
+    }
+
+    fn owner(&self, object: &Value, reference: &Value) -> Owner {
+        let found = self.objects.values().map(|entry| &entry.object).find(|owner| {
+            owner["metadata"]["uid"] == reference["uid"]
+                && ["", text(object, "namespace")].contains(&text(owner, "namespace"))
+        });
+        let Some(owner) = found else { return Owner::Absent };
+        let metadata = &owner["metadata"];
+        let waits = metadata["finalizers"].as_array().is_some_and(|all| all.contains(&FOREGROUND.into()));
+        if waits && !metadata["deletionTimestamp"].is_null() { Owner::Waiting } else { Owner::Solid }
+    }
+
+    /// Takes references away.
+    fn without(&mut self, mut entry: Entry, uids: &[Value]) {
+        let kind = self.kinds.of_object(&entry.object).expect("a kind that is served").clone();
+        let before = entry.object.clone();
+        let references = entry.object["metadata"]["ownerReferences"].as_array_mut().expect("it has some");
+        references.retain(|one| !uids.contains(&one["uid"]));
+        if references.is_empty() {
+            entry.object["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
+        }
+        entry.owners.written("kube-controller-manager", &before, &entry.object, &kind);
+        self.keep(&kind, entry);
+    }
+
+    /// How a deletion waits for the collector, by what its options ask for.
+    pub(crate) fn hold(&mut self, entry: &mut Entry, options: &Value) {
+        let finalizer = match options["propagationPolicy"].as_str() {
+            Some("Orphan") => ORPHAN,
+            Some("Foreground") => FOREGROUND,
+            _ => return,
+        };
+        let finalizers = &mut entry.object["metadata"]["finalizers"];
+        if finalizers.is_null() {
+            *finalizers = json!([]);
+        }
+        let finalizers = finalizers.as_array_mut().expect("a list");
+        if !finalizers.contains(&finalizer.into()) {
+            finalizers.push(finalizer.into());
+        }
+    }
+}
+
+fn references(object: &Value) -> impl Iterator<Item = &Value> {
+    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
+}
+
+/// What the API server refuses of owner references.
+pub(crate) fn faults(object: &Value) -> Option<String> {
+    let whole = |one: &Value| {
+        ["apiVersion", "kind", "name", "uid"]
+            .iter()
+            .all(|field| one[field].as_str().is_some_and(|text| !text.is_empty()))
+    };
+    if !references(object).all(whole) {
+        return Some("metadata.ownerReferences: apiVersion, kind, name and uid are required".to_owned());
+    }
+    let controllers = references(object).filter(|one| one["controller"] == true).count();
+    (controllers > 1)
+        .then(|| "metadata.ownerReferences: only one reference can have Controller set to true".to_owned())
+}

@@ -1,0 +1,183 @@
+//! Who has set which field of an object: what server-side apply asks before it changes anything, and what it takes away.
+
+use super::{
+    kinds::Kind,
+    merge::{list_key, strategic},
+};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a value is, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
+type Path = Vec<String>;
+
+/// How a manager came to own a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Apply,
+    Update,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owners(BTreeMap<(String, Way), BTreeSet<Path>>);
+
+/// Fields that another manager has set to something else.
+#[derive(Debug)]
+pub(crate) struct Conflicts(pub(crate) Vec<String>);
+
+/// Metadata that nobody owns.
+const NOBODYS: [&str; 8] = [
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// What stands in an object, by its place.
+fn leaves(object: &Value, kind: &Kind) -> BTreeMap<Path, Value> {
+    let mut found = BTreeMap::new();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "apiVersion" | "kind" => {}
+            "metadata" => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if !NOBODYS.contains(&name.as_str()) {
+                        walk(
+                            value,
+                            name,
+                            vec!["f:metadata".to_owned(), format!("f:{name}")],
+                            kind,
+                            &mut found,
+                        );
+                    }
+                }
+            }
+            _ => walk(value, name, vec![format!("f:{name}")], kind, &mut found),
+        }
+    }
+    found
+}
+
+fn walk(value: &Value, field: &str, path: Path, kind: &Kind, found: &mut BTreeMap<Path, Value>) {
+    let below = |segment: String| {
+        let mut path = path.clone();
+        path.push(segment);
+        path
+    };
+    match (value, list_key(kind, field)) {
+        (Value::Object(fields), _) if !fields.is_empty() => {
+            for (name, value) in fields {
+                walk(value, name, below(format!("f:{name}")), kind, found);
+            }
+        }
+        (Value::Array(items), Some(key)) => {
+            for item in items {
+                let path = below(format!("k:{}", json!({ key: item[key] })));
+                walk(item, "", path.clone(), kind, found);
+                found.insert(path, Value::Null);
+            }
+        }
+        _ => drop(found.insert(path, value.clone())),
+    }
+}
+
+impl Owners {
+    /// Somebody has written an object other than by apply: what differs is theirs.
+    pub(crate) fn written(&mut self, manager: &str, before: &Value, after: &Value, kind: &Kind) {
+        let (old, new) = (leaves(before, kind), leaves(after, kind));
+        let changed = new.iter().filter(|(path, value)| old.get(*path) != Some(*value));
+        let changed: BTreeSet<Path> = changed.map(|(path, _)| path.clone()).collect();
+        for owned in self.0.values_mut() {
+            owned.retain(|path| new.contains_key(path) && !changed.contains(path));
+        }
+        if !changed.is_empty() {
+            self.0.entry((manager.to_owned(), Way::Update)).or_default().extend(changed);
+        }
+        self.0.retain(|_, owned| !owned.is_empty());
+    }
+
+    /// Applies what a manager wants to an object.
+    pub(crate) fn apply(
+        &mut self,
+        manager: &str,
+        before: &Value,
+        wanted: &Value,
+        force: bool,
+        kind: &Kind,
+    ) -> Result<Value, Conflicts> {
+        let (old, new) = (leaves(before, kind), leaves(wanted, kind));
+        let me = (manager.to_owned(), Way::Apply);
+        let mut conflicts = Vec::new();
+        for (owner, owned) in self.0.iter_mut().filter(|(owner, _)| **owner != me) {
+            let differs = |path: &Path| new.get(path).is_some_and(|value| old.get(path) != Some(value));
+            if force {
+                owned.retain(|path| !differs(path));
+            } else {
+                let found = owned.iter().filter(|path| differs(path));
+                conflicts.extend(found.map(|path| format!("{} of {:?}", path.join("."), owner.0)));
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(Conflicts(conflicts));
+        }
+        let mut object = before.clone();
+        strategic(&mut object, wanted, kind);
+        let mine: BTreeSet<Path> = new.into_keys().collect();
+        let had = self.0.insert(me, mine).unwrap_or_default();
+        // The deepest first, so that an item is empty before it goes.
+        for path in had.iter().rev().filter(|path| !self.0.values().any(|owned| is_below(owned, path))) {
+            take(&mut object, path);
+        }
+        self.0.retain(|_, owned| !owned.is_empty());
+        Ok(object)
+    }
+
+    /// `managedFields`.
+    pub(crate) fn managed(&self, kind: &Kind) -> Value {
+        let entries = self.0.iter().map(|((manager, way), owned)| {
+            let mut fields = json!({});
+            for path in owned {
+                let mut at = &mut fields;
+                for segment in path {
+                    at = at.as_object_mut().expect("made so").entry(segment).or_insert_with(|| json!({}));
+                }
+            }
+            json!({ "manager": manager, "operation": format!("{way:?}"), "apiVersion": kind.api_version(),
+                "fieldsType": "FieldsV1", "fieldsV1": fields })
+        });
+        entries.collect()
+    }
+}
+
+/// Whether any of these is this path, or below it.
+fn is_below(owned: &BTreeSet<Path>, path: &Path) -> bool {
+    owned.iter().any(|other| other.starts_with(path))
+}
+
+/// Takes away what is at a path, and what is empty around it then.
+fn take(value: &mut Value, path: &[String]) {
+    let Some((first, rest)) = path.split_first() else { return };
+    if let Some(name) = first.strip_prefix("f:") {
+        let Some(fields) = value.as_object_mut() else { return };
+        if let (false, Some(inner)) = (rest.is_empty(), fields.get_mut(name)) {
+            take(inner, rest);
+        }
+        let is_empty = |value: &Value| {
+            value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+        };
+        if rest.is_empty() || fields.get(name).is_some_and(is_empty) {
+            fields.remove(name);
+        }
+    } else if let Some(items) = value.as_array_mut() {
+        let key: Value = serde_json::from_str(first.trim_start_matches("k:")).expect("made so");
+        let (name, wanted) = key.as_object().and_then(|key| key.iter().next()).expect("made so");
+        if rest.is_empty() {
+            items.retain(|item| item[name] != *wanted);
+        } else if let Some(item) = items.iter_mut().find(|item| item[name] == *wanted) {
+            take(item, rest);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The patches of the API that merge: RFC 7386, and the strategic one, as far as kubectl and our programs send it.
+
+use super::kinds::Kind;
+use serde_json::{Map, Value};
+
+/// Lists of built-in kinds whose items are known by a field (`patchMergeKey` of their types), and those of all metadata.
+const KEYED: &[(&str, &str)] = &[
+    ("containers", "name"),
+    ("env", "name"),
+    ("initContainers", "name"),
+    ("topologySpreadConstraints", "topologyKey"),
+    ("volumeMounts", "mountPath"),
+    ("volumes", "name"),
+    ("webhooks", "name"),
+];
+
+/// The field by which items of a list are known, if they are.
+pub(crate) fn list_key(kind: &Kind, field: &str) -> Option<&'static str> {
+    if field == "ownerReferences" {
+        return Some("uid");
+    }
+    let row = KEYED.iter().find(|(name, _)| *name == field && is_built_in(kind))?;
+    // A Service and a container both have `ports`, a ServiceAccount's `secrets` are known by name: none are patched here.
+    Some(row.1)
+}
+
+/// Whether a kind's lists are known, which is so for what no CustomResourceDefinition defines.
+pub(crate) fn is_built_in(kind: &Kind) -> bool {
+    kind.group.is_empty() || kind.group.ends_with(".k8s.io") || !kind.group.contains('.')
+}
+
+/// RFC 7386.
+pub(crate) fn plain(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (name, change) in changes {
+        match change {
+            Value::Null => drop(target.as_object_mut().expect("an object").remove(name)),
+            _ => plain(&mut target[name], change),
+        }
+    }
+}
+
+/// Merges with lists by the keys of their items; null and `$patch: delete` take away.
+pub(crate) fn strategic(target: &mut Value, patch: &Value, kind: &Kind) {
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() || changes.get("$patch").is_some_and(|how| how == "replace") {
+        *target = Value::Object(Map::new());
+    }
+    for (name, change) in changes.iter().filter(|(name, _)| !name.starts_with('$')) {
+        match (change, list_key(kind, name)) {
+            (Value::Null, _) => drop(target.as_object_mut().expect("an object").remove(name)),
+            (Value::Array(items), Some(key)) => list(&mut target[name], items, key, kind),
+            _ => strategic(&mut target[name], change, kind),
+        }
+    }
+}
+
+fn list(target: &mut Value, items: &[Value], key: &str, kind: &Kind) {
+    if !target.is_array() {
+        *target = Value::Array(Vec::new());
+    }
+    let known = target.as_array_mut().expect("a list");
+    for item in items {
+        let at = known.iter().position(|old| old[key] == item[key]);
+        match (at, item["$patch"] == "delete") {
+            (Some(at), true) => drop(known.remove(at)),
+            (None, true) => {}
+            (Some(at), false) => strategic(&mut known[at], item, kind),
+            (None, false) => {
+                let mut new = Value::Null;
+                strategic(&mut new, item, kind);
+                known.push(new);
+            }
+        }
+    }
+}

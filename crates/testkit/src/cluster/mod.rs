@@ -1,0 +1,268 @@
+//! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
+//! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
+//! as the real one does, and looks at what they make of them by Pod Security Standards. It has a garbage collector, and grants
+//! service accounts what their roles do.
+//!
+//! ```text
+//! let cluster = Cluster::start();
+//! cluster.put(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "shop" } }));
+//! program.arg("--kubeconfig").arg(cluster.kubeconfig());        // or kubectl
+//! cluster.fault("patch", "leases", Fault::Refuse(409));         // the next one of this kind
+//! until("it is there", || cluster.find("configmaps", "shop", "x").is_some());
+//! ```
+
+mod admission;
+mod authorization;
+mod collector;
+mod fields;
+mod kinds;
+mod merge;
+mod security;
+mod serve;
+mod state;
+mod write;
+
+pub use admission::selects;
+pub use kinds::{Access, Kinds};
+pub use serve::Fault;
+pub use state::State;
+
+use crate::certificates::Authority;
+use crate::word;
+use rustls::{ServerConfig, server::WebPkiClientVerifier};
+use serde_json::{Value, json};
+use state::Shared;
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    process::{self, Command},
+    sync::{
+        Arc, MutexGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+
+/// The server, and a folder for the files of a test, which goes with it.
+pub struct Cluster {
+    pub address: SocketAddr,
+    pub folder: PathBuf,
+    pub authority: Authority,
+    shared: Arc<Shared>,
+}
+
+impl Cluster {
+    /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate, or a token.
+    pub fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // Tests may run in an empty network namespace of their own, where loopback is down.
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
+        assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("sidecar-testkit-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+
+        let authority = Authority::new("cluster");
+        fs::write(folder.join("ca.crt"), &authority.pem).expect("written");
+        let (certificate, key) = authority.server();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority.certificate()).expect("a certificate");
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_client_cert_verifier(verifier.allow_unauthenticated().build().expect("a verifier"))
+            .with_single_cert(vec![certificate], key)
+            .expect("a configuration");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared::default());
+        shared.state().is_collecting = true;
+        let cluster = Self { address, folder, authority, shared: Arc::clone(&shared) };
+        for name in ["default", "kube-system"] {
+            cluster.namespace(name, &json!({}));
+        }
+        let config = Arc::new(config);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (config, shared) = (Arc::clone(&config), Arc::clone(&shared));
+                // A connection that the client ends is no fault of ours.
+                thread::spawn(move || serve::connection(stream, config, &shared));
+            }
+        });
+        cluster
+    }
+
+    /// A kubeconfig for this server; its user has a certificate and may do everything.
+    pub fn kubeconfig(&self) -> PathBuf {
+        let path = self.folder.join("kubeconfig");
+        if path.exists() {
+            return path;
+        }
+        let (certificate, key) = self.authority.client("tester");
+        let file = |name: &str, text: &str| {
+            fs::write(self.folder.join(name), text).expect("written");
+            self.folder.join(name)
+        };
+        let (certificate, key) = (file("client.crt", &certificate), file("client.key", &key));
+        self.kubeconfig_with(&json!({ "client-certificate": certificate, "client-key": key }))
+    }
+
+    /// A kubeconfig for this server with these credentials, in the place of the one before.
+    pub fn kubeconfig_with(&self, user: &Value) -> PathBuf {
+        let path = self.folder.join("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u", "namespace": "default" } }],
+            "clusters": [{ "name": "c", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority": word(&self.folder.join("ca.crt")) } }],
+            "users": [{ "name": "u", "user": user }],
+        });
+        fs::write(&path, config.to_string()).expect("written");
+        path
+    }
+
+    /// Runs kubectl against it: whether it succeeded, and what it printed on both streams.
+    pub fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
+        let out = Command::new("kubectl")
+            // A flag wins.
+            .env("KUBECONFIG", self.kubeconfig())
+            .arg("--cache-dir")
+            .arg(self.folder.join("kubectl"))
+            .args(arguments)
+            .output()
+            .expect("kubectl starts");
+        let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        (out.status.success(), text.into_owned())
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    /// The version of the last change.
+    pub fn version(&self) -> u64 {
+        self.state().version
+    }
+
+    /// A namespace comes, or gets other labels.
+    pub fn namespace(&self, name: &str, labels: &Value) {
+        self.put(&json!({ "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "labels": labels } }));
+    }
+
+    /// An object comes, or is changed, as by somebody else; no webhook is asked. Its namespace comes with it.
+    pub fn put(&self, object: &Value) -> Value {
+        let mut state = self.state();
+        let stored = state.place(object);
+        state.collect();
+        drop(state);
+        self.shared.changed.notify_all();
+        stored
+    }
+
+    /// An object by its resource's plural name; cluster-wide ones have the namespace "".
+    pub fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.state().find(plural, namespace, name).cloned()
+    }
+
+    /// All of a resource.
+    pub fn all(&self, plural: &str) -> Vec<Value> {
+        self.state().all(plural).cloned().collect()
+    }
+
+    /// Deletes an object, as by somebody else.
+    pub fn remove(&self, plural: &str, namespace: &str, name: &str) {
+        let mut state = self.state();
+        state.delete(plural, namespace, name);
+        state.collect();
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// The garbage collector waits, or does what is due and goes on.
+    pub fn collect(&self, goes_on: bool) {
+        let mut state = self.state();
+        state.is_collecting = goes_on;
+        state.collect();
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// What happens to the next request of this verb for this resource (plural).
+    pub fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
+        self.state().faults.push((verb, plural, fault));
+    }
+
+    /// The same for as many of them.
+    pub fn faults(&self, count: usize, verb: &'static str, plural: &'static str, fault: Fault) {
+        self.state().faults.extend([(verb, plural, fault)].repeat(count));
+    }
+
+    /// What happens to all requests of this verb for this resource (plural), until it is calm.
+    pub fn storm(&self, verb: &'static str, plural: &'static str, fault: Fault) {
+        self.state().storms.push((verb, plural, fault));
+    }
+
+    pub fn calm(&self) {
+        self.state().storms.clear();
+    }
+
+    /// All open watches end in the middle of a line.
+    pub fn cut(&self) {
+        self.state().cuts += 1;
+        self.shared.changed.notify_all();
+    }
+
+    /// Tells watches how far they have come.
+    pub fn bookmark(&self) {
+        self.state().bookmark();
+        self.shared.changed.notify_all();
+    }
+
+    /// Something happens to an object that no watch of a test is about.
+    pub fn happen_elsewhere(&self) {
+        self.state().version += 1;
+    }
+
+    /// Forgets the past: a watch that has not come this far has to list again.
+    pub fn forget(&self) {
+        self.state().forget();
+    }
+
+    /// Forgets the past, for all watches.
+    pub fn compact(&self) {
+        self.state().compact();
+    }
+
+    /// The one token that may do everything.
+    pub fn admit(&self, token: &str) {
+        self.state().administrator = Some(token.to_owned());
+    }
+
+    /// How many requests of a verb there were for a resource (plural).
+    pub fn count(&self, verb: &str, plural: &str) -> usize {
+        let state = self.state();
+        state.requests.iter().filter(|(access, _)| access.verb == verb && access.resource == plural).count()
+    }
+
+    /// Where a Service leads: webhooks that name it are called there.
+    pub fn route(&self, namespace: &str, service: &str, address: SocketAddr) {
+        self.state().services.insert((namespace.to_owned(), service.to_owned()), address);
+    }
+
+    /// A file in the test's folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Leaving it behind hurts nobody.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

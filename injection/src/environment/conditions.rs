@@ -1,0 +1,117 @@
+//! Which VirtualEnvironment of a namespace acts, and what each one is told about itself, as conditions of its status.
+
+use super::changes::Changes;
+use super::resource::VirtualEnvironment;
+use super::routes::{Disposition, Plan};
+use policy::Problems;
+use serde_json::{Value, json};
+
+/// Something that is said of a VirtualEnvironment, as Kubernetes says it (`metav1.Condition`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: &'static str,
+    pub holds: bool,
+    /// One word.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// Whether it is the one that acts.
+pub const ACTING: &str = "Acting";
+/// Whether all that it says is done.
+pub const COMPLETE: &str = "Complete";
+
+/// Those of a namespace that count, in the order in which they act: the oldest first, and of several of one second the first
+/// by name. One that is being deleted does not count: the garbage collector is taking it away as an owner already.
+pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
+    let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
+    // What comes from no API server has no age.
+    found.sort_by_key(|one| (one.created.is_empty(), &one.created, &one.name));
+    found
+}
+
+/// The one that acts.
+pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Option<&'a VirtualEnvironment> {
+    ranked(all).first().copied()
+}
+
+/// What one is told that does not act.
+pub fn idle(acting: &VirtualEnvironment) -> Vec<Condition> {
+    let message =
+        format!("VirtualEnvironment {} is older; a namespace has one. Delete one of the two", acting.name);
+    vec![Condition { kind: ACTING, holds: false, reason: "NotOldest", message }]
+}
+
+/// What the one that acts is told. `failed` are writes that were refused, in words.
+pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[String]) -> Vec<Condition> {
+    let oldest = "it is the oldest of the namespace".to_owned();
+    let acts = Condition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(problems) => {
+            let message = lines(problems.0.iter().map(ToString::to_string));
+            let message = format!("nothing is changed: {message}");
+            return vec![acts, Condition { kind: COMPLETE, holds: false, reason: "Invalid", message }];
+        }
+    };
+    let refused: Vec<String> = plan
+        .services
+        .iter()
+        .filter_map(|service| match &service.disposition {
+            Disposition::Refused(problems) => Some(&problems.0),
+            Disposition::Routed { .. } | Disposition::Unrouted(_) => None,
+        })
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
+    let routed = plan
+        .services
+        .iter()
+        .filter(|service| matches!(service.disposition, Disposition::Routed { .. }))
+        .count();
+    let (holds, reason) = match (failed.is_empty(), refused.is_empty() && changes.foreign.is_empty()) {
+        (false, _) => (false, "WriteRefused"),
+        (true, false) => (false, "ServicesLeftOut"),
+        (true, true) if !plan.warnings.is_empty() => (true, "Warnings"),
+        (true, true) => (true, "Routed"),
+    };
+    let summary = format!("{routed} of {} Services have routes", plan.services.len());
+    let told = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
+    let message = lines([summary].into_iter().chain(told));
+    vec![acts, Condition { kind: COMPLETE, holds, reason, message }]
+}
+
+/// The longest message of a condition (Kubernetes' `metav1.Condition`), in bytes, with some to spare.
+const MAX_MESSAGE: usize = 32_000;
+
+fn lines(items: impl Iterator<Item = String>) -> String {
+    let mut text = items.collect::<Vec<_>>().join("\n");
+    if text.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("\n...");
+    }
+    text
+}
+
+/// The status of an object with these conditions. `now` is the time as RFC 3339 says it; a condition that has not changed
+/// keeps its own. `None` where the status says all that already.
+pub fn status(before: &Value, generation: Option<i64>, conditions: &[Condition], now: &str) -> Option<Value> {
+    let old = before["conditions"].as_array().cloned().unwrap_or_default();
+    let find = |kind: &str| old.iter().find(|there| there["type"] == kind);
+    let written = conditions.iter().map(|condition| {
+        let status = if condition.holds { "True" } else { "False" };
+        let since = find(condition.kind).filter(|there| there["status"] == status);
+        let since = since.and_then(|there| there["lastTransitionTime"].as_str()).unwrap_or(now);
+        let mut written = json!({
+            "type": condition.kind, "status": status, "reason": condition.reason, "message": condition.message,
+            "lastTransitionTime": since,
+        });
+        if let Some(generation) = generation {
+            written["observedGeneration"] = json!(generation);
+        }
+        written
+    });
+    let after = Value::Array(written.collect());
+    (before["conditions"] != after).then(|| json!({"conditions": after}))
+}

@@ -1,0 +1,207 @@
+//! What there is in a namespace: its Services and the workloads behind them.
+
+use super::rule::{RULE, Rule};
+use super::suggestions;
+use super::words;
+use policy::{Problem, Problems};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Gateways besides the mesh through which a Service is called.
+pub const GATEWAYS: &str = "kt-virtual-environment/gateways";
+/// Hosts besides its name by which it is called.
+pub const HOSTS: &str = "kt-virtual-environment/hosts";
+
+pub type Labels = BTreeMap<String, String>;
+
+/// What makes pods: a Deployment or a StatefulSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    pub kind: String,
+    pub name: String,
+    pub namespace: String,
+    /// Those of its pods.
+    pub labels: Labels,
+    /// How many pods it is to have.
+    pub replicas: u64,
+}
+
+/// A Service, as far as it decides about routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    pub name: String,
+    pub namespace: String,
+    /// Whose pods it has; none where it is empty.
+    pub selector: Labels,
+    pub ports: Vec<Port>,
+    /// Without the mesh.
+    pub gateways: Vec<String>,
+    /// Without its own name.
+    pub hosts: Vec<String>,
+    /// What each of its routes has; or everything that is wrong with that.
+    pub rule: Result<Rule, Problems>,
+    /// As it stands there.
+    pub rule_text: Option<String>,
+    /// What is odd about its annotations, in words.
+    pub warnings: Vec<String>,
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub name: Option<String>,
+    pub number: u16,
+    /// Whether Istio takes what goes there for HTTP.
+    pub is_http: bool,
+}
+
+impl Workload {
+    /// Understands a Deployment or StatefulSet; `None` for any other object. `namespace` is where it stands if it does not
+    /// say so itself.
+    pub fn read(object: &Value, namespace: &str) -> Option<Self> {
+        let kind = object["kind"].as_str().filter(|kind| matches!(*kind, "Deployment" | "StatefulSet"))?;
+        if !object["apiVersion"].as_str().is_some_and(|version| version.starts_with("apps/")) {
+            return None;
+        }
+        let (name, namespace) = identity(object, namespace);
+        let labels = labels(object.pointer("/spec/template/metadata/labels"));
+        // Kubernetes' default.
+        let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+        Some(Self { kind: kind.to_owned(), name, namespace, labels, replicas })
+    }
+
+    /// How it is named to people.
+    pub fn title(&self) -> String {
+        format!("{} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl Service {
+    /// Understands a Service; `None` for any other object.
+    pub fn read(object: &Value, namespace: &str) -> Option<Self> {
+        if object["kind"] != "Service" || object["apiVersion"] != "v1" {
+            return None;
+        }
+        let (name, namespace) = identity(object, namespace);
+        let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
+        let place = format!("Service {namespace}/{name}, annotation {RULE}");
+        let text = annotation(RULE).filter(|text| !text.trim().is_empty());
+        let rule = text.map(|text| Rule::read(&place, text)).transpose();
+        let external = object.pointer("/spec/type").is_some_and(|kind| kind == "ExternalName");
+        let ports = object.pointer("/spec/ports").and_then(Value::as_array);
+        Some(Self {
+            // What has another name of DNS in its place has no pods, whatever else it says.
+            selector: if external { Labels::new() } else { labels(object.pointer("/spec/selector")) },
+            ports: ports.into_iter().flatten().filter_map(Port::read).collect(),
+            gateways: list(annotation(GATEWAYS), "mesh"),
+            hosts: list(annotation(HOSTS), &name),
+            rule: rule.map(Option::unwrap_or_default).map_err(Problems),
+            rule_text: text.map(str::to_owned),
+            warnings: suggestions::annotations(&format!("Service {namespace}/{name}"), object),
+            name,
+            namespace,
+        })
+    }
+
+    /// How it is named to people.
+    pub fn title(&self) -> String {
+        format!("Service {}/{}", self.namespace, self.name)
+    }
+
+    /// Whether a workload's pods are among its own.
+    pub fn selects(&self, workload: &Workload) -> bool {
+        !self.selector.is_empty()
+            && self.selector.iter().all(|(key, value)| workload.labels.get(key) == Some(value))
+    }
+
+    /// What is wrong with it.
+    pub fn problems(&self) -> &[Problem] {
+        match &self.rule {
+            Ok(_) => &[],
+            Err(problems) => &problems.0,
+        }
+    }
+}
+
+impl Port {
+    fn read(port: &Value) -> Option<Self> {
+        let number = port["port"]
+            .as_u64()
+            .and_then(|number| u16::try_from(number).ok())
+            .filter(|number| *number > 0)?;
+        let name = port["name"].as_str().map(str::to_owned);
+        let is_tcp = port["protocol"].is_null() || port["protocol"] == "TCP";
+        let is_http = is_tcp && is_http(name.as_deref(), port["appProtocol"].as_str());
+        Some(Self { name, number, is_http })
+    }
+}
+
+/// Whether Istio takes it for HTTP: by `appProtocol` where there is one, else by what the name begins with (Istio,
+/// "Protocol Selection"). What is encrypted by the application has no header to route by.
+fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
+    const HTTP: [&str; 7] =
+        ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
+    if let Some(protocol) = app_protocol {
+        return HTTP.iter().any(|known| protocol.eq_ignore_ascii_case(known));
+    }
+    let protocol = name.unwrap_or_default().split('-').next().unwrap_or_default();
+    protocol == "grpc" || (protocol.starts_with("http") && protocol != "https")
+}
+
+/// Whether an object can have this name (RFC 1123).
+pub fn is_name(name: &str) -> bool {
+    words::is_domain(name)
+}
+
+fn identity(object: &Value, namespace: &str) -> (String, String) {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or_default().to_owned();
+    (name, text("/metadata/namespace").unwrap_or(namespace).to_owned())
+}
+
+fn labels(value: Option<&Value>) -> Labels {
+    let fields = value.and_then(Value::as_object).into_iter().flatten();
+    fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+/// A list with commas, each item once, without the one that is there anyway.
+fn list(text: Option<&str>, without: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for item in text.unwrap_or_default().split(',').map(str::trim) {
+        if !item.is_empty() && item != without && !found.iter().any(|there| there == item) {
+            found.push(item.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_are_told_as_istio_tells_them() {
+        for (name, app_protocol, expected) in [
+            (Some("http"), None, true),
+            (Some("http-admin"), None, true),
+            (Some("http2"), None, true),
+            (Some("grpc"), None, true),
+            (Some("https"), None, false),
+            (Some("https-admin"), None, false),
+            (Some("tcp"), None, false),
+            (None, None, false),
+            (Some("web"), Some("http"), true),
+            (None, Some("kubernetes.io/h2c"), true),
+            (Some("http"), Some("tcp"), false),
+            (Some("http"), Some("https"), false),
+        ] {
+            assert_eq!(is_http(name, app_protocol), expected, "{name:?} {app_protocol:?}");
+        }
+    }
+
+    #[test]
+    fn lists_name_each_item_once() {
+        assert_eq!(list(Some(" gw1, mesh,,gw1 ,ns/gw2"), "mesh"), ["gw1", "ns/gw2"]);
+        assert_eq!(list(None, "mesh"), [""; 0]);
+    }
+}

@@ -1,0 +1,248 @@
+//! A VirtualEnvironment: what it says, understood once, all problems at once.
+
+mod pattern;
+
+pub use pattern::Pattern;
+
+use super::words;
+use crate::reader::Reader;
+use policy::{Problem, Problems};
+use serde_json::Value;
+
+/// The group of VirtualEnvironment.
+pub const GROUP: &str = "env.alibaba.com";
+/// Its version.
+pub const VERSION: &str = "v1alpha2";
+pub const KIND: &str = "VirtualEnvironment";
+
+/// A VirtualEnvironment, as it was made in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualEnvironment {
+    pub name: String,
+    pub namespace: String,
+    /// `None` where it comes from no API server.
+    pub uid: Option<String>,
+    /// When it was made, as the API server writes it (RFC 3339, in UTC), so that texts sort as times do.
+    pub created: String,
+    /// Which writing of its spec this is.
+    pub generation: Option<i64>,
+    /// Whether it is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
+    pub is_going: bool,
+    /// What it says, or everything that is wrong with that.
+    pub spec: Result<Spec, Problems>,
+}
+
+/// What a VirtualEnvironment says; nothing in it can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The header by which a request names its environment: a token of HTTP.
+    pub header: String,
+    /// Whether sidecars add the header to requests that lack it.
+    pub auto_inject: bool,
+    /// Further headers that name it.
+    pub aliases: Vec<Alias>,
+    /// The label by which a pod names its environment.
+    pub label: String,
+    /// What stands between an environment and what is derived from it.
+    pub splitter: char,
+    /// The environment of requests that name none, or none that has pods; `None` stands for all pods of a Service.
+    pub default_subset: Option<String>,
+}
+
+/// A further header that names an environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    pub header: String,
+    /// `None` where the header holds the environment and nothing else.
+    pub pattern: Option<Pattern>,
+}
+
+/// The header where none is named.
+pub(super) const HEADER: &str = "X-Virtual-Env";
+/// The label where none is named.
+pub(super) const LABEL: &str = "virtual-env";
+pub(super) const SPLITTER: char = '.';
+/// What of an alias' pattern stands for the environment, where nothing else is said.
+pub(super) const PLACEHOLDER: &str = "(@)";
+
+/// Names that Istio takes for parts of a request's first line, and never for headers.
+const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
+
+impl VirtualEnvironment {
+    /// Understands an object of this kind. `namespace` is where it stands if it does not say so itself.
+    pub fn read(object: &Value, namespace: &str) -> Self {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+        let name = text("/metadata/name").unwrap_or_default().to_owned();
+        let namespace = text("/metadata/namespace").unwrap_or(namespace).to_owned();
+        let title = format!("{KIND} {namespace}/{name}");
+        Self {
+            uid: text("/metadata/uid").map(str::to_owned),
+            created: text("/metadata/creationTimestamp").unwrap_or_default().to_owned(),
+            generation: object.pointer("/metadata/generation").and_then(Value::as_i64),
+            is_going: text("/metadata/deletionTimestamp").is_some(),
+            spec: spec(&title, object),
+            name,
+            namespace,
+        }
+    }
+
+    /// How problems name it.
+    pub fn title(&self) -> String {
+        format!("{KIND} {}/{}", self.namespace, self.name)
+    }
+}
+
+fn spec(title: &str, object: &Value) -> Result<Spec, Problems> {
+    let mut problems = Vec::new();
+    let expected = format!("{GROUP}/{VERSION}");
+    if object["apiVersion"] != *expected {
+        let found = object["apiVersion"].as_str().unwrap_or_default();
+        let name = format!("{title}: apiVersion");
+        problems.push(Problem::with_item(&name, found, format!("is not understood; expected {expected}")));
+    }
+    let mut reader = Reader::of(title, object);
+    reader.mapping("spec");
+    reader.only("spec", &["envHeader", "envLabel"]);
+    reader.mapping("spec.envHeader");
+    reader.only("spec.envHeader", &["name", "autoInject", "aliases"]);
+    let header = reader.string("spec.envHeader.name").unwrap_or(HEADER).to_owned();
+    check_header(&mut reader, "spec.envHeader.name", &header);
+    let auto_inject = reader.boolean("spec.envHeader.autoInject").unwrap_or(false);
+    let aliases = 0..reader.list("spec.envHeader.aliases").len();
+    let aliases = aliases.map(|at| alias(&mut reader, &format!("spec.envHeader.aliases[{at}]"))).collect();
+
+    reader.mapping("spec.envLabel");
+    reader.only("spec.envLabel", &["name", "splitter", "defaultSubset"]);
+    let label = reader.string("spec.envLabel.name").unwrap_or(LABEL).to_owned();
+    if !words::is_label_key(&label) {
+        let text = format!("is not a label; {}", words::LABEL_KEY);
+        reader.problem("spec.envLabel.name", Some(&label), text);
+    }
+    let default = SPLITTER.to_string();
+    let splitter = reader.string("spec.envLabel.splitter").unwrap_or(&default);
+    let mut characters = splitter.chars();
+    let only = characters.next().filter(|_| characters.next().is_none());
+    if only.is_none() {
+        let text = "is not one character; expected the separator of the parts of an environment, such as .";
+        reader.problem("spec.envLabel.splitter", Some(splitter), text);
+    }
+    let default_subset = reader.string("spec.envLabel.defaultSubset").map(str::to_owned);
+    if let Some(value) = default_subset.as_ref().filter(|value| !words::is_label_value(value)) {
+        let text = "is not a value of a label; expected an environment such as dev, or no defaultSubset for all pods";
+        reader.problem("spec.envLabel.defaultSubset", Some(value), text);
+    }
+    problems.extend(reader.finish());
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let splitter = only.unwrap_or(SPLITTER);
+    Ok(Spec { header, auto_inject, aliases, label, splitter, default_subset })
+}
+
+fn alias(reader: &mut Reader<'_>, path: &str) -> Alias {
+    reader.mapping(path);
+    reader.only(path, &["name", "pattern", "placeholder"]);
+    let name = format!("{path}.name");
+    let header = reader.string(&name);
+    match header {
+        Some(header) => check_header(reader, &name, header),
+        None if reader.at(&name).is_none() => {
+            reader.problem(&name, None, "is missing; expected the name of a header");
+        }
+        None => {}
+    }
+    let placeholder = reader.string(&format!("{path}.placeholder")).filter(|text| !text.is_empty());
+    let pattern = format!("{path}.pattern");
+    let text = reader.string(&pattern).filter(|text| !text.is_empty());
+    let read = text.map(|text| Pattern::read(text, placeholder.unwrap_or(PLACEHOLDER))).transpose();
+    let read = read.unwrap_or_else(|why| {
+        reader.problem(&pattern, text, why);
+        None
+    });
+    Alias { header: header.unwrap_or_default().to_owned(), pattern: read }
+}
+
+fn check_header(reader: &mut Reader<'_>, path: &str, name: &str) {
+    if !words::is_token(name) {
+        let text = "is not the name of a header; expected letters, digits and -, such as X-Virtual-Env";
+        reader.problem(path, Some(name), text);
+    } else if NO_HEADERS.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+        let text = "is not compared as a header by Istio, so every request would match; use another name";
+        reader.problem(path, Some(name), text);
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(spec: &Value) -> Result<Spec, String> {
+        let object = json!({
+            "apiVersion": "env.alibaba.com/v1alpha2", "kind": KIND,
+            "metadata": {"name": "demo", "namespace": "shop"}, "spec": spec,
+        });
+        VirtualEnvironment::read(&object, "").spec.map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        for empty in [json!({}), Value::Null, json!({"envHeader": null, "envLabel": {"name": null}})] {
+            let spec = read(&empty).expect("valid");
+            assert_eq!((&*spec.header, spec.auto_inject, spec.aliases.len()), ("X-Virtual-Env", false, 0));
+            assert_eq!((&*spec.label, spec.splitter, spec.default_subset), ("virtual-env", '.', None));
+        }
+    }
+
+    #[test]
+    fn aliases_hold_the_environment_anywhere() {
+        let alias = |alias: Value| {
+            read(&json!({"envHeader": {"aliases": [alias]}})).map(|spec| spec.aliases[0].clone())
+        };
+        let of = |value: Value| alias(value).expect("valid").pattern.map(|pattern| pattern.of("base.red"));
+        assert_eq!(
+            of(json!({"name": "Cookie", "pattern": ".*;env=(@);.*"})),
+            Some(".*;env=base\\.red;.*".to_owned())
+        );
+        assert_eq!(
+            of(json!({"name": "C", "pattern": "a@b@", "placeholder": "@"})),
+            Some("abase\\.redbbase\\.red".to_owned())
+        );
+        assert_eq!(of(json!({"name": "X-Other"})), None);
+        assert!(
+            alias(json!({"name": "C", "pattern": "a"}))
+                .is_err_and(|text| text.contains("lacks the placeholder"))
+        );
+        let unbalanced = alias(json!({"name": "C", "pattern": "((@)"})).expect_err("unbalanced");
+        assert!(
+            unbalanced.contains("aliases[0].pattern: \"((@)\" is no regular expression of RE2: a ( is not"),
+            "{unbalanced}"
+        );
+        assert!(
+            alias(json!({"pattern": "(@)"})).is_err_and(|text| text.contains("aliases[0].name: is missing"))
+        );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let text = read(&json!({
+            "envHeader": {"name": "a\nb", "autoInject": "yes", "aliases": [{"name": "URI"}, 5], "nme": 1},
+            "envLabel": {"name": "a b", "splitter": "..", "defaultSubset": "-"},
+            "more": 1,
+        }));
+        let text = text.expect_err("invalid");
+        for part in [
+            "spec.envHeader.name: \"a\\nb\" is not the name of a header",
+            "spec.envHeader.autoInject: ",
+            "spec.envHeader.nme: ",
+            "aliases[0].name: \"URI\" is not compared as a header",
+            "aliases[1]: ",
+            "spec.envLabel.name: \"a b\" is not a label",
+            "spec.envLabel.splitter: \"..\" is not one character",
+            "spec.envLabel.defaultSubset: \"-\" is not a value of a label",
+            "spec.more: ",
+        ] {
+            assert!(text.contains(part), "no {part} in\n{text}");
+        }
+        assert!(text.starts_with("10 problems"), "{text}");
+    }
+}

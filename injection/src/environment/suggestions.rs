@@ -1,0 +1,143 @@
+//! What is written nearly right: labels, annotations and kinds that would be passed over in silence.
+//!
+//! Nothing is refused because of it. What is like a known word may be another one, and then only a warning is lost.
+
+use super::inventory::{GATEWAYS, HOSTS, Labels};
+use super::resource::{GROUP, KIND, VERSION};
+use super::rule::RULE;
+use serde_json::Value;
+
+/// What a Service can say.
+const ANNOTATIONS: [&str; 3] = [GATEWAYS, HOSTS, RULE];
+/// What their names begin with.
+const PREFIX: &str = "kt-virtual-environment/";
+
+/// What is read of manifests, and the group of each.
+const KINDS: [(&str, &str); 4] =
+    [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
+
+/// The known word that a misspelt one stands for: with up to two letters other, more, less or exchanged, but no more than
+/// one of four; and in another case. Words that are alike by chance, such as `version` and `region`, are further apart.
+fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const MAX_DISTANCE: usize = 2;
+    let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), &known.to_lowercase());
+    let measured = known.into_iter().map(|known| (distance(known), known));
+    let like =
+        measured.filter(|(distance, known)| *distance <= MAX_DISTANCE.min(known.len() / 4) && *known != word);
+    like.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+}
+
+/// The label of a workload that stands where another one is looked for.
+pub(super) fn label<'a>(labels: &'a Labels, wanted: &str) -> Option<&'a str> {
+    labels.keys().map(String::as_str).find(|label| closest(label, [wanted]).is_some())
+}
+
+/// What to say of a Service's annotations that have no effect.
+pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
+    let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
+    let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
+    let odd = unknown.filter_map(|name| {
+        let remedy = match closest(name, ANNOTATIONS) {
+            Some(known) => format!("did you mean {known}?"),
+            None if name.starts_with(PREFIX) => format!("expected one of {}", ANNOTATIONS.join(", ")),
+            None => return None,
+        };
+        Some(format!("{title}, annotation {name}: it is not known and has no effect; {remedy}"))
+    });
+    odd.collect()
+}
+
+/// What to say of an object that is passed over, but is like one that is read.
+pub fn stranger(object: &Value) -> Option<String> {
+    let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
+    if let Some(known) = closest(kind, KINDS.map(|(known, _)| known)) {
+        return Some(format!("the kind {kind} is not known and is passed over; did you mean {known}?"));
+    }
+    let (_, group) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
+    let expected = match group {
+        // Knative and others have Services of their own, and mean them.
+        "" if version.contains('/') => return None,
+        "" => "v1".to_owned(),
+        GROUP => format!("{GROUP}/{VERSION}"),
+        _ => format!("{group}/v1"),
+    };
+    let is_read = version == expected || (!group.is_empty() && version.starts_with(&format!("{group}/")));
+    (!is_read).then(|| format!("a {kind} of apiVersion {version:?} is passed over; expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn labels_that_are_nearly_the_one_that_is_asked_for() {
+        let found = |name: &str, wanted: &str| {
+            let labels =
+                Labels::from([("app".to_owned(), "cart".to_owned()), (name.to_owned(), "dev".to_owned())]);
+            label(&labels, wanted).map(str::to_owned)
+        };
+        for name in ["virtual-evn", "virtual_env", "Virtual-Env", "virtualenv", "virtual-envs"] {
+            assert_eq!(found(name, "virtual-env").as_deref(), Some(name));
+        }
+        for (name, wanted) in [
+            ("version", "virtual-env"),
+            ("team-env", "virtual-env"),
+            ("app", "env"),
+            ("dev", "env"),
+            ("tier", "team"),
+        ] {
+            assert_eq!(found(name, wanted), None, "{name} {wanted}");
+        }
+    }
+
+    #[test]
+    fn annotations_without_effect() {
+        let told = |name: &str| {
+            annotations("Service a/b", &json!({"metadata": {"annotations": {name: "x"}}})).join("\n")
+        };
+        assert_eq!(
+            told("kt-virtual-environment/gatewayz"),
+            "Service a/b, annotation kt-virtual-environment/gatewayz: it is not known and has no effect; \
+             did you mean kt-virtual-environment/gateways?"
+        );
+        assert!(told("kt-virtual-enviroment/rule").ends_with("did you mean kt-virtual-environment/rule?"));
+        assert!(
+            told("kt-virtual-environment/timeout")
+                .contains("expected one of kt-virtual-environment/gateways, ")
+        );
+        for name in ANNOTATIONS.into_iter().chain(["example.com/rule", "rule"]) {
+            assert_eq!(told(name), "");
+        }
+    }
+
+    #[test]
+    fn kinds_that_are_passed_over() {
+        let told = |version: &str, kind: &str| stranger(&json!({"apiVersion": version, "kind": kind}));
+        for (version, kind, expected) in [
+            ("apps/v1", "Deploymnet", "did you mean Deployment?"),
+            ("apps/v1", "Statefulset", "did you mean StatefulSet?"),
+            ("v1", "Services", "did you mean Service?"),
+            ("env.alibaba.com/v1alpha2", "VirtualEnviroment", "did you mean VirtualEnvironment?"),
+            ("v1", "Deployment", "expected apps/v1"),
+            ("extensions/v1beta1", "Deployment", "expected apps/v1"),
+            ("v2", "Service", "expected v1"),
+            ("env.example.com/v1", "VirtualEnvironment", "expected env.alibaba.com/v1alpha2"),
+        ] {
+            assert!(told(version, kind).is_some_and(|text| text.ends_with(expected)), "{version} {kind}");
+        }
+        for (version, kind) in [
+            ("apps/v1", "DaemonSet"),
+            ("apps/v1", "ReplicaSet"),
+            ("apps/v1beta2", "Deployment"),
+            ("v1", "ServiceAccount"),
+            ("v1", "Secret"),
+            ("v1", "Service"),
+            ("serving.knative.dev/v1", "Service"),
+            ("networking.istio.io/v1", "VirtualService"),
+            ("networking.istio.io/v1", "ServiceEntry"),
+        ] {
+            assert_eq!(told(version, kind), None, "{version} {kind}");
+        }
+    }
+}

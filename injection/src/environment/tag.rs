@@ -1,0 +1,123 @@
+//! The webhook that gives a pod's proxy the environment of the pod, as the variable `VIRTUAL_ENVIRONMENT_TAG`.
+//!
+//! The table of answers is that of alibaba's virtual-environment. Its patches fail for a proxy without variables, a proxy
+//! among the init containers, and a variable that is filled from elsewhere; these don't.
+
+use super::words;
+use crate::pipeline::pod::{Item, List, Pod};
+use crate::review::{Answer, Call, Depth, JSON, Outcome, Reply, Request, Review};
+use crate::sidecar::PROXY;
+use policy::{Problem, Problems};
+use serde_json::{Value, json};
+
+/// The variable that the proxy's filter reads.
+pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
+/// Namespaces whose pods get no tag.
+const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
+
+/// The labels of which the first that a pod has is its environment, from a list with commas. `name` is that of the flag or
+/// variable, for problems.
+///
+/// # Errors
+/// When none is named, and for each one that is no key of a label.
+pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
+    if text.trim().is_empty() {
+        let text = "names no label; expected a list such as virtual-env,team-env";
+        return Err(Problems(vec![Problem::of(name, text)]));
+    }
+    let mut found: Vec<String> = Vec::new();
+    let mut problems = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        match words::is_label_key(item) {
+            true if found.iter().any(|there| there == item) => {}
+            true => found.push(item.to_owned()),
+            false => {
+                let text = format!("is not a label; {}", words::LABEL_KEY);
+                problems.push(Problem::with_item(name, item, text));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(found) } else { Err(Problems(problems)) }
+}
+
+/// Answers a call. `labels` are those of which the first that the pod has names its environment.
+pub fn answer(call: &Call<'_>, labels: &[String]) -> Answer {
+    if call.method != "POST" {
+        return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
+    }
+    if call.content_type != Some(JSON) {
+        let found = call.content_type.unwrap_or_default();
+        return Answer::text(400, &format!("Content-Type is {found:?}; expected {JSON}"));
+    }
+    let review = match Review::read(call.body, Depth::Whole) {
+        Ok(review) => review,
+        Err(unreadable) => return Answer::text(400, &unreadable.reason),
+    };
+    let Some(request) = review.request() else { return Answer::text(400, "the review has no request") };
+    let reply = |outcome, reason| Reply::to(&review, request, outcome, reason);
+    let reply = match decide(request, labels) {
+        Ok((reason, None)) => reply(Outcome::Skipped, reason),
+        Ok((reason, Some(operation))) => {
+            let patch = Some(Value::Array(vec![operation]).to_string());
+            Reply { patch, ..reply(Outcome::Injected, reason) }
+        }
+        Err(reason) => reply(Outcome::Refused, reason),
+    };
+    reply.answer()
+}
+
+/// The operation that a pod gets, if any, and why; or why the pod can't be read.
+fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
+    let namespace = request.text("namespace");
+    if SYSTEM_NAMESPACES.contains(&namespace) {
+        return Ok((format!("namespace {namespace} is the cluster's own"), None));
+    }
+    if let Some(other) = request.other_than_pods() {
+        return Ok((format!("it is about {other}, and pods get a tag"), None));
+    }
+    if !matches!(request.text("operation"), "" | "CREATE") {
+        return Ok(("a pod gets its variable when it is created".to_owned(), None));
+    }
+    let pod = Pod::read("pod", request.pod()?.clone()).map_err(|Problems(problems)| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        format!("the pod can't be read: {}", problems.join("; "))
+    })?;
+    let Some((label, tag)) = labels.iter().find_map(|label| Some((label, pod.label(label)?))) else {
+        return Ok((format!("it has no label {}", labels.join(" or ")), None));
+    };
+    if tag.is_empty() {
+        return Ok((format!("its label {label} is empty"), None));
+    }
+    Ok(match change(&pod, tag) {
+        Ok(operation) => (format!("its label {label} is {tag}"), Some(operation)),
+        Err(reason) => (reason.to_owned(), None),
+    })
+}
+
+/// The operation (RFC 6902) that sets the variable.
+///
+/// # Errors
+/// Why there is nothing to do.
+fn change(pod: &Pod, tag: &str) -> Result<Value, &'static str> {
+    // Of several of one name, the last counts.
+    let proxy = List::OF_CONTAINERS.into_iter().find_map(|list| {
+        let at = pod.items(list).iter().rposition(|container| container.name() == PROXY)?;
+        Some((format!("/spec/{}/{at}", list.field()), &pod.items(list)[at]))
+    });
+    let (path, proxy) = proxy.ok_or("it has no container istio-proxy")?;
+    let entry = json!({"name": VARIABLE, "value": tag});
+    if proxy.get("env").is_none_or(Value::is_null) {
+        return Ok(json!({"op": "add", "path": format!("{path}/env"), "value": [entry]}));
+    }
+    let variables = proxy.list("env");
+    let Some(at) = variables.iter().rposition(|variable| variable["name"] == VARIABLE) else {
+        return Ok(json!({"op": "add", "path": format!("{path}/env/0"), "value": entry}));
+    };
+    let variable = &variables[at];
+    match variable.get("value").filter(|_| variable["valueFrom"].is_null()) {
+        Some(value) if value == tag => Err("its proxy has the tag already"),
+        Some(_) => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}/value"), "value": tag})),
+        // A value beside `valueFrom` would be refused; and what is empty has no field that could be replaced.
+        None => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}"), "value": entry})),
+    }
+}

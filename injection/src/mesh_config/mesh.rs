@@ -1,0 +1,119 @@
+//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it.
+
+use super::defaults;
+use super::proxy_config;
+use crate::reader::Reader;
+use policy::Problem;
+use policy::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
+use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+/// Istio's own `defaultConfig.statusPort`.
+const STATUS_PORT: u16 = 15020;
+
+/// A MeshConfig, with Istio's defaults beneath what was given.
+#[derive(Clone, Debug)]
+pub struct Mesh {
+    /// All of it, by the names of its JSON form (`defaultConfig.interceptionMode`).
+    pub raw: Value,
+    /// Where the proxy listens for outbound connections.
+    pub outbound_port: u16,
+    /// Where the proxy listens for inbound connections.
+    pub inbound_port: u16,
+    /// `defaultConfig.statusPort`: where Istio's agent answers probes and Prometheus for the application.
+    pub status_port: u16,
+    /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so it is off until said.
+    pub merges_metrics: bool,
+    /// Where inbound traffic goes on to.
+    pub inbound_policy: InboundPolicy,
+    pub trust_domain: String,
+}
+
+/// `inboundTrafficPolicy.mode`: to which address the proxy hands connections on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InboundPolicy {
+    /// To the pod's own.
+    Passthrough,
+    /// To loopback.
+    Localhost,
+}
+
+impl InboundPolicy {
+    /// As templates are told (`InboundTrafficPolicyMode`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passthrough => "passthrough",
+            Self::Localhost => "localhost",
+        }
+    }
+}
+
+impl Default for Mesh {
+    fn default() -> Self {
+        Self::read("mesh", &Value::Object(Map::new())).0
+    }
+}
+
+impl Mesh {
+    /// Understands a tree; `name` is that of the text. Ends with problems, and with what is odd.
+    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>, Vec<String>) {
+        let mut given = camel(given);
+        let written = given.as_object_mut().and_then(|map| map.remove("defaultConfig"));
+        let (mut raw, wrong) = defaults::over(&given, defaults::mesh());
+        let (mut before, mut warnings) = (Vec::new(), Vec::new());
+        if let Some(written) = written.filter(|written| !written.is_null()) {
+            let read = proxy_config::read(&format!("{name}: defaultConfig"), &written);
+            raw["defaultConfig"] = proxy_config::over(&read.fields, &raw["defaultConfig"]);
+            before = read.problems;
+            warnings = read.warnings;
+        }
+        let mut fields = Reader::of(name, &raw);
+        wrong.iter().for_each(|path| fields.problem(path, None, "is no mapping; expected one"));
+        let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
+        let mesh = Self {
+            outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),
+            inbound_port: fields.port("proxyInboundListenPort", INBOUND_LISTENER.number()),
+            status_port: fields.port("defaultConfig.statusPort", STATUS_PORT),
+            merges_metrics: fields.flag("enablePrometheusMerge"),
+            inbound_policy: fields
+                .one_of("inboundTrafficPolicy.mode", &policies)
+                .unwrap_or(InboundPolicy::Passthrough),
+            trust_domain: fields.text("trustDomain"),
+            raw: Value::Null,
+        };
+        let problems = before.into_iter().chain(fields.finish()).collect();
+        (Self { raw, ..mesh }, problems, warnings)
+    }
+
+    /// What a ProxyConfig says beyond Istio's defaults, which its agent knows: so pods stay small.
+    pub fn beyond_defaults(proxy_config: &Value) -> Value {
+        static DEFAULTS: LazyLock<Value> = LazyLock::new(|| Mesh::default().proxy_config().clone());
+        let fields = proxy_config.as_object().into_iter().flatten();
+        let said = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
+        said.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
+    }
+
+    /// The ProxyConfig of pods that say nothing.
+    pub fn proxy_config(&self) -> &Value {
+        &self.raw["defaultConfig"]
+    }
+}
+
+/// The fields of a message by their names in JSON. Protocol Buffers takes both `proxy_listen_port` and
+/// `proxyListenPort` there; deeper down keys may be anybody's.
+pub(crate) fn camel(message: &Value) -> Value {
+    let Value::Object(map) = message else { return message.clone() };
+    let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));
+    Value::Object(renamed.collect::<Map<_, _>>())
+}
+
+fn camel_case(key: &str) -> String {
+    let mut parts = key.split('_');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut name, part| {
+        let mut letters = part.chars();
+        name.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+        name
+    })
+}

@@ -1,0 +1,13 @@
+//! What the owner of a mesh has configured, beside templates: the values of Istio's chart and its MeshConfig, typed, with
+//! Istio's defaults beneath.
+
+pub(crate) mod defaults;
+pub(crate) mod list;
+mod mesh;
+pub(crate) mod proxy_config;
+mod values;
+
+pub use list::Network;
+pub(crate) use mesh::camel;
+pub use mesh::{InboundPolicy, Mesh};
+pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Values};

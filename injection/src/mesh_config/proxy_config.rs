@@ -1,0 +1,236 @@
+//! A ProxyConfig as somebody writes it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`.
+//!
+//! Read as Protocol Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are
+//! refused, unknown ones are left out, with a warning. Messages within it are kept as they are.
+
+use super::defaults::without_nulls;
+use super::mesh::camel;
+use crate::reader::{noun, scalar};
+use policy::Problem;
+use policy::settings::nearest;
+use policy::sources::duration;
+use serde_json::{Map, Value};
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Bool,
+    /// A whole number of 32 bits, from 0.
+    Whole,
+    /// A port from 1.
+    Port,
+    /// As Go writes it.
+    Duration,
+    /// The same, in whole seconds from one.
+    Seconds,
+    OneOf(&'static [&'static str]),
+    Texts,
+    NamedTexts,
+    Message,
+    /// A host, or an address, and a port.
+    Address,
+    /// The same, or nothing.
+    AddressOrNone,
+}
+
+/// The fields, by their names in JSON.
+const FIELDS: &[(&str, Kind)] = &[
+    ("availabilityZone", Kind::Text),
+    ("binaryPath", Kind::Text),
+    ("caCertificatesPem", Kind::Texts),
+    ("concurrency", Kind::Whole),
+    ("configPath", Kind::Text),
+    ("controlPlaneAuthPolicy", Kind::OneOf(&["NONE", "MUTUAL_TLS"])),
+    ("customConfigFile", Kind::Text),
+    ("discoveryAddress", Kind::Address),
+    ("discoveryRefreshDelay", Kind::Duration),
+    ("drainDuration", Kind::Seconds),
+    ("envoyAccessLogService", Kind::Message),
+    ("envoyMetricsService", Kind::Message),
+    ("envoyMetricsServiceAddress", Kind::AddressOrNone),
+    ("extraStatTags", Kind::Texts),
+    ("fileFlushInterval", Kind::Duration),
+    ("fileFlushMinSizeKb", Kind::Whole),
+    ("gatewayTopology", Kind::Message),
+    ("holdApplicationUntilProxyStarts", Kind::Bool),
+    ("image", Kind::Message),
+    ("interceptionMode", Kind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
+    ("meshId", Kind::Text),
+    ("parentShutdownDuration", Kind::Seconds),
+    ("privateKeyProvider", Kind::Message),
+    ("proxyAdminPort", Kind::Port),
+    ("proxyBootstrapTemplatePath", Kind::Text),
+    ("proxyHeaders", Kind::Message),
+    ("proxyMetadata", Kind::NamedTexts),
+    ("proxyStatsMatcher", Kind::Message),
+    ("readinessProbe", Kind::Message),
+    ("runtimeValues", Kind::NamedTexts),
+    ("sds", Kind::Message),
+    ("serviceCluster", Kind::Text),
+    ("statNameLength", Kind::Whole),
+    ("statsCompression", Kind::Bool),
+    ("statsEvictionInterval", Kind::Duration),
+    ("statsdUdpAddress", Kind::AddressOrNone),
+    ("statusPort", Kind::Port),
+    ("terminationDrainDuration", Kind::Duration),
+    ("tracing", Kind::Message),
+    (
+        "tracingServiceName",
+        Kind::OneOf(&["APP_LABEL_AND_NAMESPACE", "CANONICAL_NAME_ONLY", "CANONICAL_NAME_AND_NAMESPACE"]),
+    ),
+    ("zipkinAddress", Kind::Text),
+];
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parsed {
+    /// The fields that are known, by their names in JSON.
+    pub(crate) fields: Map<String, Value>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads one; `name` says whose it is.
+pub(crate) fn read(name: &str, written: &Value) -> Parsed {
+    let mut read = Parsed::default();
+    let Value::Object(map) = camel(written) else {
+        let text = format!("is {}; expected a mapping with fields of a ProxyConfig", noun(written));
+        read.problems.push(Problem::of(name, text));
+        return read;
+    };
+    for (key, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
+        let Some((_, kind)) = FIELDS.iter().find(|(known, _)| *known == key) else {
+            read.warnings.push(unknown(name, &key));
+            continue;
+        };
+        match kind.read(&value) {
+            Ok(value) => {
+                read.fields.insert(key, value);
+            }
+            Err((path, item, text)) => {
+                let name = format!("{name}: {key}{path}");
+                read.problems.push(Problem { name, item, text });
+            }
+        }
+    }
+    read
+}
+
+/// What was written over what counts without it: field by field, and `proxyMetadata` name by name.
+pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
+    let mut merged = under.as_object().cloned().unwrap_or_default();
+    // Of these two, one at most is there.
+    for (one, other) in [("serviceCluster", "tracingServiceName"), ("tracingServiceName", "serviceCluster")] {
+        if written.contains_key(one) {
+            merged.remove(other);
+        }
+    }
+    for (key, value) in written {
+        match (value, merged.get_mut(key)) {
+            (Value::Object(names), Some(Value::Object(before))) if key == "proxyMetadata" => {
+                before.extend(names.clone());
+            }
+            _ => {
+                merged.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(merged)
+}
+
+fn unknown(name: &str, key: &str) -> String {
+    let meant = nearest(key, FIELDS.iter().map(|(known, _)| *known));
+    let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    format!("{name}: {key} is no field of a ProxyConfig and has no effect{meant}")
+}
+
+/// Where in the field, the item, what is wrong.
+type Fault = (String, Option<String>, String);
+
+impl Kind {
+    /// The field's value in its usual form.
+    fn read(self, value: &Value) -> Result<Value, Fault> {
+        let item = scalar(value).filter(|item| !item.is_empty());
+        let fault = |expected: &str| {
+            let found = match (value, self) {
+                (Value::String(_), _) => "is not what is expected",
+                _ => &format!("is {}", noun(value)),
+            };
+            (String::new(), item.clone(), format!("{found}; expected {expected}"))
+        };
+        match self {
+            Self::Text => quoted(value).map(|()| value.clone()),
+            Self::Bool => match value {
+                Value::Bool(_) => Ok(value.clone()),
+                _ => Err(fault("true or false, without quotes")),
+            },
+            Self::Whole => {
+                whole(value).map(Value::from).ok_or_else(|| fault("a number from 0 to 2147483647"))
+            }
+            Self::Port => whole(value)
+                .filter(|port| (1..=65535).contains(port))
+                .map(Value::from)
+                .ok_or_else(|| fault("a port from 1 to 65535")),
+            Self::Duration => match value.as_str().and_then(duration::parse) {
+                Some(_) => Ok(value.clone()),
+                None => Err(fault("numbers with units, such as 5s or 1m30s, in quotes")),
+            },
+            Self::Seconds => match value.as_str().and_then(duration::parse) {
+                Some(time) if time.as_secs() > 0 && time.subsec_nanos() == 0 => Ok(value.clone()),
+                Some(_) | None => Err(fault("whole seconds from 1s, such as 45s or 1m30s, in quotes")),
+            },
+            // Protocol Buffers takes the numbers of the names too.
+            Self::OneOf(names) => {
+                let by_number = value.as_u64().and_then(|at| names.get(usize::try_from(at).ok()?));
+                let by_name = names.iter().find(|name| value.as_str() == Some(name));
+                let name = by_name.or(by_number).map(|name| Value::from(*name));
+                name.ok_or_else(|| fault(&names.join(", ")))
+            }
+            Self::Texts => {
+                let items = value.as_array().ok_or_else(|| fault("a list of strings"))?;
+                for (at, item) in items.iter().enumerate() {
+                    quoted(item).map_err(|(_, item, text)| (format!("[{at}]"), item, text))?;
+                }
+                Ok(value.clone())
+            }
+            Self::NamedTexts => {
+                let map = value.as_object().ok_or_else(|| fault("a mapping of strings"))?;
+                for (key, value) in map {
+                    quoted(value).map_err(|(_, item, text)| (format!(".{key}"), item, text))?;
+                }
+                Ok(value.clone())
+            }
+            Self::Message => match value {
+                Value::Object(_) => Ok(without_nulls(value)),
+                _ => Err(fault("a mapping")),
+            },
+            Self::AddressOrNone if value == "" => Ok(value.clone()),
+            Self::AddressOrNone => Self::Address.read(value),
+            Self::Address => {
+                let text = value.as_str().ok_or_else(|| fault("a host and a port, such as istiod:15012"))?;
+                let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                let fits = port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port != 0));
+                if fits { Ok(value.clone()) } else { Err(fault("a host and a port, such as istiod:15012")) }
+            }
+        }
+    }
+}
+
+fn quoted(value: &Value) -> Result<(), Fault> {
+    if value.is_string() {
+        return Ok(());
+    }
+    let item = scalar(value).filter(|item| !item.is_empty());
+    let remedy = if item.is_some() { "; write it in quotes" } else { "" };
+    Err((String::new(), item, format!("is {}; expected a string{remedy}", noun(value))))
+}
+
+/// A number, or the text of one, as Protocol Buffers takes it.
+fn whole(value: &Value) -> Option<i32> {
+    let number = match value {
+        Value::String(text) => text.parse().ok()?,
+        _ => i32::try_from(value.as_i64()?).ok()?,
+    };
+    (number >= 0).then_some(number)
+}
