@@ -2,6 +2,7 @@
 //!
 //! Roles grant what the programs ask for and nothing else; tests hold both against each other.
 
+mod component;
 mod installation;
 mod operator;
 mod roles;
@@ -11,6 +12,7 @@ mod webhooks;
 pub use installation::{Installation, MAX_REVISION, Words, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
+use component::{Component, metadata, of_cluster, selecting};
 use serde_json::{Value, json};
 
 /// Objects that belong together.
@@ -47,31 +49,4 @@ pub fn kustomization(files: &[File]) -> Value {
 
 fn namespace(wanted: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": wanted.namespace } })
-}
-
-/// The programs of an installation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Component {
-    Webhook,
-    Operator,
-}
-
-/// The labels that select a program's pods.
-fn selecting(wanted: &Installation, component: Component) -> Value {
-    let component = match component {
-        Component::Webhook => "webhook",
-        Component::Operator => "operator",
-    };
-    json!({ "app.kubernetes.io/name": "sidecar-injector", "app.kubernetes.io/instance": wanted.name(),
-        "app.kubernetes.io/component": component })
-}
-
-/// Metadata of an object in the namespace of the installation.
-fn metadata(wanted: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "namespace": wanted.namespace, "labels": selecting(wanted, component) })
-}
-
-/// Metadata of an object in no namespace.
-fn of_cluster(wanted: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "labels": selecting(wanted, component) })
 }

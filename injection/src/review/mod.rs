@@ -2,11 +2,14 @@
 //!
 //! Every call is answered: a body of any kind, a review without a request, an object that is not a pod.
 
+mod answer;
 mod cluster;
 mod reading;
 mod reply;
 mod tree;
 
+pub(crate) use answer::JSON;
+pub use answer::{Answer, Outcome, Report};
 pub use cluster::{Cluster, Unknown, runs_native_sidecars};
 pub(crate) use reading::{Request, Review};
 pub(crate) use reply::Reply;
@@ -18,18 +21,13 @@ use crate::decision::Decision;
 use crate::patch;
 use crate::path;
 use crate::pipeline::{self, unread};
+use answer::{KIND, VERSIONS};
 use policy::Problems;
 use reading::Unreadable;
 use serde_json::Value;
 
 /// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
-
-/// The versions that are understood; the first is answered where the version of a call is unknown.
-const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
-const KIND: &str = "AdmissionReview";
-const TEXT: &str = "text/plain; charset=utf-8";
-pub(crate) const JSON: &str = "application/json";
 
 /// A request over HTTP, as far as it matters.
 #[derive(Clone, Copy, Debug)]
@@ -40,61 +38,6 @@ pub struct Call<'a> {
     /// The header `Content-Type`.
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
-}
-
-/// The answer, and what of it is counted and logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The status of HTTP.
-    pub status: u16,
-    pub content_type: &'static str,
-    pub body: Vec<u8>,
-    pub report: Report,
-}
-
-/// What is logged and counted of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    pub outcome: Outcome,
-    /// Why.
-    pub reason: String,
-    /// The kind, namespace and name of the object; empty where they are unknown.
-    pub object: String,
-    /// The request's UID; empty where it is unknown.
-    pub uid: String,
-    pub warnings: Vec<String>,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The pod gets a patch.
-    Injected,
-    /// It is let through as it is.
-    Skipped,
-    /// It is refused: it can't be injected.
-    Refused,
-    /// The call is no review.
-    Malformed,
-}
-
-impl Answer {
-    /// One that is no review's: a status of HTTP, and why in words.
-    pub fn text(status: u16, reason: &str) -> Self {
-        let report = Report {
-            outcome: Outcome::Malformed,
-            reason: reason.to_owned(),
-            object: String::new(),
-            uid: String::new(),
-            warnings: Vec::new(),
-        };
-        Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
-    }
-
-    /// For a body that ended too early, or is too long.
-    pub fn unreadable(reason: &str) -> Self {
-        Self::text(400, &format!("the body can't be read: {reason}"))
-    }
 }
 
 /// Answers a call: the pod of its review is injected, let through or refused.

@@ -14,6 +14,7 @@
 mod bundle;
 mod ca;
 mod callers;
+mod failure;
 mod leaf;
 mod reconciler;
 mod rotation;
@@ -25,6 +26,7 @@ use crate::{input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
 use cluster::access;
+use failure::Failure;
 use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
@@ -71,15 +73,6 @@ pub(crate) struct Flags {
 
 /// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
-
-/// Why a certificate can't be made or shown.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("no certificate can be made")]
-    Make(#[source] rcgen::Error),
-    #[error("a certificate just made can't be shown")]
-    Show(#[source] tls::Refused),
-}
 
 /// The host of a URL, in small letters.
 fn host(text: &str) -> Result<String, String> {

@@ -35,7 +35,7 @@ functions! {
 }
 
 fn refuse(why: &str) -> String {
-    super::REFUSED.set(true);
+    super::call::REFUSED.set(true);
     format!("was called: {why}")
 }
 

@@ -1,7 +1,8 @@
 //! Functions of Istio's own: annotations, ports, networks, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
-use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
+use super::call::VARIABLES;
+use super::{Answer, field, functions, is_nothing, json, list, printed, text};
 use crate::mesh_config::Mesh;
 use crate::template::go::{fields, standin};
 use crate::template::{multus, opentelemetry};

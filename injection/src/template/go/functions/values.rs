@@ -1,0 +1,116 @@
+//! Values of templates as functions take them.
+
+use super::numbers;
+use gtmpl_ng::Value;
+
+/// A value as text; empty where there is none.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::NoValue | Value::Nil => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// As Go's `Sprint` writes it.
+pub(super) fn printed(value: &Value) -> String {
+    if is_nothing(value) { "<nil>".to_owned() } else { value.to_string() }
+}
+
+pub(super) fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::NoValue | Value::Nil)
+}
+
+/// Whether sprig takes it for empty.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::NoValue | Value::Nil => true,
+        Value::Bool(is) => !is,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Map(fields) | Value::Object(fields) => fields.is_empty(),
+        Value::Number(_) => *value == Value::from(0_u8),
+        Value::Function(_) => false,
+    }
+}
+
+/// A whole number, as sprig makes one of anything: what is none counts as 0.
+pub(super) fn whole(value: &Value) -> i64 {
+    match value {
+        Value::Number(number) => {
+            number.as_i64().unwrap_or_else(|| numbers::truncated(number.as_f64().unwrap_or(0.0)))
+        }
+        Value::String(text) => of_literal(text).unwrap_or(0),
+        Value::Bool(is) => i64::from(*is),
+        _ => 0,
+    }
+}
+
+/// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros behind its point.
+fn of_literal(text: &str) -> Option<i64> {
+    let text = text
+        .split_once('.')
+        .filter(|(_, part)| part.bytes().all(|b| b == b'0'))
+        .map_or(text, |(whole, _)| whole);
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
+    let digits = digits.strip_prefix('+').filter(|_| sign.is_empty()).unwrap_or(digits).to_ascii_lowercase();
+    let (digits, base) = match digits.as_bytes() {
+        [b'0', b'x', ..] => (&digits[2..], 16),
+        [b'0', b'b', ..] => (&digits[2..], 2),
+        [b'0', b'o', ..] => (&digits[2..], 8),
+        [b'0', _, ..] => (&digits[1..], 8),
+        _ => (digits.as_str(), 10),
+    };
+    let digits = digits.replace('_', "");
+    if digits.starts_with(['+', '-']) {
+        None
+    } else {
+        i64::from_str_radix(&format!("{sign}{digits}"), base).ok()
+    }
+}
+
+/// A list of texts.
+pub(super) fn list_of<'a>(texts: impl Iterator<Item = &'a str>) -> Value {
+    Value::Array(texts.map(Value::from).collect())
+}
+
+pub(super) fn list(value: &Value) -> Result<&[Value], String> {
+    match value {
+        Value::Array(items) => Ok(items),
+        Value::NoValue | Value::Nil => Ok(&[]),
+        other => Err(format!("takes a list, and is given {}", kind(other))),
+    }
+}
+
+pub(super) type Fields = std::collections::HashMap<String, Value>;
+
+pub(super) fn fields(value: &Value) -> Result<Fields, String> {
+    match value {
+        Value::Map(fields) | Value::Object(fields) => Ok(fields.clone()),
+        Value::NoValue | Value::Nil => Ok(Fields::new()),
+        other => Err(format!("takes a map, and is given {}", kind(other))),
+    }
+}
+
+/// A field of a map, if it has it.
+pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
+    match (value, key) {
+        (Value::Map(fields) | Value::Object(fields), Value::String(key)) => Ok(fields.get(key)),
+        (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
+        (Value::NoValue | Value::Nil, _) => Ok(None),
+        (other, _) => Err(format!("takes a map, and is given {}", kind(other))),
+    }
+}
+
+/// What a value is, in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::NoValue | Value::Nil => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::String(_) => "a text",
+        Value::Object(_) | Value::Map(_) => "a map",
+        Value::Array(_) => "a list",
+        Value::Function(_) => "a function",
+        Value::Number(_) => "a number",
+    }
+}
