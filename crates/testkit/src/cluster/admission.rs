@@ -3,8 +3,8 @@
 
 use super::{
     kinds::Target,
+    refusal::Refusal,
     state::{Shared, State, text},
-    write::Refusal,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http_body_util::{BodyExt, Full};

@@ -1,10 +1,8 @@
 //! Who asks, and whether his roles grant it: service accounts by their tokens, and one person, who may do everything, by the
 //! certificate of the kubeconfig.
 
-use super::{Cluster, kinds::Access, state::State};
-use crate::word;
-use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use super::{kinds::Access, state::State};
+use serde_json::Value;
 
 /// Whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,30 +65,4 @@ fn grants(rule: &Value, access: &Access) -> bool {
         && has("resources", &access.resource)
         && has("verbs", access.verb)
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
-}
-
-impl Cluster {
-    /// A kubeconfig of a service account, which may do what roles grant it. Its token is in a file, as in a pod.
-    pub fn account(&self, namespace: &str, name: &str) -> PathBuf {
-        let administrator = fs::read(self.kubeconfig()).expect("a kubeconfig");
-        let mut config: Value = serde_json::from_slice(&administrator).expect("JSON");
-        let token = self.file(&format!("{namespace}-{name}.token"));
-        config["users"][0]["user"] = json!({ "tokenFile": word(&token) });
-        let path = self.file(&format!("{namespace}-{name}.kubeconfig"));
-        fs::write(&path, config.to_string()).expect("written");
-        self.exchange_token(namespace, name);
-        path
-    }
-
-    /// The file holds another token from now on, and the one before is refused.
-    pub fn exchange_token(&self, namespace: &str, name: &str) {
-        let mut state = self.state();
-        state.version += 1;
-        let token = format!("token-{}", state.version);
-        let owner = (namespace.to_owned(), name.to_owned());
-        // Before it is known, so that no request meets a token that is neither the old one nor the new one.
-        fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
-        state.tokens.retain(|_, known| *known != owner);
-        state.tokens.insert(token, owner);
-    }
 }

@@ -17,6 +17,7 @@ mod collector;
 mod fields;
 mod kinds;
 mod merge;
+mod refusal;
 mod security;
 mod serve;
 mod state;
@@ -24,8 +25,7 @@ mod write;
 
 pub use admission::selects;
 pub use kinds::{Access, Kinds};
-pub use serve::Fault;
-pub use state::State;
+pub use state::{Fault, State};
 
 use crate::certificates::Authority;
 use crate::word;
@@ -257,6 +257,32 @@ impl Cluster {
     /// A file in the test's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+}
+
+impl Cluster {
+    /// A kubeconfig of a service account, which may do what roles grant it. Its token is in a file, as in a pod.
+    pub fn account(&self, namespace: &str, name: &str) -> PathBuf {
+        let administrator = fs::read(self.kubeconfig()).expect("a kubeconfig");
+        let mut config: Value = serde_json::from_slice(&administrator).expect("JSON");
+        let token = self.file(&format!("{namespace}-{name}.token"));
+        config["users"][0]["user"] = json!({ "tokenFile": word(&token) });
+        let path = self.file(&format!("{namespace}-{name}.kubeconfig"));
+        fs::write(&path, config.to_string()).expect("written");
+        self.exchange_token(namespace, name);
+        path
+    }
+
+    /// The file holds another token from now on, and the one before is refused.
+    pub fn exchange_token(&self, namespace: &str, name: &str) {
+        let mut state = self.state();
+        state.version += 1;
+        let token = format!("token-{}", state.version);
+        let owner = (namespace.to_owned(), name.to_owned());
+        // Before it is known, so that no request meets a token that is neither the old one nor the new one.
+        fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
+        state.tokens.retain(|_, known| *known != owner);
+        state.tokens.insert(token, owner);
     }
 }
 

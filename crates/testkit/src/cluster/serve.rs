@@ -3,8 +3,9 @@
 use super::{
     authorization::{self, User},
     kinds::{Kind, Target},
-    state::{Happening, Shared, State, text},
-    write::{self, Refusal},
+    refusal::Refusal,
+    state::{Fault, Happening, Shared, text},
+    write,
 };
 use crate::http::{Connection, Request, answer, chunk, head};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -16,27 +17,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// What goes wrong with a request.
-#[derive(Clone, Copy, Debug)]
-pub enum Fault {
-    /// It is answered late.
-    Slow(Duration),
-    /// It is never answered.
-    Hang,
-    /// It is answered by this status, and nothing is done.
-    Refuse(u16),
-    /// It is answered by this text, and nothing is done.
-    Lie(&'static str),
-    /// Its answer ends in the middle; nothing is done.
-    Cut,
-    /// It is done, and the connection ends before the answer.
-    Lost,
-    /// The version that a watch asks for is said to be too old.
-    Gone,
-    /// Somebody else does something before it is done.
-    Meanwhile(fn(&mut State)),
-}
 
 pub(crate) fn connection(stream: TcpStream, config: Arc<ServerConfig>, shared: &Shared) -> io::Result<()> {
     let tls = ServerConnection::new(config).map_err(io::Error::other)?;

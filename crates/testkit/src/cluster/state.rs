@@ -3,7 +3,6 @@
 use super::{
     fields::Owners,
     kinds::{Access, Kind, Kinds},
-    serve::Fault,
 };
 use crate::http::Request;
 use serde_json::{Value, json};
@@ -11,7 +10,29 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Condvar, Mutex, MutexGuard},
+    time::Duration,
 };
+
+/// What goes wrong with a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It is answered late.
+    Slow(Duration),
+    /// It is never answered.
+    Hang,
+    /// It is answered by this status, and nothing is done.
+    Refuse(u16),
+    /// It is answered by this text, and nothing is done.
+    Lie(&'static str),
+    /// Its answer ends in the middle; nothing is done.
+    Cut,
+    /// It is done, and the connection ends before the answer.
+    Lost,
+    /// The version that a watch asks for is said to be too old.
+    Gone,
+    /// Somebody else does something before it is done.
+    Meanwhile(fn(&mut State)),
+}
 
 /// Where an object is: group, plural, namespace, name.
 type Key = (String, String, String, String);

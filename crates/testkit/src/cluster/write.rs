@@ -1,5 +1,6 @@
 //! Reading one object and changing it, with the preconditions and refusals of the real server.
 
+use super::refusal::Refusal;
 use super::{
     admission, collector,
     fields::Conflicts,
@@ -9,14 +10,6 @@ use super::{
 };
 use crate::http::Request;
 use serde_json::{Value, json};
-
-/// Why a request is not done.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: u16,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-}
 
 type Done = Result<(u16, Value), Refusal>;
 
