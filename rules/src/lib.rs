@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod change;
 pub mod check;
 pub mod desired;
 pub mod drift;
 pub mod field;
+mod hook;
 pub mod inheritance;
+mod intervals;
 mod listed;
 pub mod listing;
 pub mod log;
@@ -36,17 +39,18 @@ pub mod state;
 pub mod target;
 pub mod version;
 
+pub use change::TableChange;
 pub use check::Checked;
+pub use hook::{Hook, Table};
 pub use listed::{Action, Condition, Foreign, ListedRule, Policy};
 pub use listing::{ListedChain, Listing, PrintedRule};
 pub use log::{LogLevel, LogPrefix};
 pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
-pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
+pub use model::{Chain, Origin, Position, Rule, RuleSet, Statement};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};
 pub use ownership::{Chains, Ownership, PolicyRules};
-pub use plan::TableChange;
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::Predecessor;
 pub use range::Range;

@@ -5,8 +5,8 @@
 //! conditions and says what is not. It never says nearly the same.
 
 use crate::field::{self, Field};
-use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet, render};
-use std::{fmt, net::IpAddr};
+use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
+use std::net::IpAddr;
 
 /// A rule in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,22 +148,6 @@ impl ListedRule {
     /// surely continue and change nothing that a rule of ours asks.
     pub fn may_decide(&self) -> bool {
         !self.action().surely_continues()
-    }
-}
-
-/// In the words of iptables, or of `nft` where it is one of nf_tables.
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Known(known) => f.write_str(&render::iptables::condition(known)),
-            Self::Protocol(operand) => match operand.value() {
-                Some(protocol) => write!(f, "{}-p {protocol}", operand.sign()),
-                None => write!(f, "{}-p of another protocol", operand.sign()),
-            },
-            Self::DestinationLocal(operand) => write!(f, "-m addrtype {}--dst-type LOCAL", operand.sign()),
-            Self::Nft(condition) => f.write_str(&render::nft::condition(condition, "th")),
-            Self::TcpFlags { text, .. } | Self::Always(text) | Self::Unknown(text) => f.write_str(text),
-        }
     }
 }
 

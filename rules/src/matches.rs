@@ -38,6 +38,13 @@ impl<T> Negatable<T> {
     }
 }
 
+impl<T: fmt::Display> Negatable<T> {
+    /// The value behind its option.
+    fn option(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        write!(f, "{}{name} {}", self.sign(), self.value())
+    }
+}
+
 /// A transport protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
@@ -154,6 +161,33 @@ pub enum Match {
     Connmark(Negatable<Mark>),
     /// `-m comment`: always true; names the rule's owner.
     Comment(Comment),
+}
+
+/// As `iptables` takes it.
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let module = self.module();
+        module.map_or(Ok(()), |module| write!(f, "-m {module}"))?;
+        if module.is_some() && !matches!(self, Self::ProtocolModule(_)) {
+            f.write_str(" ")?;
+        }
+        match self {
+            Self::Source(m) => m.option(f, "-s"),
+            Self::Destination(m) => m.option(f, "-d"),
+            Self::InInterface(m) => m.option(f, "-i"),
+            Self::OutInterface(m) => m.option(f, "-o"),
+            Self::Protocol(protocol) => write!(f, "-p {protocol}"),
+            Self::SourcePort(m) => m.option(f, "--sport"),
+            Self::DestinationPort(m) => m.option(f, "--dport"),
+            Self::DestinationPorts(m) => m.option(f, "--dports"),
+            Self::UidOwner(m) => m.option(f, "--uid-owner"),
+            Self::GidOwner(m) => m.option(f, "--gid-owner"),
+            Self::ConnState(m) => m.option(f, "--ctstate"),
+            Self::Mark(m) | Self::Connmark(m) => m.option(f, "--mark"),
+            Self::ProtocolModule(_) => Ok(()),
+            Self::Comment(comment) => write!(f, "--comment \"{comment}\""),
+        }
+    }
 }
 
 impl Match {

@@ -3,95 +3,12 @@
 //! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
 //! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
 
-use crate::{ChainName, Family, Match, Target, WriteSet};
+use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet};
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
     str::FromStr,
 };
-
-/// A table of iptables. The order of the variants is that in which a hook calls them: priorities -300, -150, -100, 0 and
-/// 50 in `linux/netfilter_ipv4.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// Before conntrack.
-    Raw,
-    /// Marks and TPROXY.
-    Mangle,
-    /// Addresses and REDIRECT; sees only the first packet of a connection. Its hooks that change sources come last.
-    Nat,
-    /// Where firewalls stand.
-    Filter,
-    /// Where mandatory access control stands.
-    Security,
-}
-
-impl Table {
-    /// All tables, in the order in which a hook calls them.
-    pub const ALL: [Self; 5] = [Self::Raw, Self::Mangle, Self::Nat, Self::Filter, Self::Security];
-
-    /// All tables, in the order in which restore text lists them.
-    pub const LISTED: [Self; 5] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw, Self::Security];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Mangle => "mangle",
-            Self::Nat => "nat",
-            Self::Filter => "filter",
-            Self::Security => "security",
-        }
-    }
-
-    /// The hooks that have a base chain in this table (`iptables(8)`).
-    pub fn hooks(self) -> &'static [Hook] {
-        use Hook::{Forward, Input, Output, Postrouting, Prerouting};
-        match self {
-            Self::Raw => &[Prerouting, Output],
-            Self::Mangle => &[Prerouting, Input, Forward, Output, Postrouting],
-            Self::Nat => &[Prerouting, Input, Output, Postrouting],
-            Self::Filter | Self::Security => &[Input, Forward, Output],
-        }
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A place in the kernel's packet path where a base chain starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hook {
-    /// After arrival, before routing.
-    Prerouting,
-    /// Routed to this machine.
-    Input,
-    /// Routed through this machine.
-    Forward,
-    /// Made by this machine.
-    Output,
-    /// About to leave.
-    Postrouting,
-}
-
-impl Hook {
-    /// All hooks.
-    pub const ALL: [Self; 5] =
-        [Self::Prerouting, Self::Input, Self::Forward, Self::Output, Self::Postrouting];
-
-    /// The name of the base chain, such as `PREROUTING`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prerouting => "PREROUTING",
-            Self::Input => "INPUT",
-            Self::Forward => "FORWARD",
-            Self::Output => "OUTPUT",
-            Self::Postrouting => "POSTROUTING",
-        }
-    }
-}
 
 /// A chain: the base chain of a hook, or a user-defined one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,6 +94,14 @@ impl Rule {
             target => target.clone(),
         };
         Self { matches, target }
+    }
+}
+
+/// As `iptables` takes it behind the name of the chain.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.matches.iter().try_for_each(|m| write!(f, "{m} "))?;
+        self.target.fmt(f)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Address families and networks.
 
-use crate::field::Interval;
+use crate::intervals::Interval;
 use ipnetwork::IpNetwork;
 use std::{fmt, net::IpAddr, str::FromStr};
 

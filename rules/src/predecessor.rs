@@ -3,7 +3,7 @@
 //! A policy describes its rules as data. Recognition is exact: a rule that only resembles a pattern is foreign. What takes
 //! more than a rule's own words to decide is in [`crate::inheritance`].
 
-use crate::{Hook, Mark, Match, Negatable, Rule, Table, Target, render};
+use crate::{Hook, Mark, Match, Negatable, Rule, Table, Target};
 
 /// A program whose work the owner takes over. It leaves no comment and no routing protocol, so that all it makes beside
 /// chains of the owner's prefix has to be recognised by its form.
@@ -51,13 +51,13 @@ impl Predecessor {
         let mut patterns =
             self.patterns.iter().filter(|pattern| (pattern.table, pattern.hook) == (table, hook)).peekable();
         patterns.peek()?;
-        let text = render::iptables::rule(rule);
+        let text = rule.to_string();
         patterns.find(|pattern| pattern.fits(&text))
     }
 
     /// Whether a rule has one of this program's patterns, in any chain.
     pub(crate) fn may_have_made(&self, rule: &Rule) -> bool {
-        let text = render::iptables::rule(rule);
+        let text = rule.to_string();
         self.logs(rule) || self.patterns.iter().any(|pattern| pattern.fits(&text))
     }
 

@@ -1,6 +1,6 @@
 //! Ranges of numbers that rules name: ports and users.
 
-use crate::field::Interval;
+use crate::intervals::Interval;
 use std::{fmt, str::FromStr};
 
 /// What ranges are made of.

@@ -2,6 +2,7 @@
 //! changes, and where the kernel takes it.
 
 use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
+use std::fmt;
 
 /// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +91,38 @@ impl WriteSet {
             mark: self.mark || other.mark,
             connmark: self.connmark || other.connmark,
             zone: self.zone || other.zone,
+        }
+    }
+}
+
+/// As `iptables` takes it.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept => f.write_str("-j ACCEPT"),
+            Self::Drop => f.write_str("-j DROP"),
+            Self::Return => f.write_str("-j RETURN"),
+            Self::Jump(chain) | Self::JumpForeign(chain) => write!(f, "-j {chain}"),
+            Self::Redirect(ports) => write!(f, "-j REDIRECT --to-ports {}", ports.dashed()),
+            Self::Tproxy { port, mark: Mark { value, mask } } => {
+                write!(f, "-j TPROXY --tproxy-mark {value}/{mask:#x} --on-port {port}")
+            }
+            Self::SetMark(mark) if mark.is_whole() => write!(f, "-j MARK --set-mark {mark}"),
+            Self::SetMark(mark) => write!(f, "-j MARK --set-xmark {mark}"),
+            Self::SetConnmark(Mark { value, mask }) => {
+                write!(f, "-j CONNMARK --set-xmark {value:#x}/{mask:#x}")
+            }
+            Self::SaveMark => f.write_str("-j CONNMARK --save-mark"),
+            Self::RestoreMark => f.write_str("-j CONNMARK --restore-mark"),
+            Self::SetZone(zone) => write!(f, "-j CT --zone {zone}"),
+            Self::Nflog { group, prefix } => {
+                write!(f, "-j NFLOG --nflog-prefix \"{prefix}\" --nflog-group {group}")
+            }
+            Self::Log { prefix, level } => {
+                let quote = if prefix.is_word() { "" } else { "\"" };
+                let level = level.number();
+                write!(f, "-j LOG --log-prefix {quote}{prefix}{quote} --log-level {level}")
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use policy::{
     Problems, Setting,
     preview::{self, Printed},
 };
-use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
+use rules::render::{dot::dot, graph::graph, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
 
@@ -245,9 +245,9 @@ fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
         rules: statements
             .into_iter()
             .map(|statement| Rule {
-                text: iptables::rule(&statement.rule),
-                matches: statement.rule.matches.iter().map(iptables::condition).collect(),
-                target: iptables::target_text(&statement.rule.target),
+                text: statement.rule.to_string(),
+                matches: statement.rule.matches.iter().map(ToString::to_string).collect(),
+                target: statement.rule.target.to_string(),
                 rule: statement.origin.map(|origin| origin.name),
                 option: statement.origin.map(option),
             })

@@ -8,6 +8,7 @@ use crate::Reason;
 use crate::reason::{Effect, Meaning};
 use crate::recognition::{captures, read_at};
 use rules::nft::Field;
+use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, Condition, ConnState, Match, Origin, Target};
 
@@ -97,7 +98,7 @@ impl Explanation<'_> {
                     "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
                      first can't be asked",
                     self.place(at),
-                    rule.words()
+                    listed::rule(rule)
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
@@ -105,11 +106,11 @@ impl Explanation<'_> {
                     format!("{} leads to {chain}, which is somebody else's and decides", self.place(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and could decide", self.place(at), rule.words())
+                    format!("{} ({}) is not understood and could decide", self.place(at), listed::rule(rule))
                 }
-                Some(rule @ ViewRule { origin: None, .. }) => {
-                    self.of_listed(at).unwrap_or_else(|| format!("{} says {}", self.place(at), rule.words()))
-                }
+                Some(rule @ ViewRule { origin: None, .. }) => self
+                    .of_listed(at)
+                    .unwrap_or_else(|| format!("{} says {}", self.place(at), listed::rule(rule))),
                 Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
             },
         }

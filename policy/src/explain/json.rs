@@ -2,6 +2,7 @@
 
 use super::{Explanation, Limited};
 use rules::Origin;
+use rules::render::listed;
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
 
@@ -114,7 +115,7 @@ impl Explanation<'_> {
             chain: chain.chain.clone(),
             position: at.rule + 1,
             rule: rule.origin.map(|origin| origin.name.to_owned()),
-            text: rule.words().into_owned(),
+            text: listed::rule(rule).into_owned(),
             matched: match met {
                 Matched::Yes => Some(true),
                 Matched::No(_) => Some(false),

@@ -30,6 +30,7 @@ pub use ways::{Arrival, Arriving, Leaving, Way, Ways};
 
 use crate::Tone;
 use crate::sources::Dialect;
+use rules::render::listed;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
 
 /// A packet, the rules it met, and its end.
@@ -120,7 +121,7 @@ impl Explanation<'_> {
         let at = self.outcome.decided_by?;
         let place = self.place(at);
         Some(match self.view.rule(at) {
-            Some(rule) => format!("decided by {place}: {}", rule.words()),
+            Some(rule) => format!("decided by {place}: {}", listed::rule(rule)),
             None => format!("decided by the policy of {place}"),
         })
     }
@@ -138,7 +139,7 @@ impl Explanation<'_> {
     /// The rule's text, as `iptables-save` would print it after the chain's name.
     fn rule_text(&self, at: At) -> String {
         match self.view.rule(at) {
-            Some(rule) => rule.words().into_owned(),
+            Some(rule) => listed::rule(rule).into_owned(),
             None => "the chain's policy".to_owned(),
         }
     }

@@ -3,6 +3,7 @@
 use super::{Explanation, Limited, because};
 use crate::{Tone, fold, plain};
 use rules::nft::Field;
+use rules::render::listed;
 use rules::simulate::{Direction, Matched, Step};
 use rules::{Condition, Match};
 use std::fmt::{self, Display, Write};
@@ -88,9 +89,11 @@ impl Explanation<'_> {
                 let instead = instead
                     .filter(|_| self.called.interface(self.packet).is_some() || !asks_for_way(condition));
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
-                (" ", format!("no: {}{instead}", condition))
+                (" ", format!("no: {}{instead}", listed::condition(condition)))
             }
-            Matched::Unknown(index) => ("?", format!("not known: {}", rule.conditions[index])),
+            Matched::Unknown(index) => {
+                ("?", format!("not known: {}", listed::condition(&rule.conditions[index])))
+            }
         };
         let option = rule.origin.map(|origin| match self.dialect.of_option(origin.option) {
             Some(name) => name.to_owned(),
@@ -99,7 +102,7 @@ impl Explanation<'_> {
         let option = option.unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
-        let line = format!("{mark} {:>3} {}", step.at.rule + 1, rule.words());
+        let line = format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule));
         match step.matched {
             Matched::No(_) => format!("{}\n", Tone::Quiet.paint(format!("{line}{notes}{decides}"))),
             Matched::Yes | Matched::Unknown(_) => {

@@ -4,7 +4,6 @@
 //! of single machines without a length.
 
 use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use rules::render::iptables;
 use rules::{Chain, Checked, Cidr, Family, Match, Negatable, Position, Protocol, Statement, Table, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -112,12 +111,12 @@ impl Words {
                 format!("{} {}", module("conntrack"), option("--ctstate", states, ToString::to_string))
             }
             Match::ProtocolModule(protocol) => module(&protocol.to_string()),
-            other => iptables::condition(other),
+            other => other.to_string(),
         }
     }
 
     fn target(self, target: &Target) -> String {
-        let text = iptables::target_text(target);
+        let text = target.to_string();
         match (self.verbose, text.strip_prefix("-j ")) {
             (true, Some(rest)) => format!("--jump {rest}"),
             _ => text,

@@ -3,7 +3,6 @@
 use super::change::{Change, Removed};
 use super::comparison::Comparison;
 use super::{Code, Finding, Redundant};
-use rules::render::iptables::rule as text;
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 
@@ -42,7 +41,7 @@ fn finding(origin: Origin, item: &Removed, rule: &Rule, first: &Rule, by: Origin
     Finding::warning(
         Code::Unreachable,
         &origin.option_text(),
-        format!("the rule `{}` is never reached: `{}` ({option}) comes first", text(rule), text(first)),
+        format!("the rule `{rule}` is never reached: `{first}` ({option}) comes first"),
         format!("drop {item}{otherwise}"),
     )
 }

@@ -4,9 +4,10 @@
 //! The algebra at the end (implication, contradiction) is what the shortening of rules (`nft::compact`) stands on. It may miss an
 //! implication or a contradiction; it never claims one wrongly.
 
-mod intervals;
+mod data_type;
 
-pub use intervals::{Interval, Intervals};
+pub use crate::intervals::{Interval, Intervals};
+pub use data_type::DataType;
 
 use crate::{ConnState, Family, Hook, InterfaceName, Protocol, WriteSet};
 
@@ -130,121 +131,6 @@ impl Field {
             Self::ConnState => written.zone,
             _ => false,
         }
-    }
-}
-
-/// What the values of a field are. Each is a number of a fixed width, to the kernel as to the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DataType {
-    InterfaceName,
-    Family,
-    Address(Family),
-    Protocol,
-    Port,
-    Uid,
-    Gid,
-    ConnState,
-    Mark,
-}
-
-/// A row of the table of types.
-struct Row {
-    name: &'static str,
-    number: u32,
-    width: usize,
-    is_host_order: bool,
-}
-
-impl DataType {
-    pub const ALL: [Self; 10] = [
-        Self::InterfaceName,
-        Self::Family,
-        Self::Address(Family::V4),
-        Self::Address(Family::V6),
-        Self::Protocol,
-        Self::Port,
-        Self::Uid,
-        Self::Gid,
-        Self::ConnState,
-        Self::Mark,
-    ];
-
-    /// The numbers are those of `enum datatypes` in the `datatype.h` of `nft`.
-    const fn row(self) -> Row {
-        let (name, number, width, is_host_order) = match self {
-            Self::Family => ("nf_proto", 2, 1, false),
-            Self::Address(Family::V4) => ("ipv4_addr", 7, 4, false),
-            Self::Address(Family::V6) => ("ipv6_addr", 8, 16, false),
-            Self::Protocol => ("inet_proto", 12, 1, false),
-            Self::Port => ("inet_service", 13, 2, false),
-            Self::Mark => ("mark", 19, 4, true),
-            Self::Uid => ("uid", 24, 4, true),
-            Self::Gid => ("gid", 25, 4, true),
-            Self::ConnState => ("ct_state", 26, 4, true),
-            Self::InterfaceName => ("ifname", 41, 16, false),
-        };
-        Row { name, number, width, is_host_order }
-    }
-
-    /// The name that `nft` uses.
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    /// The number by which `nft` knows it.
-    pub fn number(self) -> u32 {
-        self.row().number
-    }
-
-    /// Bytes of a value.
-    pub fn width(self) -> usize {
-        self.row().width
-    }
-
-    /// Whether registers hold it in this machine's byte order: the kernel's own numbers. All else, such as what is read from
-    /// the packet, has its most significant byte first.
-    pub fn is_host_order(self) -> bool {
-        self.row().is_host_order
-    }
-
-    /// The greatest value that fits.
-    pub fn max(self) -> u128 {
-        u128::MAX >> (128 - 8 * self.width())
-    }
-
-    /// Whether lists of values are kept as ranges; else as single values.
-    pub fn has_ranges(self) -> bool {
-        matches!(self, Self::Address(_) | Self::Port)
-    }
-
-    /// The value as registers and sets hold it. Where ranges are compared (`is_ordered`), which the kernel does byte by byte,
-    /// the most significant byte comes first.
-    pub fn encode(self, value: u128, is_ordered: bool) -> Vec<u8> {
-        self.key(value, is_ordered)[..self.width()].to_vec()
-    }
-
-    /// The same as the first bytes of a key, with zeros behind them.
-    pub fn key(self, value: u128, is_ordered: bool) -> [u8; 16] {
-        let (mut key, width) = ([0; 16], self.width());
-        key[..width].copy_from_slice(&value.to_be_bytes()[16 - width..]);
-        if self.is_reversed(is_ordered) {
-            key[..width].reverse();
-        }
-        key
-    }
-
-    /// The value that [`DataType::encode`] made these bytes of, or the first bytes of one.
-    pub fn decode(self, bytes: &[u8], is_ordered: bool) -> u128 {
-        let digit = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
-        match self.is_reversed(is_ordered) {
-            true => bytes.iter().rev().fold(0, digit),
-            false => bytes.iter().fold(0, digit),
-        }
-    }
-
-    /// Whether the least significant byte comes first.
-    pub fn is_reversed(self, is_ordered: bool) -> bool {
-        !is_ordered && self.is_host_order() && cfg!(target_endian = "little")
     }
 }
 

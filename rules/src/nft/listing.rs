@@ -3,8 +3,8 @@
 //! The twin of [`crate::Listing`]. A rule keeps what is known of each of its conditions and says what is not, in the
 //! vocabulary of [`crate::listed`], so that one walk serves both.
 
-use super::{Base, Effect, Rule, Table};
-use crate::{Condition, Family, Hits, Policy, listed, render};
+use super::Base;
+use crate::{Condition, Family, Hits, Policy, listed};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,35 +47,4 @@ pub struct LiveRule {
     pub comment: String,
     /// What it has counted, if it counts and the counters were read.
     pub hits: Option<Hits>,
-}
-
-impl Table {
-    /// The table as it is read back from the kernel.
-    pub fn listed(&self) -> LiveTable {
-        let chains = self.chains.iter().map(|chain| LiveChain {
-            name: chain.name.clone(),
-            base: chain.base.map(|base| LiveBase { base, policy: Policy::Accept }),
-            rules: chain.rules.iter().map(Rule::listed).collect(),
-        });
-        LiveTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
-    }
-}
-
-impl Rule {
-    /// The rule as it is read back.
-    pub fn listed(&self) -> LiveRule {
-        LiveRule {
-            text: render::nft::rule(self),
-            conditions: self.tests.iter().map(|test| Condition::Nft(test.condition.clone())).collect(),
-            first: Vec::new(),
-            action: match &self.effect {
-                Effect::Target(target) => listed::Action::Target(target.clone()),
-                Effect::Jump(chain) => listed::Action::Call { chain: chain.clone(), returns: true },
-                Effect::Goto(chain) => listed::Action::Call { chain: chain.clone(), returns: false },
-                Effect::None => listed::Action::Continue(String::new()),
-            },
-            comment: self.comment.clone(),
-            hits: None,
-        }
-    }
 }

@@ -101,7 +101,7 @@ fn row(graph: &mut Graph, rule: &ViewRule, places: &[usize]) -> Row {
         },
         Effect::End(title) => (None, Some(end(graph, title))),
     };
-    let conditions: Vec<String> = rule.conditions.iter().map(ToString::to_string).collect();
+    let conditions: Vec<String> = rule.conditions.iter().map(super::listed::condition).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };
     Row { conditions, action, leads_to }
 }

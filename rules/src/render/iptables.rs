@@ -4,8 +4,7 @@
 //! people who know it.
 
 use crate::{
-    Chain, Checked, Family, ListedRule, Mark, Match, Negatable, Position, Rule, Statement, Table,
-    TableChange, Target,
+    Chain, Checked, Family, ListedRule, Match, Negatable, Position, Rule, Statement, Table, TableChange,
 };
 use std::fmt::{Display, Write};
 
@@ -83,15 +82,15 @@ pub fn exceeds(rules: &Checked) -> bool {
 
 fn is_too_long(rule: &Rule) -> bool {
     // No match and no target takes more than five.
-    (rule.matches.len() + 1) * 5 > MAX_WORDS && self::rule(rule).split_ascii_whitespace().count() > MAX_WORDS
+    (rule.matches.len() + 1) * 5 > MAX_WORDS && rule.to_string().split_ascii_whitespace().count() > MAX_WORDS
 }
 
 /// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
 pub fn statement(statement: &Statement) -> String {
     let Statement { chain, position, rule, .. } = statement;
     match position {
-        Position::Append => format!("-A {chain} {}", self::rule(rule)),
-        Position::Insert(number) => format!("-I {chain} {number} {}", self::rule(rule)),
+        Position::Append => format!("-A {chain} {}", rule),
+        Position::Insert(number) => format!("-I {chain} {number} {}", rule),
     }
 }
 
@@ -100,34 +99,9 @@ pub fn appended(chain: &Chain, line: &ListedRule) -> String {
     format!("-A {chain} {}", line_text(line))
 }
 
-/// The conditions and the target of a rule.
-pub fn rule(rule: &Rule) -> String {
-    let mut text = String::new();
-    for m in &rule.matches {
-        matched(&mut text, m);
-    }
-    target(&mut text, &rule.target);
-    text
-}
-
-/// One condition, as it stands in a rule.
-pub fn condition(m: &Match) -> String {
-    let mut text = String::new();
-    matched(&mut text, m);
-    text.truncate(text.trim_end().len());
-    text
-}
-
-/// A target, as it stands in a rule.
-pub fn target_text(target: &Target) -> String {
-    let mut text = String::new();
-    self::target(&mut text, target);
-    text
-}
-
 fn line_text(line: &ListedRule) -> String {
     match line {
-        ListedRule::Typed(typed) | ListedRule::Inherited(typed) => rule(typed),
+        ListedRule::Typed(rule) | ListedRule::Inherited(rule) => rule.to_string(),
         ListedRule::Foreign(foreign) => foreign.text.clone(),
     }
 }
@@ -144,71 +118,15 @@ fn fitting_text(line: &ListedRule) -> String {
         match m {
             Match::UidOwner(uid) => owner(&mut text, "--uid-owner", uid),
             Match::GidOwner(gid) => owner(&mut text, "--gid-owner", gid),
-            other => matched(&mut text, other),
+            other => word(&mut text, format_args!("{other} ")),
         }
     }
-    target(&mut text, &rule.target);
+    word(&mut text, &rule.target);
     text
 }
 
 fn owner<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
     word(text, format_args!("-mowner {}{name}={} ", value.sign(), value.value()));
-}
-
-fn matched(text: &mut String, m: &Match) {
-    if let Some(module) = m.module() {
-        word(text, format_args!("-m {module} "));
-    }
-    match m {
-        Match::Source(cidr) => option(text, "-s", cidr),
-        Match::Destination(cidr) => option(text, "-d", cidr),
-        Match::InInterface(name) => option(text, "-i", name),
-        Match::OutInterface(name) => option(text, "-o", name),
-        Match::Protocol(protocol) => word(text, format_args!("-p {protocol} ")),
-        Match::SourcePort(port) => option(text, "--sport", port),
-        Match::DestinationPort(port) => option(text, "--dport", port),
-        Match::DestinationPorts(ports) => option(text, "--dports", ports),
-        Match::UidOwner(uid) => option(text, "--uid-owner", uid),
-        Match::GidOwner(gid) => option(text, "--gid-owner", gid),
-        Match::ConnState(states) => option(text, "--ctstate", states),
-        Match::Mark(mark) => option(text, "--mark", mark),
-        Match::Connmark(mark) => option(text, "--mark", mark),
-        Match::ProtocolModule(_) => {}
-        Match::Comment(comment) => word(text, format_args!("--comment \"{comment}\" ")),
-    }
-}
-
-fn option<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
-    word(text, format_args!("{}{name} {} ", value.sign(), value.value()));
-}
-
-fn target(text: &mut String, target: &Target) {
-    match target {
-        Target::Accept => word(text, "-j ACCEPT"),
-        Target::Drop => word(text, "-j DROP"),
-        Target::Return => word(text, "-j RETURN"),
-        Target::Jump(chain) | Target::JumpForeign(chain) => word(text, format_args!("-j {chain}")),
-        Target::Redirect(ports) => word(text, format_args!("-j REDIRECT --to-ports {}", ports.dashed())),
-        Target::Tproxy { port, mark: Mark { value, mask } } => {
-            word(text, format_args!("-j TPROXY --tproxy-mark {value}/{mask:#x} --on-port {port}"));
-        }
-        Target::SetMark(mark) if mark.is_whole() => word(text, format_args!("-j MARK --set-mark {mark}")),
-        Target::SetMark(mark) => word(text, format_args!("-j MARK --set-xmark {mark}")),
-        Target::SetConnmark(Mark { value, mask }) => {
-            word(text, format_args!("-j CONNMARK --set-xmark {value:#x}/{mask:#x}"));
-        }
-        Target::SaveMark => word(text, "-j CONNMARK --save-mark"),
-        Target::RestoreMark => word(text, "-j CONNMARK --restore-mark"),
-        Target::SetZone(zone) => word(text, format_args!("-j CT --zone {zone}")),
-        Target::Nflog { group, prefix } => {
-            word(text, format_args!("-j NFLOG --nflog-prefix \"{prefix}\" --nflog-group {group}"));
-        }
-        Target::Log { prefix, level } => {
-            let quote = if prefix.is_word() { "" } else { "\"" };
-            let level = level.number();
-            word(text, format_args!("-j LOG --log-prefix {quote}{prefix}{quote} --log-level {level}"));
-        }
-    }
 }
 
 fn line(text: &mut String, content: impl Display) {

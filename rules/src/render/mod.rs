@@ -3,6 +3,7 @@
 pub mod dot;
 pub mod graph;
 pub mod iptables;
+pub mod listed;
 pub mod mermaid;
 pub mod nft;
 pub mod svg;

@@ -8,7 +8,7 @@ use crate::field::Field;
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
     Action, Chain, ChainName, Condition, Disposition, Family, Hits, Hook, ListedRule, Listing, Origin,
-    Policy, RuleSet, State, Statement, Table, Target, render,
+    Policy, RuleSet, State, Statement, Table, Target,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -75,19 +75,6 @@ impl ViewRule {
         let LiveRule { text, conditions, first, action, comment, hits } = rule;
         let origin = origin_of(&comment);
         Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
-    }
-
-    /// The rule as it was read, or as we would print it.
-    pub fn words(&self) -> Cow<'_, str> {
-        let made = || {
-            let action = match &self.action {
-                Action::Target(target) => render::iptables::target_text(target),
-                other => render::nft::action_text(other),
-            };
-            let conditions = self.conditions.iter().map(ToString::to_string);
-            conditions.chain([action]).collect::<Vec<_>>().join(" ")
-        };
-        self.text.as_deref().map_or_else(|| made().into(), Cow::Borrowed)
     }
 
     /// Whether rules behind it may see another packet than rules before it: another mark, or no connection.

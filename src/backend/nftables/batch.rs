@@ -177,7 +177,9 @@ impl Writer {
     fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)], last: bool) -> &mut Messages {
         let flags = if last { NLM_F_ACK } else { 0 };
         let message = self.message(kind(message), flags, nfgenmsg(family, 0));
-        names.iter().for_each(|(kind, name)| drop(message.text(*kind, name)));
+        for (kind, name) in names {
+            message.text(*kind, name);
+        }
         message
     }
 

@@ -1,0 +1,64 @@
+//! Rules as listings show them: in the words in which they were read, or in which we would print them.
+
+use super::nft;
+use crate::nft::{Effect, LiveBase, LiveChain, LiveRule, LiveTable, Rule, Table};
+use crate::simulate::ViewRule;
+use crate::{Action, Condition, Policy};
+use std::borrow::Cow;
+
+/// A condition in the words of iptables, or of `nft` where it is one of nf_tables.
+pub fn condition(condition: &Condition) -> String {
+    match condition {
+        Condition::Known(known) => known.to_string(),
+        Condition::Protocol(operand) => match operand.value() {
+            Some(protocol) => format!("{}-p {protocol}", operand.sign()),
+            None => format!("{}-p of another protocol", operand.sign()),
+        },
+        Condition::DestinationLocal(operand) => format!("-m addrtype {}--dst-type LOCAL", operand.sign()),
+        Condition::Nft(condition) => nft::condition(condition, "th"),
+        Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
+    }
+}
+
+/// A rule as it was read, or as we would print it.
+pub fn rule(rule: &ViewRule) -> Cow<'_, str> {
+    let made = || {
+        let action = match &rule.action {
+            Action::Target(target) => target.to_string(),
+            other => nft::action_text(other),
+        };
+        rule.conditions.iter().map(condition).chain([action]).collect::<Vec<_>>().join(" ")
+    };
+    rule.text.as_deref().map_or_else(|| made().into(), Cow::Borrowed)
+}
+
+impl Table {
+    /// The table as it is read back from the kernel.
+    pub fn listed(&self) -> LiveTable {
+        let chains = self.chains.iter().map(|chain| LiveChain {
+            name: chain.name.clone(),
+            base: chain.base.map(|base| LiveBase { base, policy: Policy::Accept }),
+            rules: chain.rules.iter().map(Rule::listed).collect(),
+        });
+        LiveTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
+    }
+}
+
+impl Rule {
+    /// The rule as it is read back.
+    pub fn listed(&self) -> LiveRule {
+        LiveRule {
+            text: nft::rule(self),
+            conditions: self.tests.iter().map(|test| Condition::Nft(test.condition.clone())).collect(),
+            first: Vec::new(),
+            action: match &self.effect {
+                Effect::Target(target) => Action::Target(target.clone()),
+                Effect::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
+                Effect::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
+                Effect::None => Action::Continue(String::new()),
+            },
+            comment: self.comment.clone(),
+            hits: None,
+        }
+    }
+}
