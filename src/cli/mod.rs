@@ -110,7 +110,7 @@ fn call(invocation: Invocation) -> Exit {
     problems.extend(enter_namespace(&raw));
     let done = run_command(command, raw, problems, &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
-    ends(done.unwrap_or_else(|problems| match command.changes() {
+    ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
         false => report::bad_input(&hinted(problems)),
     }))

@@ -5,7 +5,7 @@
 use super::command::COMMANDS;
 use super::tree;
 use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, examples};
+use policy::settings::{self, Kind, Row};
 
 const HEAD: &str = "# Reference
 
@@ -70,7 +70,7 @@ pub(super) fn setting(row: &Row) -> String {
         }
     };
     line("default", cell(default));
-    line("values", examples::Row::of(row.setting).map(|row| code(row.all)).unwrap_or_default());
+    line("values", code(row.values));
     line("example", tree::example(row, row.short).map(|text| code(&[&text])).unwrap_or_default());
     if !row.long.is_empty() {
         line("variables", code(row.variables));

@@ -10,7 +10,7 @@ mod zsh;
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, pflag, report, run, start_logging, tree};
 use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, Topic, examples};
+use policy::settings::{self, Kind, Row, Topic};
 use policy::sources::{Raw, Reader};
 use policy::{Problem, Problems, Setting};
 
@@ -53,10 +53,9 @@ enum Values {
 
 impl Values {
     fn of(row: &Row) -> Self {
-        let all = examples::Row::of(row.setting).map_or(&[][..], |row| row.all);
         match row.kind {
             Kind::Switch => Self::Switch,
-            Kind::Value(_) if !all.is_empty() => Self::Closed(all),
+            Kind::Value(_) if !row.values.is_empty() => Self::Closed(row.values),
             Kind::Value("DIR") => Self::Folder,
             Kind::Value("FILE" | "PATH") => Self::File,
             Kind::Value(_) => Self::Free,
