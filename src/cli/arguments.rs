@@ -33,9 +33,6 @@ pub(super) struct Invocation {
 
 /// Parses the arguments. Called by the name of a program that we stand in for, the program is the command in its place, and
 /// by the plugin's name the plugin.
-///
-/// # Errors
-/// When the call is answered already: help, the version, or a call without a command.
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);

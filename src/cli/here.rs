@@ -18,9 +18,6 @@ pub(super) enum Here {
 }
 
 /// Reads it, for a subject that describes no rules.
-///
-/// # Errors
-/// What is wrong with the input, and when what is there can't be read, which is told here.
 pub(super) fn here(subject: &Subject) -> Result<Result<Here, Exit>, Problems> {
     let (run, _) = run::resolve_run(&subject.raw, subject.before.clone())?;
     Ok(read(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))

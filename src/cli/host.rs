@@ -63,9 +63,6 @@ impl Host for System {
 }
 
 /// The addresses of a name, by the system's resolver, each once.
-///
-/// # Errors
-/// When it has none, or nobody tells.
 pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     let mut found: Vec<IpAddr> = Vec::new();
     for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {

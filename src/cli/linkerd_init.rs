@@ -88,9 +88,6 @@ pub(super) fn exit(exit: Exit) -> Exit {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// All that is wrong with its words.
 pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;

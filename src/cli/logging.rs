@@ -49,9 +49,6 @@ pub(super) enum Stdout {
 }
 
 /// Starts logging.
-///
-/// # Errors
-/// When a log file can't be opened.
 pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {

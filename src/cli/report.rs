@@ -65,9 +65,6 @@ pub(super) fn line_width() -> usize {
 }
 
 /// Prints a part of an answer that goes on, at once: somebody may be looking.
-///
-/// # Errors
-/// When nobody takes it.
 pub(super) fn at_once(text: &str) -> io::Result<()> {
     write(text)?;
     io::stdout().flush()

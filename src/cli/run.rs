@@ -196,26 +196,17 @@ pub(super) struct Call {
 }
 
 /// Understands all settings.
-///
-/// # Errors
-/// Every problem found, `before` first: those that were found before it came to values.
 pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     finish(Reader::new(raw, before), host)
 }
 
 /// Understands all settings but those that only the caller knows and has read already.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
     let (run, logging) = read(&mut reader);
     configured(reader, host, run, logging)
 }
 
 /// The same on the node's file system, whatever is said of it.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     let mut reader = Reader::new(raw, before);
     let (run, logging) = read(&mut reader);
@@ -223,9 +214,6 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
 }
 
 /// Understands what to capture, where it is known how to run.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn configured(
     mut reader: Reader<'_>,
     host: &dyn Host,
@@ -237,9 +225,6 @@ pub(super) fn configured(
 }
 
 /// Understands the settings that say how to run, and no others.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
     let mut reader = Reader::new(raw, before);
     let resolved = read(&mut reader);

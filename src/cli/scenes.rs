@@ -10,9 +10,6 @@ use sidecar_init::{backend, engine};
 use std::{collections::BTreeSet, error::Error, fs, io};
 
 /// The rules of a listing; of the input's, where the file is `-`.
-///
-/// # Errors
-/// When it can't be read.
 pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let text = match file {
         "-" => io::read_to_string(io::stdin())?,
@@ -26,9 +23,6 @@ pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Err
 }
 
 /// The rules that are there.
-///
-/// # Errors
-/// When they can't be read.
 pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::Error> {
     let owner = run.everyone();
     let mut kernel = run.open_for(owner)?;

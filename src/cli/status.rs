@@ -67,9 +67,6 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
 }
 
 /// What there is to say of the rules that are here.
-///
-/// # Errors
-/// When they can't be read.
 pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, Failure> {
     Ok(Observer::open(run)?.look()?.findings)
 }

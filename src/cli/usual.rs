@@ -11,9 +11,6 @@ use std::{collections::BTreeSet, error::Error, net::IpAddr};
 
 /// Of each rule of others by which a usual packet goes elsewhere, what it does. Packets of which it is not known what
 /// becomes of them are passed over.
-///
-/// # Errors
-/// When what is there can't be read.
 pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
     // What the mesh has put on `lo` is for its proxy alone.
     let put_there = capture.owner().address.map(IpAddr::V6);

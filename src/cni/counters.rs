@@ -45,9 +45,6 @@ pub(super) struct Calls {
 }
 
 /// Counts a call. Waits for the lock in turn, however long that takes.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;

@@ -45,9 +45,6 @@ pub(super) struct Line {
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// Writes a line, if anybody wants it.
-///
-/// # Errors
-/// When it can't be written.
 pub(super) fn write(places: &Places, line: &Line, took: Duration) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {

@@ -33,9 +33,6 @@ const UNTOLD: &str = "may be the runtime's own network namespace, where capturin
                       in it: without /proc, nothing tells; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
-///
-/// # Errors
-/// When it is the one that we are in already or the machine's own, or may be, or can't be entered.
 pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
     let shown = path.display().to_string();
     let refused = |text: &str| Fault::new(Code::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
@@ -75,9 +72,6 @@ pub(super) fn is_of_container() -> Result<(), &'static str> {
 }
 
 /// The same where there has to be one.
-///
-/// # Errors
-/// As [`enter`], and when it is gone.
 pub(super) fn enter_existing(path: &Path) -> Result<(), Fault> {
     match enter(path)? {
         Entered::Inside => Ok(()),
@@ -98,9 +92,6 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// The addresses of all interfaces, in the kernel's order.
-///
-/// # Errors
-/// When they can't be listed, or nobody has given the container any: this plugin adds none.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
     let found = address::all().map_err(|error| {
         Fault::caused(Code::Namespace, "the container's interfaces can't be listed", &error)
@@ -133,9 +124,6 @@ pub(super) fn added() -> io::Result<Option<Mesh>> {
 }
 
 /// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
-///
-/// # Errors
-/// When the kernel refuses, or another program has the lock for too long.
 pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
     let mut kernel = open(timeout, owner)?;
     kernel.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
@@ -143,9 +131,6 @@ pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault>
 }
 
 /// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn open(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Kernel::open(Lock { timeout, ..Lock::on_node(wait) }, owner)

@@ -16,9 +16,6 @@ use sidecar_init::{
 use std::{net::Ipv4Addr, time::Duration};
 
 /// GC: forgets the attachments of the network that the runtime does not know any more.
-///
-/// # Errors
-/// When the runtime does not say what it knows, or something can't be forgotten; all else is then.
 pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Done, Fault> {
     let Some(valid) = &configuration.valid else {
         let details =
@@ -46,9 +43,6 @@ pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Don
 }
 
 /// STATUS: whether ADD could serve. The proof is to do it, in a namespace made for that.
-///
-/// # Errors
-/// When it could not, and why.
 pub(super) fn status(
     configuration: &Configuration<'_>,
     state: &State,

@@ -51,9 +51,6 @@ impl Host for Container {
 }
 
 /// Counts a repair, in the state directory that is named or the default one, if it is there.
-///
-/// # Errors
-/// When it can't be counted.
 pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Duration) -> io::Result<()> {
     let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
     if !folder.is_dir() {

@@ -132,9 +132,6 @@ impl State {
     }
 
     /// Makes the folder, and finds out whether it can be written.
-    ///
-    /// # Errors
-    /// When it can't.
     pub(super) fn prepare(&self) -> io::Result<()> {
         files::make_folder(&self.folder)
     }
@@ -165,17 +162,11 @@ impl State {
     }
 
     /// Says whether anything was known.
-    ///
-    /// # Errors
-    /// When the folder can't be written.
     pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
         files::remove(&self.folder.join(key.file()))
     }
 
     /// All attachments of which something is known.
-    ///
-    /// # Errors
-    /// When the folder can't be read.
     pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -189,9 +180,6 @@ impl State {
     }
 
     /// Removes what killed calls have left.
-    ///
-    /// # Errors
-    /// When the folder can't be read.
     pub(super) fn sweep(&self) -> io::Result<()> {
         let root = self.folder.parent().filter(|root| root.is_dir());
         root.into_iter()

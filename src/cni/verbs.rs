@@ -93,9 +93,6 @@ impl CallContext<'_> {
     }
 
     /// CHECK: the rules are those that ADD has made.
-    ///
-    /// # Errors
-    /// When they are not, or can't be read.
     pub(super) fn check(
         &self,
         target: &Target,
@@ -133,9 +130,6 @@ impl CallContext<'_> {
 
     /// DEL: nothing of ours is left, in the namespace if it is there, and on the node. What can't be known of a container
     /// that is gone is no reason to fail.
-    ///
-    /// # Errors
-    /// When something of ours is left.
     pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));

@@ -20,9 +20,6 @@ pub(super) enum Wanted {
 
 /// Decides. What a network configuration captures, it captures of every container: whether an injector has seen the pod
 /// does not matter then. All other reasons to leave a pod alone do.
-///
-/// # Errors
-/// When the API server was to be asked and nothing is known of the pod.
 pub(super) fn wanted(
     configuration: &Configuration<'_>,
     pod: &Pod,
@@ -82,9 +79,6 @@ pub(super) struct Understood {
 }
 
 /// Understands settings.
-///
-/// # Errors
-/// Everything that is wrong with them.
 pub(super) fn understand(
     raw: Raw,
     problems: Vec<Problem>,

@@ -12,18 +12,12 @@ use std::{
 };
 
 /// Every address of every interface, in the kernel's order.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn all() -> io::Result<Vec<IpAddr>> {
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
     Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| Some(Held::read(payload)?.address))
 }
 
 /// Every address of every interface, each with its interface's name.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
     let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, Held::read)?;

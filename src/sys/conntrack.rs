@@ -34,9 +34,6 @@ pub struct Conntrack(Socket);
 
 impl Conntrack {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         Socket::open(SockProtocol::NetlinkNetFilter).map(Self)
     }

@@ -135,9 +135,6 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
 
 impl Call {
     /// Where it comes from.
-    ///
-    /// # Errors
-    /// When the kernel does not tell.
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(self)
     }

@@ -134,9 +134,6 @@ impl Runner {
     }
 
     /// Starts a program, whose input comes later. The time that it may take begins with that.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn start(
         &self,
         program: &Path,

@@ -20,9 +20,6 @@ pub struct Links {
 
 impl Links {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
     }
@@ -99,9 +96,6 @@ impl Links {
 }
 
 /// The names of a namespace's links of a kind, such as `bridge`.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn of_kind(kind: &str) -> io::Result<Vec<String>> {
     let request = Request { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
     Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {

@@ -52,17 +52,11 @@ pub struct Routes {
 
 impl Routes {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open(owner: Ownership) -> io::Result<Self> {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)?, owner })
     }
 
     /// Reads what is the owner's. Creates nothing.
-    ///
-    /// # Errors
-    /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
         let ours = self.owner.protocol;
         let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();

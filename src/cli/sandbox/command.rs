@@ -25,9 +25,6 @@ const NOT_STARTED: u8 = 126;
 struct Unstarted(String, #[source] io::Error);
 
 /// Runs a program as somebody, and gives its exit code. Of `watched` processes it is told when they end before.
-///
-/// # Errors
-/// When no process can be made.
 pub(super) fn run(
     program: &OsStr,
     arguments: &[OsString],
@@ -49,9 +46,6 @@ pub(super) fn run(
 }
 
 /// Waits for a child and gives its exit code. Signals are for it if it `takes` them; else they end it.
-///
-/// # Errors
-/// When the kernel does not tell of signals any more.
 pub(super) fn supervise(
     child: Child,
     signals: &Signals,

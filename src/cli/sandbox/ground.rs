@@ -36,9 +36,6 @@ pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
 }
 
 /// Leaves the machine's network, mounts and, for our children, processes.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn leave() -> Result<(), Failure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
@@ -47,9 +44,6 @@ pub(super) fn leave() -> Result<(), Failure> {
 }
 
 /// Lays the cable from the network namespace that we are in to a new one, which is the world.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn furnish(ipv6: bool) -> Result<Held, Failure> {
     // Where the machine's `/proc` stays, programs that look for themselves there find somebody else.
     if let Err(error) = mount::proc() {

@@ -18,9 +18,6 @@ const STACK: usize = 128 * 1024;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts connections from now on, on a thread, and hands each to `each` with what stands beside its listener.
-///
-/// # Errors
-/// When a listener can't be asked without waiting for it.
 pub(super) fn start<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, TcpStream) + Send + 'static,

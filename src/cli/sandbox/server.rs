@@ -28,9 +28,6 @@ const ECHO: usize = 128 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
 /// Listens at all addresses of one or both families, and answers on threads from then on.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()> {
     let hosts =
         [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
@@ -127,9 +124,6 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
 }
 
 /// Answers questions for names at these addresses, over UDP and TCP.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {

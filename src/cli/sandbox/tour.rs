@@ -46,9 +46,6 @@ const PAUSE: Duration = Duration::from_secs(7);
 const WIDEST: usize = 100;
 
 /// Shows all stories, and gives the exit code: whether each connection went as the rules say.
-///
-/// # Errors
-/// When the application does not start, or nothing can be told any more.
 pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &Held, log: File) -> Result<u8, Failure> {
     let pod = Held::own().map_err(Failure::Lost)?;
     start("the application", &pod, || serve(tour, stories))?;

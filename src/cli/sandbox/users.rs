@@ -33,9 +33,6 @@ const APPLICATION: u32 = 1000;
 
 /// Sees to it that there are users, and that we are the one who sets the rules. Whoever may not do so on this machine
 /// moves into a user namespace for it.
-///
-/// # Errors
-/// When there can be none.
 pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     let own = user::own();
     let known = capture.proxy();

@@ -13,9 +13,6 @@ use std::net::Ipv4Addr;
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// Makes the entry of keys that flags have given, by the flag's name each, and of an object of keys (`--entry`).
-///
-/// # Errors
-/// Everything that the plugin would refuse.
 pub(crate) fn entry(
     flags: &[(&str, &'static str, Value)],
     object: Option<&str>,

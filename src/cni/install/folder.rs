@@ -56,9 +56,6 @@ struct View {
 }
 
 /// Sees to it that the first usable file has our entry, once.
-///
-/// # Errors
-/// When the folder can't be read or written.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
@@ -109,9 +106,6 @@ fn grown(path: &Path) -> String {
 }
 
 /// Takes our entry out of every file, and files that we have made. Tells those that were changed.
-///
-/// # Errors
-/// When the folder can't be read or written, or a file holds our entry that can't be understood.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for (path, kind) in files(folder)? {

@@ -50,9 +50,6 @@ pub(crate) enum End {
 }
 
 /// Installs, and stays where that is wished.
-///
-/// # Errors
-/// When it can't be installed, or could not be kept.
 pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
     options.folders.exist()?;
     options.warn_of_missing_node();

@@ -98,9 +98,6 @@ pub(crate) struct Removed {
 
 /// Takes back what was installed. The programs may stay: a runtime that remembers by which plugins it has added a container
 /// calls them when that container goes.
-///
-/// # Errors
-/// When something is left.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| Error::Busy(folders.configurations.clone()))?;

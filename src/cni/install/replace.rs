@@ -60,9 +60,6 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
 }
 
 /// Puts a file where none is, with the owner and the rights of another.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
     let like = match fs::metadata(like) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
@@ -78,9 +75,6 @@ pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
 }
 
 /// Removes a file that said `old`.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     let aside = Aside::beside(path);
     match fs::rename(path, &aside.0) {
@@ -171,9 +165,6 @@ fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
 }
 
 /// Removes what killed runs have left in a folder, in which no other is at work.
-///
-/// # Errors
-/// When the folder can't be read.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -50,9 +50,6 @@ impl SharedStatus {
 type Answer = (&'static str, &'static str, String);
 
 /// Serves at an address from now on, on a thread of its own. Returns the address, whose port the kernel may have chosen.
-///
-/// # Errors
-/// When the address can't be had.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;

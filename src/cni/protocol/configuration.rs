@@ -96,9 +96,6 @@ pub(crate) struct Configuration<'a> {
 
 impl<'a> Read<'a> {
     /// Reads a network configuration.
-    ///
-    /// # Errors
-    /// When it is no JSON, or no object.
     pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
         let what = "the network configuration on standard input can't be decoded";
         let undecodable = |error: &dyn std::error::Error| Fault::caused(Code::Decode, what, error);
@@ -108,9 +105,6 @@ impl<'a> Read<'a> {
     }
 
     /// The version and the network's name.
-    ///
-    /// # Errors
-    /// When they are not as they should be.
     pub(crate) fn network(&self) -> Result<(Version, &str), Fault> {
         let version = self.version.clone()?;
         match &self.name {
@@ -120,9 +114,6 @@ impl<'a> Read<'a> {
     }
 
     /// All of it, for a verb.
-    ///
-    /// # Errors
-    /// Everything that is wrong.
     pub(crate) fn configuration(self, verb: Verb) -> Result<Configuration<'a>, Fault> {
         let version = self.version?;
         version.require(verb)?;

@@ -72,9 +72,6 @@ struct Proxy {
 /// How long whoever is called may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Listens everywhere, and serves on threads of its own from then on.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
