@@ -7,7 +7,7 @@ use policy::mesh::OWNERS;
 use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
-use sidecar_init::engine::{self, Comparison, Preference};
+use sidecar_init::engine::{self, Comparison};
 use std::slice;
 
 /// Runs the command.
@@ -33,10 +33,9 @@ fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
 
 fn compare(call: &Call, basis: &Basis) -> Exit {
     let Call { capture, run, .. } = call;
-    let choice = run.backend.choice(Preference::Nftables);
-    let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
-        let compared = engine::check(&mut kernel, &capture.desired(), choice)?;
-        Ok((compared, change::before(&mut kernel, &capture.owner())?))
+    let compared = run.session(capture.owner()).map_err(engine::Error::from).and_then(|mut session| {
+        let compared = session.check(&capture.desired())?;
+        Ok((compared, change::warned(session.preceding_rules()?)))
     });
     let (compared, mut before) = match compared {
         Ok(compared) => compared,

@@ -10,7 +10,7 @@ use policy::{
 };
 use rules::PortRange;
 use serde::Serialize;
-use sidecar_init::engine::{Finding, Level, Preference, Proxy, check, examine};
+use sidecar_init::engine::{Finding, Level, Proxy, examine};
 use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
@@ -46,8 +46,8 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
 
 /// What others do about the mesh's usual packets, where its rules are as wanted: only then does it show that others do it.
 fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
-    let choice = run.backend.choice(Preference::Nftables);
-    let compared = run.open().ok().and_then(|mut kernel| check(&mut kernel, &capture.desired(), choice).ok());
+    let session = run.session(capture.owner());
+    let compared = session.ok().and_then(|mut session| session.check(&capture.desired()).ok());
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }

@@ -4,7 +4,7 @@
 //! of two files the later wins. What is done with them is what every command does.
 
 use super::host::System;
-use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
+use super::run::{self, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging, warn_by};
 use policy::kuma::{Kuma, keys, preview, unknown_user};
 use policy::lint::glance;
@@ -14,7 +14,7 @@ use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
-    engine::{Options, Preference},
+    engine::{Choice, OnDrift, Preference},
     sys::{exec::Runner, namespace},
 };
 use std::{
@@ -171,8 +171,8 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     }
     let variant = variant(reader, run.timeout);
     let backend = match (run.backend, variant) {
-        (BackendChoice::Any, Some(variant)) => BackendChoice::Iptables(Some(variant)),
-        (said, _) => said,
+        (Choice::InUse(_), Some(variant)) => Choice::Iptables(Some(variant)),
+        (given, _) => given.preferring(Preference::Iptables),
     };
     let mode = match (verb, dry_run) {
         (Verb::Install, false) => Mode::Apply,
@@ -226,22 +226,12 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
             report::whole(&preview::dry_run(&rules, verbose))
         }
         Mode::PreviewClean => change::preview_removal(run, capture.owner()),
-        Mode::Clean | Mode::Apply | Mode::Nothing => {
-            let changed = match verb {
-                Verb::Install => {
-                    let choice = run.backend.choice(Preference::Iptables);
-                    let options = Options::replacing(choice, mesh::OWNERS);
-                    change::set(run, "kuma-init", capture, &options)
-                }
-                Verb::Uninstall => {
-                    change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
-                }
-            };
-            match changed {
-                Ok(report) => report.exit(),
-                Err(error) => report::failure(&*error, Exit::Failed),
+        Mode::Clean | Mode::Apply | Mode::Nothing => change::exit(match verb {
+            Verb::Install => change::set(run, "kuma-init", capture, OnDrift::Replace),
+            Verb::Uninstall => {
+                change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
             }
-        }
+        }),
     }
 }
 

@@ -15,7 +15,7 @@ use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
-    engine::{self, Held, Maker, Note},
+    engine::{self, Held, Maker},
     sys::{
         listener::{self, Holder, Listener, Transport},
         wait::{Requests, Woken},
@@ -117,7 +117,7 @@ impl Observer {
 
     fn look(&mut self) -> Result<Status, Failure> {
         let seen = engine::status(&mut self.kernel, &self.owner, &Reason::origin_of)?;
-        let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
+        let mut findings: Vec<Finding> = seen.findings.into_iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
@@ -176,10 +176,9 @@ impl Observer {
     }
 }
 
-fn finding(note: &Note) -> Finding {
-    let Note { is_fault, topic, text, remedy } = note;
-    let level = if *is_fault { Level::Fail } else { Level::Warn };
-    Finding { level, topic, text: text.clone(), remedy: Some(remedy.clone()) }
+fn finding(engine::Finding { level, topic, text, remedy }: engine::Finding) -> Finding {
+    let level = if level == engine::Level::Fail { Level::Fail } else { Level::Warn };
+    Finding { level, topic, text, remedy }
 }
 
 fn unseen(topic: &'static str, error: &io::Error) -> Finding {

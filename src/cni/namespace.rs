@@ -1,12 +1,12 @@
 //! A container's network namespace: on the way in, and what is done there.
 
-use super::protocol::{Backend, Code, Fault};
+use super::protocol::{Code, Fault};
 use nix::errno::Errno;
-use policy::mesh::Mesh;
+use policy::mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::{
-    backend::{self, Backend as _, Kernel, Variant, iptables::Lock, nftables::Nftables},
-    engine::{self, Choice},
+    backend::{self, iptables::Lock, nftables::Nftables},
+    engine::{self, Choice, Session},
     sys::{
         address,
         lock::Refused,
@@ -124,27 +124,22 @@ pub(super) fn added() -> io::Result<Option<Mesh>> {
 }
 
 /// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
-pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
-    let mut kernel = open(timeout, owner)?;
-    kernel.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
-    Ok(kernel)
+pub(super) fn hold(timeout: Duration, owner: Ownership, backend: &str) -> Result<Session, Fault> {
+    let mut session = open(timeout, owner, choice(backend))?;
+    session.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
+    Ok(session)
+}
+
+/// The backend of this name, which a configuration has been read with.
+pub(super) fn choice(backend: &str) -> Choice {
+    Choice::named(backend).unwrap_or(Choice::Nftables)
 }
 
 /// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
-pub(super) fn open(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
+pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
-    Kernel::open(Lock { timeout, ..Lock::on_node(wait) }, owner)
+    Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
-}
-
-/// What to tell the engine.
-pub(super) fn choice(backend: Backend) -> Choice {
-    match backend {
-        Backend::Nftables => Choice::Nftables,
-        Backend::Iptables => Choice::Iptables(None),
-        Backend::IptablesNft => Choice::Iptables(Some(Variant::Nft)),
-        Backend::IptablesLegacy => Choice::Iptables(Some(Variant::Legacy)),
-    }
 }
 
 /// What the engine could not do, as a fault.

@@ -9,10 +9,7 @@ use super::{
 };
 use nix::unistd::{AccessFlags, access};
 use policy::pod::{Pod, annotated};
-use sidecar_init::{
-    engine::{self, Options},
-    sys::namespace,
-};
+use sidecar_init::sys::namespace;
 use std::{net::Ipv4Addr, time::Duration};
 
 /// GC: forgets the attachments of the network that the runtime does not know any more.
@@ -56,12 +53,12 @@ pub(super) fn status(
     let raw = configuration.capture.clone().unwrap_or(sample);
     let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
-    let options = Options::replacing(super::namespace::choice(configuration.backend), policy::mesh::OWNERS);
+    let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {
         // ADD refuses where the runtime's own namespace can't be told from a container's.
         super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;
-        let mut kernel = super::namespace::open(timeout, capture.owner())?;
-        engine::apply(&mut kernel, &capture.desired(), &options)
+        super::namespace::open(timeout, capture.owner(), choice)?
+            .apply(&capture.desired())
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });
     match tried {

@@ -5,13 +5,14 @@
 //! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, Unread};
-use super::protocol::{Attachment, Backend, MOST_BYTES};
+use super::protocol::{Attachment, MOST_BYTES};
 use policy::{
     mesh::Mesh,
     settings::{self, Setting},
     sources::{Given, Raw, Source},
 };
 use serde::{Deserialize, Serialize};
+use sidecar_init::engine::Choice;
 use std::{
     collections::BTreeMap,
     fs,
@@ -63,16 +64,16 @@ const ENDING: &str = ".json";
 const BETWEEN: char = '@';
 
 impl Record {
-    pub(super) fn new(pod: Option<String>, backend: Backend, raw: &Raw) -> Self {
+    pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
         // Other meshes have settings of the same names, which configurations may hold for their pods.
         let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
         let settings = meant.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
-        Self { form: FORM, pod, backend: backend.name().to_owned(), settings: settings.collect() }
+        Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
     }
 
     /// What holds the rules; `None` where another version has written what we don't know.
-    pub(super) fn backend(&self) -> Option<Backend> {
-        Backend::of(&self.backend)
+    pub(super) fn backend(&self) -> Option<Choice> {
+        Choice::named(&self.backend)
     }
 
     /// Whose rules they make.
@@ -207,7 +208,7 @@ mod tests {
     fn a_record_cut_anywhere_is_torn() {
         let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
         let raw = Raw::of([(Setting::InboundPorts, given)]);
-        let record = Record::new(Some("shop/web".to_owned()), Backend::Nftables, &raw);
+        let record = Record::new(Some("shop/web".to_owned()), "nftables", &raw);
         let text = serde_json::to_vec(&record).expect("JSON");
         for end in 0..text.len() {
             assert!(serde_json::from_slice::<Record>(&text[..end]).is_err(), "cut at {end}");
@@ -225,7 +226,7 @@ mod tests {
         for mesh in [Mesh::Istio, Mesh::Linkerd] {
             let all = [Mesh::Istio, Mesh::Linkerd].map(|of| (user(of), given(of.name())));
             let raw = Raw::of([(Setting::Mesh, given(mesh.name()))].into_iter().chain(all));
-            let record = Record::new(None, Backend::Nftables, &raw);
+            let record = Record::new(None, "nftables", &raw);
             assert_eq!(record.mesh(), mesh);
             let read = record.raw();
             assert_eq!(read.iter().count(), 2, "{record:?}");

@@ -11,11 +11,8 @@ use policy::{
     mesh::{self, Mesh, OWNERS, Policy},
     sources::Raw,
 };
-use rules::{Ownership, desired::Desired};
-use sidecar_init::{
-    backend::Kernel,
-    engine::{self, Choice, Options, Summary},
-};
+use rules::desired::Desired;
+use sidecar_init::engine::{Session, Summary};
 use std::{
     path::Path,
     time::{Duration, SystemTime},
@@ -50,18 +47,18 @@ impl CallContext<'_> {
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
         // A DEL at the same time finds both the record and the rules, or neither.
-        let mut kernel = namespace::hold(self.timeout, capture.owner())?;
+        let mut session = namespace::hold(self.timeout, capture.owner(), configuration.backend)?;
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
         let record = Record::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
-        let summary = set(&mut kernel, &*capture, &raw, configuration.backend)?;
-        warn_of_rivals(&mut kernel, &capture.owner());
+        let summary = set(&mut session, &*capture, &raw)?;
+        warn_of_preceding_rules(&mut session);
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
         let is_changed = !summary.steps.is_empty();
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
-        let added = Added { state: self.state.clone(), key, before, kernel, is_changed };
+        let added = Added { state: self.state.clone(), key, before, session, is_changed };
         Ok(Done::new("captured", reason)
             .answering(result(configuration))
             .undone_by(Box::new(move || added.undo())))
@@ -112,19 +109,22 @@ impl CallContext<'_> {
             }
         };
         let (backend, raw, problems) = match &recorded {
-            Some(record) => (record.backend().unwrap_or(configuration.backend), record.raw(), Vec::new()),
+            Some(record) => {
+                let backend = record.backend().unwrap_or(choice(configuration.backend));
+                (backend, record.raw(), Vec::new())
+            }
             None => match self.wanted(configuration, target)? {
                 Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
-                Wanted::Capture(raw, problems) => (configuration.backend, raw, problems),
+                Wanted::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
             },
         };
         enter_existing(netns)?;
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let Understood { capture, .. } = understand(raw, problems, &addresses)?;
-        let mut kernel = namespace::open(self.timeout, capture.owner())?;
-        let compared = compare(&mut kernel, &*capture, choice(backend))?;
-        warn_of_rivals(&mut kernel, &capture.owner());
+        let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
+        let compared = compare(&mut session, &*capture)?;
+        warn_of_preceding_rules(&mut session);
         Ok(compared)
     }
 
@@ -151,12 +151,11 @@ impl CallContext<'_> {
                 Whose::Of(mesh) => mesh.ownership(),
                 Whose::Anybodys => Mesh::default().ownership().union(OWNERS),
             };
-            let mut kernel = namespace::hold(self.timeout, owner)?;
+            let mut session = namespace::hold(self.timeout, owner, "nftables")?;
             // Another call may have had the lock until now.
             let now = self.whose(&key)?;
             if now == whose {
-                let summary = engine::clean(&mut kernel, owner, OWNERS)
-                    .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                let summary = clean(&mut session)?;
                 self.forget(&key);
                 return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
             }
@@ -240,7 +239,7 @@ struct Added {
     /// What was known before.
     before: Known,
     /// The namespace, with its lock.
-    kernel: Kernel,
+    session: Session,
     is_changed: bool,
 }
 
@@ -250,16 +249,15 @@ impl Added {
         match &self.before {
             Known::Nothing => {
                 if self.is_changed {
-                    let owner = self.kernel.owner();
-                    engine::clean(&mut self.kernel, owner, OWNERS)
-                        .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                    clean(&mut self.session)?;
                 }
                 self.state.forget(&self.key).map(drop).map_err(|error| unkept(&error))
             }
             Known::Whole(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
                     let Understood { capture, raw, .. } = understand(record.raw(), Vec::new(), &[])?;
-                    set(&mut self.kernel, &*capture, &raw, backend)?;
+                    self.session.choose(backend);
+                    set(&mut self.session, &*capture, &raw)?;
                 }
                 self.state.keep(&self.key, record).map_err(|error| unkept(&error))
             }
@@ -270,18 +268,17 @@ impl Added {
 }
 
 /// Sets rules on behalf of an ADD.
-fn set(
-    kernel: &mut Kernel,
-    capture: &dyn Policy,
-    raw: &Raw,
-    backend: protocol::Backend,
-) -> Result<Summary, Fault> {
-    let options = Options::replacing(choice(backend), OWNERS);
+fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary, Fault> {
     let at = policy::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    engine::apply(kernel, &desired, &options)
+    session
+        .apply(&desired)
         .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))
+}
+
+fn clean(session: &mut Session) -> Result<Summary, Fault> {
+    session.clean().map_err(|error| namespace::failed("our rules can't be removed", &error))
 }
 
 fn key(target: &Target, network: &str) -> Key {
@@ -294,8 +291,9 @@ fn result(configuration: &Configuration<'_>) -> String {
     protocol::result(configuration.before, configuration.version)
 }
 
-fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<Done, Fault> {
-    let compared = engine::check(kernel, &capture.desired(), choice)
+fn compare(session: &mut Session, capture: &dyn Policy) -> Result<Done, Fault> {
+    let compared = session
+        .check(&capture.desired())
         .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
     if compared.differences.is_empty() {
         return Ok(Done::new("equal", String::new()));
@@ -304,13 +302,10 @@ fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<
     Err(Fault::new(Code::Drift, msg, compared.differences))
 }
 
-/// What of others comes before our rules. No change of ours can mend it.
-fn warn_of_rivals(kernel: &mut Kernel, owner: &Ownership) {
-    match engine::rivals(kernel, owner) {
-        Ok(rivals) => rivals.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}")),
-        Err(error) => {
-            tracing::warn!(target: "iptables", "whether rules of others come before ours can't be told: {error}");
-        }
+/// Rules of other programs that come before ours: no change can repair that.
+fn warn_of_preceding_rules(session: &mut Session) {
+    for text in session.preceding_rules_if_known() {
+        tracing::warn!(target: "iptables", "{text}");
     }
 }
 

@@ -1,7 +1,6 @@
 //! Who has made what: the owner, its predecessor, or another one of its trade.
 
-use super::doctor::Finding;
-use super::doubtful::doubtful;
+use super::finding::{Finding, doubtful_objects};
 use crate::backend::{Contents, Snapshot, Variant};
 use rules::predecessor::{Form, Proof};
 use rules::simulate::View;
@@ -29,10 +28,7 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         let text = format!("made by {}: {}", predecessor(&one), standing.object);
         found.push(Finding::warn("routing", text, TAKES_OVER));
     }
-    for doubtful in doubtful(snapshot, owner) {
-        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
-        found.push(Finding::warn("foreign", text, STAYS));
-    }
+    found.extend(doubtful_objects(snapshot, owner));
     let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
     for (other, by_what) in &others {
         let held = held(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
@@ -58,9 +54,6 @@ pub(super) fn together(names: &[&str]) -> String {
 pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
 
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
-
-/// What helps about what may be anybody's.
-pub(super) const STAYS: &str = "sidecar-init clean leaves it; remove it by hand if nobody needs it";
 
 fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";

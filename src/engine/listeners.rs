@@ -1,6 +1,6 @@
 //! Whether somebody listens where rules send traffic, and whether it is the proxy.
 
-use super::doctor::Finding;
+use super::finding::Finding;
 use crate::sys::listener::{self, Holder, Listener, Transport};
 use rules::field::{Field, protocol_number};
 use rules::simulate::{View, ViewRule};

@@ -21,7 +21,7 @@ use policy::{Basis, Problems, status};
 use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
-    engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
+    engine::{self, Listener, Outcomes, Probe, Trial},
     sys::{address, dial, way},
 };
 use std::{
@@ -234,9 +234,7 @@ fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
 
 /// How the rules differ from those that the flags make.
 fn compare(call: &Call) -> Option<String> {
-    let choice: Choice = call.run.backend.choice(Preference::Nftables);
-    let mut kernel = call.run.open().ok()?;
-    let compared = engine::check(&mut kernel, &call.capture.desired(), choice).ok()?;
+    let compared = call.run.session(call.capture.owner()).ok()?.check(&call.capture.desired()).ok()?;
     Some(compared.differences.to_string()).filter(|text| !text.is_empty())
 }
 

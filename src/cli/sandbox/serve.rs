@@ -48,7 +48,7 @@ pub(super) fn start<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// Does `work` on a thread of its own. Where there can be no more of them, whoever waits for it sees the end.
+/// Does `work` on a thread of its own. If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
 }

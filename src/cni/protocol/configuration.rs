@@ -1,8 +1,8 @@
 //! The network configuration: from bytes to values, with everything that is wrong told at once.
 
-use super::{Backend, Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
+use super::{Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
 use policy::{
-    Problem,
+    Problem, Setting,
     pod::EXCLUDED_NAMESPACES,
     sources::{Raw, duration},
 };
@@ -91,7 +91,8 @@ pub(crate) struct Configuration<'a> {
     pub(crate) excluded_namespaces: Vec<String>,
     /// How the API server is asked for pods; `None` if it is not.
     pub(crate) kubeconfig: Option<PathBuf>,
-    pub(crate) backend: Backend,
+    /// What holds the rules, by one of the names that `--backend` takes.
+    pub(crate) backend: &'static str,
 }
 
 impl<'a> Read<'a> {
@@ -302,9 +303,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn backend(&mut self) -> Backend {
+    fn backend(&mut self) -> &'static str {
+        let named = |text: &str| Setting::Backend.row().values.iter().find(|name| **name == text).copied();
         let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
-        let text = self.text(keys::BACKEND, |text| Backend::of(text).is_some(), form);
-        text.and_then(|text| Backend::of(&text)).unwrap_or(Backend::Nftables)
+        let text = self.text(keys::BACKEND, |text| named(text).is_some(), form);
+        text.and_then(|text| named(&text)).unwrap_or("nftables")
     }
 }

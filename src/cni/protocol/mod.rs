@@ -3,7 +3,6 @@
 //! Pure: words go in, values or a [`Fault`] come out. Nothing here reads the environment, a file or a namespace, so that
 //! whoever writes a network configuration can ask how it will be understood.
 
-mod backend;
 mod capture;
 mod configuration;
 mod environment;
@@ -13,7 +12,6 @@ mod keys;
 mod result;
 mod version;
 
-pub(crate) use backend::Backend;
 pub(crate) use configuration::{Attachment, Configuration, LogTarget, MOST_BYTES, Places, Read, TIMEOUT};
 pub(crate) use environment::{Pod, Request, Target, Verb};
 pub(crate) use fault::{Code, Fault};
