@@ -156,11 +156,7 @@ impl Asked {
 }
 
 fn expected(reader: &mut Reader<'_>) -> Expected {
-    let expected = reader.one_of(Setting::Expect, "captured or not-captured", |text| match text {
-        "captured" => Some(true),
-        "not-captured" => Some(false),
-        _ => None,
-    });
+    let expected = run::one_of(reader, Setting::Expect, &[true, false]);
     if expected.is_some() && reader.raw.is_on(Setting::Matrix) {
         reader.whole(&Source::Flag(Setting::Expect.row().long), "is about one packet; leave --matrix out");
     }
@@ -180,19 +176,10 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
 }
 
 fn form(reader: &mut Reader<'_>) -> Form {
-    let form =
-        reader.one_of(
-            Setting::ExplainFormat,
-            "text, json, yaml, picture, svg or mermaid",
-            |text| match text {
-                "text" => Some(Form::Text),
-                "picture" => Some(Form::Picture),
-                "svg" => Some(Form::Svg),
-                "mermaid" => Some(Form::Mermaid),
-                other => Encoding::named(other).map(Form::Data),
-            },
-        );
-    form.unwrap_or(Form::Text)
+    let data = Form::Data;
+    let forms =
+        [Form::Text, data(Encoding::Json), data(Encoding::Yaml), Form::Picture, Form::Svg, Form::Mermaid];
+    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(Form::Text)
 }
 
 fn question(

@@ -60,7 +60,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
     let (run, logging) = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, verb);
     let capture = match verb {
-        Verb::Install => mesh::configure(&mut reader, &System, run.cni),
+        Verb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
         // What was captured matters to nobody any more: that the proxy's user is gone must not keep the rules.
         Verb::Uninstall => {
             mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
@@ -73,7 +73,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
 fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
     start_logging(raw, &call.logging, call.run.stdout())?;
     let installs = verb == Verb::Install;
-    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System)).flatten();
+    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::Any)).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
     }

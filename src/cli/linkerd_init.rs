@@ -111,7 +111,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
     };
     let run = Run { mode, backend, ..run };
     let logging = logging(&mut reader, common);
-    let call = run::configured(reader, &super::System, run, logging)?;
+    let call = run::configured(reader, &super::System::Any, run, logging)?;
     Ok((call, extra))
 }
 

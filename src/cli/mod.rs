@@ -48,7 +48,7 @@ mod ways;
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
-use host::{DropInSystem, System};
+use host::System;
 use logging::Stdout;
 use manifest::{Subject, subjects};
 use policy::lint::{Finding, Level, brief, runs_as_proxy};
@@ -184,18 +184,22 @@ fn run_command(
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
-        Command::Apply => {
-            with_capture(&subjects(raw, problems)?, &System, Run::stdout, change::form, |subject, call| {
+        Command::Apply => with_capture(
+            &subjects(raw, problems)?,
+            &System::Any,
+            Run::stdout,
+            change::form,
+            |subject, call| {
                 let exit = change::apply(call);
                 warn(subject, call);
                 exit
-            })
-        }
+            },
+        ),
         Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems)?;
-            with_capture(&subjects, &DropInSystem, Run::stdout, Run::form, |_, call| {
+            with_capture(&subjects, &System::DropIn, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)
             })
         }
@@ -254,7 +258,7 @@ fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new()), speaks_unicode()))
+    Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), speaks_unicode()))
 }
 
 /// Whether whoever reads us can be shown more than ASCII: the first of these variables that says something decides

@@ -272,7 +272,17 @@ fn run(reader: &mut Reader<'_>) -> Run {
     }
 }
 
-/// A time that a program can do with, and that ends.
+/// Reads a setting that takes one of the words of its row; `values` are their meanings, in the same order.
+pub(super) fn one_of<T: Copy>(reader: &mut Reader<'_>, setting: Setting, values: &[T]) -> Option<T> {
+    let words = setting.row().values;
+    let (last, others) = words.split_last().expect("the row of the setting lists its words");
+    debug_assert_eq!(words.len(), values.len(), "a meaning for each word");
+    let expected = format!("{} or {last}", others.join(", "));
+    reader
+        .one_of(setting, &expected, |text| values.get(words.iter().position(|word| *word == text)?).copied())
+}
+
+/// A time limit for programs.
 fn timeout(text: &str) -> Option<Duration> {
     const FROM: Duration = Duration::from_millis(100);
     const TO: Duration = Duration::from_secs(600);

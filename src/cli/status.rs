@@ -31,7 +31,7 @@ use std::{
 /// How long to wait between two looks, unless somebody says.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// A look at iptables starts programs, which would do nothing else in less time.
-const LEAST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why there is nothing to tell any more.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let watches = reader.switch(Setting::StatusWatch);
-    let enough = |text: &str| duration::parse(text).filter(|time| *time >= LEAST);
+    let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
     let interval =
         reader.one_of(Setting::StatusInterval, "a duration from 100ms, such as 500ms or 2s", enough);
     if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {

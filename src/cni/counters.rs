@@ -21,7 +21,7 @@ use std::{
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
 /// Far more than all verbs and outcomes take.
-const MOST_BYTES: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -56,7 +56,7 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
 
 /// All that was counted. Torn by a failure of the machine, counters start again at nothing, as they may.
 pub(super) fn read(folder: &Path) -> Counters {
-    let text = files::read(&folder.join(FILE), MOST_BYTES, Links::Refused).unwrap_or_default();
+    let text = files::read(&folder.join(FILE), MAX_BYTES, Links::Refused).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@
 use super::{
     counters::{self, REPAIR},
     protocol::Places,
-    watch::{PATIENCE, within},
+    watch::{TRACE_TIMEOUT, within},
 };
 use policy::{Host, sources::name_servers};
 use sidecar_init::sys::address;
@@ -56,5 +56,5 @@ pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Du
     if !folder.is_dir() {
         return Ok(());
     }
-    within(PATIENCE, move || counters::count(&folder, REPAIR, outcome, took))
+    within(TRACE_TIMEOUT, move || counters::count(&folder, REPAIR, outcome, took))
 }

@@ -5,7 +5,7 @@
 //! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, Unread};
-use super::protocol::{Attachment, MOST_BYTES};
+use super::protocol::{Attachment, MAX_BYTES};
 use policy::{
     mesh::Mesh,
     settings::{self, Setting},
@@ -141,7 +141,7 @@ impl State {
     /// When it can't be read, which a torn file can.
     pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
         // What was said of a pod came in a call of that length.
-        let text = match files::read(&self.folder.join(key.file()), MOST_BYTES, Links::Refused) {
+        let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(Known::Nothing),
             Err(Unread::Io(error)) => return Err(error),
             Err(why) => return Ok(Known::Torn(format!("it {why}"))),

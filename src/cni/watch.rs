@@ -45,7 +45,7 @@ pub(super) struct Watch {
 const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
 /// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Watch {
     pub(super) fn start() -> Arc<Self> {
@@ -104,7 +104,7 @@ impl Watch {
             }
             Err(fault) => {
                 // Where nobody listens, the exit code still speaks.
-                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + PATIENCE));
+                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
             }
         }
@@ -132,7 +132,7 @@ impl Watch {
             let folder = places.state.clone();
             move || counters::count(&folder, verb.name(), outcome, took)
         };
-        for left in [log::write(&places, &line, took), within(PATIENCE, count)] {
+        for left in [log::write(&places, &line, took), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // The runtime's log is what is left to tell it.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
@@ -154,16 +154,16 @@ impl Watch {
         let fault =
             Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
         if self.is_first() {
-            let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + PATIENCE);
+            let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
             // That they are not left is no reason to stay.
-            let _ = within(PATIENCE, move || {
+            let _ = within(TRACE_TIMEOUT, move || {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
         } else if self.exit.load(Ordering::Acquire) == FAILURE {
             // The answer was given up when time was up, and what was done is being undone.
-            thread::sleep(PATIENCE);
+            thread::sleep(TRACE_TIMEOUT);
         }
         process::exit(self.exit.load(Ordering::Acquire));
     }

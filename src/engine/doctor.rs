@@ -2,9 +2,9 @@
 
 use super::{
     finding::{Finding, Level, foreign_chains, foreign_rules, hindered, unreadable},
-    kin,
     listeners::{self, Proxy},
     live::live,
+    provenance,
 };
 use crate::{
     backend::{self, Backend, Kernel, Variant, iptables},
@@ -26,7 +26,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     match kernel.read() {
         Ok(snapshot) => {
             findings.extend(unreadable(&snapshot, owner));
-            findings.extend(kin::findings(&snapshot, owner));
+            findings.extend(provenance::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, &owner.alone()));
             findings.extend(hindered(&snapshot, owner));
         }

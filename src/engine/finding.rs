@@ -5,7 +5,7 @@ use super::{
     doubtful::doubtful,
     foreign::{droppers, rivals_in},
     hindered::keeps_from,
-    kin::predecessors,
+    provenance::predecessors,
 };
 use crate::backend::{Contents, Snapshot};
 use rules::{Ownership, Table, plan, simulate::View};

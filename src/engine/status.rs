@@ -6,8 +6,8 @@
 
 use super::{
     finding::{Finding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
-    kin::{Maker, PARTS, makers, remedy_of, together},
     live::live,
+    provenance::{Maker, PARTS, makers, remedy_of, together},
 };
 use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
 use crate::sys::{

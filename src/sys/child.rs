@@ -15,14 +15,14 @@ use std::{
 };
 
 /// As much as a program may print to each of its streams.
-pub(super) const MOST: usize = 16 << 20;
+pub(super) const MAX_OUTPUT: usize = 16 << 20;
 
 /// Why a program was not waited for.
 #[derive(Debug)]
 pub(super) enum Cut {
     /// It took longer than it may.
     Late,
-    /// It printed more than [`MOST`] to this stream.
+    /// It printed more than [`MAX_OUTPUT`] to this stream.
     Long(&'static str),
     /// The kernel refused.
     Refused(io::Error),
@@ -88,11 +88,11 @@ pub(super) fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result
 
 /// Ends a program, and waits for that a moment: the kernel may be busy on its behalf.
 pub(super) fn end(child: &mut Child) {
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
     let begun = Instant::now();
     // It may have ended, or been killed with its group.
     let _ = child.kill();
-    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < PATIENCE {
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -163,7 +163,7 @@ impl<P: Read + AsFd> Tap<P> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
-            if self.taken.len() > MOST {
+            if self.taken.len() > MAX_OUTPUT {
                 return Err(Cut::Long(self.name));
             }
         }

@@ -1,7 +1,7 @@
 //! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
 //! is limited, and none outlives this process (see the module `group`).
 
-use super::child::{self, Cut, MOST};
+use super::child::{self, Cut, MAX_OUTPUT};
 use super::group::Group;
 use super::{fork, wait};
 use nix::libc;
@@ -53,7 +53,7 @@ pub enum ExecError {
     )]
     Late { command: String, limit: Duration },
     /// It printed too much, and was killed.
-    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MOST >> 20)]
+    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MAX_OUTPUT >> 20)]
     Long { command: String, stream: &'static str },
 }
 
@@ -114,7 +114,7 @@ impl Runner {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MOST));
+            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or(&[], |error| error.as_bytes()));
             u8::from(returned.is_err())

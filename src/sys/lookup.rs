@@ -117,12 +117,12 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
 }
 
 /// How much of an id has to be given: fewer digits are too often words.
-const LEAST: usize = 4;
+const MIN_DIGITS: usize = 4;
 
 /// The one container whose id starts so.
 fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result<Option<Held>, Lost> {
     let start = start.to_ascii_lowercase();
-    if start.len() < LEAST || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if start.len() < MIN_DIGITS || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(None);
     }
     let found: Vec<(&String, &Vec<PathBuf>)> =

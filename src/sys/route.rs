@@ -253,7 +253,7 @@ fn fill(message: &mut Messages, attributes: &[(u16, Vec<u8>)]) {
 /// keep waiting; the proxy may start in between. While `lo` is down it never does.
 fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 1_000;
-    const PAUSE: Duration = Duration::from_millis(1);
+    const RETRY_INTERVAL: Duration = Duration::from_millis(1);
     let is_routed = || {
         let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
         socket.connect((address, DISCARD))?;
@@ -264,7 +264,7 @@ fn wait_for(address: Ipv6Addr) {
         if is_routed().unwrap_or(false) || !is_loopback_up() {
             return;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_INTERVAL);
     }
     tracing::debug!(target: "route", "{address} is not routed yet");
 }

@@ -27,12 +27,8 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problem
     }
     let mut reader = Reader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
-    let script = reader.one_of(Setting::Shell, SHELLS, |text| match text {
-        "bash" => Some(bash::script as fn() -> String),
-        "zsh" => Some(zsh::script),
-        "fish" => Some(fish::script),
-        _ => None,
-    });
+    let scripts: [fn() -> String; 3] = [bash::script, zsh::script, fish::script];
+    let script = run::one_of(&mut reader, Setting::Shell, &scripts);
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
     Ok(script.map_or(Exit::Done, |script| report::text(&script())))

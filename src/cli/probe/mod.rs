@@ -2,10 +2,10 @@
 //! asks for, by the same means.
 
 mod judgement;
-mod told;
+mod summary;
 
 #[cfg(test)]
-pub(in crate::cli) use told::Report;
+pub(in crate::cli) use summary::Report;
 
 use super::here::{self, Here};
 use super::manifest::{self, Subject};
@@ -59,7 +59,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// Expects what the rules of a configuration say.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
-    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let tried = || {
         let pod = pod(Some(&*call.capture))?;
@@ -112,8 +112,8 @@ fn failed(error: &io::Error) -> Exit {
 
 fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&str>) -> Exit {
     let printed = match format {
-        Format::Text => report::text(&told::text(basis, tried, differences)),
-        Format::Data(encoding) => report::data(encoding, &told::Report::new(basis, tried)),
+        Format::Text => report::text(&summary::text(basis, tried, differences)),
+        Format::Data(encoding) => report::data(encoding, &summary::Report::new(basis, tried)),
     };
     match printed {
         Exit::Done => exit(basis, tried),
@@ -291,8 +291,8 @@ pub(super) fn validated(call: &Call) -> Exit {
             Some(one) if Instant::now() >= end => {
                 let error = Unproven::Elsewhere {
                     destination: one.call.to,
-                    instead: told::instead(&one.judgement),
-                    expected: told::expected(&one.call),
+                    instead: summary::instead(&one.judgement),
+                    expected: summary::expected(&one.call),
                     timeout,
                 };
                 return report::failure(&error, Exit::ValidationFailed);

@@ -128,17 +128,8 @@ fn understand(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, 
     };
     let mut reader = Reader::new(&raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
-    let has_proxy = reader.one_of(Setting::SandboxProxy, "built-in or none", |text| match text {
-        "built-in" => Some(true),
-        "none" => Some(false),
-        _ => None,
-    });
-    let run_as = reader.one_of(Setting::RunAs, "app, proxy or root", |text| match text {
-        "app" => Some(RunAs::App),
-        "proxy" => Some(RunAs::Proxy),
-        "root" => Some(RunAs::Root),
-        _ => None,
-    });
+    let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
+    let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
     if behind.is_empty() && has_proxy == Some(false) {
         let text = "none needs a command behind --: the demo shows the built-in proxy at work";
         reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
@@ -197,11 +188,11 @@ struct Pod;
 
 impl Host for Pod {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        System.user(name)
+        System::Any.user(name)
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        System.group(name)
+        System::Any.group(name)
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {

@@ -58,7 +58,7 @@ fn read(run: &Run) -> Result<Read, backend::Error> {
     let book = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are told in full; what the kernel says is told all the same.
-    let pod = Pod::new(System.addresses().unwrap_or_default(), None);
+    let pod = Pod::new(System::Any.addresses().unwrap_or_default(), None);
     Ok(Read { kernel, book, routes, pod })
 }
 

@@ -15,13 +15,13 @@ use std::{
 };
 
 /// How long a file may be half-written before a runtime that passes over it is followed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often one attempt may be overtaken by other agents.
 const ATTEMPTS: u32 = 20;
 /// When to try again after that.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
-const MOST_BYTES: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Where our entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,16 +93,16 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         }
     }
     let why = "other programs keep writing it".to_owned();
-    attempt(Found::Waiting(why), false, Some(Instant::now() + PAUSE), Vec::new())
+    attempt(Found::Waiting(why), false, Some(Instant::now() + RETRY_INTERVAL), Vec::new())
 }
 
 /// Whether it could not be read again.
 fn is_long(text: &str) -> bool {
-    u64::try_from(text.len()).is_ok_and(|length| length > MOST_BYTES)
+    u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
 }
 
 fn grown(path: &Path) -> String {
-    format!("{} would have more than {MOST_BYTES} bytes with the entry", path.display())
+    format!("{} would have more than {MAX_BYTES} bytes with the entry", path.display())
 }
 
 /// Takes our entry out of every file, and files that we have made. Tells those that were changed.
@@ -117,7 +117,7 @@ pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn withdraw_of(path: &Path) -> io::Result<bool> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let bytes = match content(path) {
             Ok(Some(bytes)) => bytes,
@@ -263,7 +263,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
 
 /// What a file says; `None` if it is gone. A link may lead to it, as agents make them.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
-    match files::read(path, MOST_BYTES, Links::Followed) {
+    match files::read(path, MAX_BYTES, Links::Followed) {
         Err(absent) if absent.is_absence() => Ok(None),
         other => other.map(Some),
     }
@@ -280,6 +280,6 @@ impl Broken {
             (_, Some(_)) => now,
         };
         self.0 = first.map(|path| (path.clone(), since));
-        (now < since + PATIENCE).then(|| since + PATIENCE)
+        (now < since + TIMEOUT).then(|| since + TIMEOUT)
     }
 }

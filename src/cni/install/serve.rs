@@ -21,13 +21,13 @@ use std::{
 };
 
 /// How long a connection may take, from its start to the last byte of the answer.
-const TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the head of a request may be.
-const MOST_BYTES: usize = 8 * 1024;
+const MAX_BYTES: usize = 8 * 1024;
 /// How many connections may be open: a node has a kubelet and a scraper or two.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How long to wait where no connection can be taken, as without descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the installer shows.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
     let work = move || {
         loop {
             if server.turn().is_err() {
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_INTERVAL);
             }
         }
     };
@@ -102,7 +102,7 @@ impl Server {
 
     /// Takes one connection.
     fn accept(&mut self) -> io::Result<()> {
-        if self.open.len() >= MOST_CONNECTIONS {
+        if self.open.len() >= MAX_CONNECTIONS {
             self.close_one();
         }
         let stream = match self.listener.accept() {
@@ -118,7 +118,7 @@ impl Server {
         };
         stream.set_nonblocking(true)?;
         let mut connection =
-            Connection { stream, end: Instant::now() + TIME, head: Vec::new(), answer: None };
+            Connection { stream, end: Instant::now() + TIMEOUT, head: Vec::new(), answer: None };
         // The request is here by now, most likely.
         if connection.go_on(&self.status).is_ok_and(|goes_on| goes_on) {
             self.open.push(connection);
@@ -160,7 +160,7 @@ impl Connection {
             self.head.extend_from_slice(&buffer[..count]);
             if count == 0 || self.head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
                 self.answer = Some(answer(&String::from_utf8_lossy(&self.head), status).into_bytes());
-            } else if self.head.len() > MOST_BYTES {
+            } else if self.head.len() > MAX_BYTES {
                 return Err(ErrorKind::InvalidData.into());
             }
         }

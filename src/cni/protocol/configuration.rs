@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
-pub(crate) const MOST_BYTES: u64 = 4 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// How long a call may take when nobody says.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may be told to take.
@@ -137,8 +137,8 @@ fn fault(code: Code, problems: &[Problem]) -> Fault {
 
 /// As much of a value as a message needs.
 fn short(value: &str) -> String {
-    const MOST: usize = 200;
-    let start: String = value.chars().take(MOST).collect();
+    const MAX_LENGTH: usize = 200;
+    let start: String = value.chars().take(MAX_LENGTH).collect();
     if start.len() == value.len() { start } else { start + " .." }
 }
 

@@ -12,7 +12,7 @@ mod keys;
 mod result;
 mod version;
 
-pub(crate) use configuration::{Attachment, Configuration, LogTarget, MOST_BYTES, Places, Read, TIMEOUT};
+pub(crate) use configuration::{Attachment, Configuration, LogTarget, MAX_BYTES, Places, Read, TIMEOUT};
 pub(crate) use environment::{Pod, Request, Target, Verb};
 pub(crate) use fault::{Code, Fault};
 pub(crate) use fields::Fields;

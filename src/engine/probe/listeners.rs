@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Of a range of ports, so many get a listener. Beyond them conntrack tells.
-const MOST: usize = 64;
+const MAX_LISTENERS: usize = 64;
 const LOOPBACK: &str = "lo";
 
 /// Whether calls to an address end on this machine, and whether we listen there.
@@ -86,7 +86,7 @@ impl Listeners {
             }
             for listener in &what.listeners {
                 let ports = listener.ports.first().number()..=listener.ports.last().number();
-                for port in ports.take(MOST) {
+                for port in ports.take(MAX_LISTENERS) {
                     let address = SocketAddr::new(heard(family, listener.transparent), port);
                     all.add(listener, address);
                 }

@@ -1,4 +1,4 @@
-//! Who has made what: the owner, its predecessor, or another one of its trade.
+//! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
 use super::finding::{Finding, doubtful_objects};
 use crate::backend::{Contents, Snapshot, Variant};
@@ -7,7 +7,7 @@ use rules::simulate::View;
 use rules::{Chain, Family, Line, Ownership, State, inheritance};
 use std::collections::BTreeSet;
 
-/// Whose rules a family's tables of iptables hold.
+/// The program that made the rules of a family in iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Owner,
@@ -16,7 +16,7 @@ pub enum Maker {
     Predecessor,
 }
 
-/// What there is, each with who made it: of the owner, and of whoever it is joined with.
+/// The rules of the owner and of those that it is joined with, each with the program that made it.
 pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
     let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
@@ -140,8 +140,8 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     }
 }
 
-/// Those beside the owner who capture in what a packet meets, and by what they are known.
-pub fn kin(view: &View, owner: &Ownership) -> BTreeSet<String> {
+/// Other owners that capture in the rules that a packet meets, with the evidence.
+pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |table: &str, chain: &str| {
         let is_in = |tables: &[&str]| table.strip_prefix("inet ").is_some_and(|name| tables.contains(&name));
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {

@@ -1,4 +1,4 @@
-//! What was tried, for people and for programs.
+//! The outcome of a probe, as text and as data.
 
 use super::Tried;
 use super::judgement::{Fault, Judgement, known};
@@ -27,14 +27,14 @@ pub(super) fn expected(call: &Call) -> String {
 /// What became of a call instead.
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => fate(seen).1,
+        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => outcome(seen).1,
         Judgement::Wrong(Fault::NoAddress(to)) => format!("found no {} on lo", to.ip()),
         Judgement::Untried(why) => why.clone(),
     }
 }
 
-/// In what tone to say what, and what.
-fn fate(seen: &Seen) -> (Tone, String) {
+/// The style and the text of the outcome.
+fn outcome(seen: &Seen) -> (Tone, String) {
     match seen.end {
         End::Redirected(there) if there.ip().is_loopback() => {
             (Tone::Captured, format!("captured at {}", there.port()))
@@ -55,7 +55,7 @@ fn fate(seen: &Seen) -> (Tone, String) {
 const CALLER: usize = 16;
 const TO: usize = 20;
 /// So many lines of differences are shown.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
 pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) -> String {
@@ -99,7 +99,7 @@ fn differing(basis: &Basis, differences: &str) -> String {
         _ => ("these flags", differences.lines().count()),
     };
     let title = format!("How the rules differ from those of {whose}");
-    let body = if lines > MOST_LINES {
+    let body = if lines > MAX_LINES {
         format!("in {lines} lines, told by sidecar-init check with the same flags\n")
     } else {
         differences.to_owned()
@@ -110,10 +110,10 @@ fn differing(basis: &Basis, differences: &str) -> String {
 fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
     let (mark, tone, what, note) = match judgement {
         Judgement::Right(seen) => {
-            let (tone, what) = fate(seen);
+            let (tone, what) = outcome(seen);
             ("ok", tone, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, fate(seen).1, None),
+        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
         Judgement::Wrong(Fault::NoAddress(to)) => {
             ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
         }
