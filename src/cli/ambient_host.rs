@@ -68,7 +68,7 @@ fn action(reader: &mut Reader<'_>) -> HostAction {
     }
     let (_, source) = reader.items(Setting::HostRemove);
     for address in add.intersection(&remove) {
-        let text = "stands in --add too; say whether the pod comes or goes";
+        let text = "is in --add too; give it to one of them";
         reader.problem(&source, &address.to_string(), text);
     }
     let (v4, v6) = ambient::probe_addresses(reader);

@@ -62,7 +62,7 @@ fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
         Ok(matches) if matches.subcommand_name() == Some(cni::COMMAND) => {
-            let text = "takes no flags: a container runtime calls it, and says all that there is to say in other ways";
+            let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
             report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)]))
         }
         // The one command that is clap's alone.

@@ -21,7 +21,7 @@ enum Host {
     Own,
     #[error(
         "this may be the machine's own network namespace, where capturing would catch the traffic of everything that \
-         runs on it: without /proc, nothing tells; mount it, or insist with --allow-host-namespace"
+         runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace"
     )]
     Unknown,
 }
@@ -29,8 +29,8 @@ enum Host {
 /// Cleaning has left what it does not know whose it is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "what is surely ours is gone; left is what {} may have made as well as anybody else: remove it by hand if nobody \
-     needs it{}",
+    "what is surely ours is gone; left is what {} or another program may have made: remove it by hand if it is not \
+     needed{}",
     .by,
     .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
@@ -137,7 +137,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
                 text.push_str("# nothing of ours is there\n");
             }
             for doubtful in engine::doubtful(&before, &owner) {
-                text.push_str(&format!("# would be left, as it may be anybody's: {doubtful}\n"));
+                text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));
             }
             report::text(&text)
         }

@@ -2,7 +2,7 @@
 
 use super::here::{self, Here};
 use super::run::{self, Call, Format};
-use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, usual, warn};
+use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, scenes, warn};
 use policy::mesh::OWNERS;
 use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
@@ -49,7 +49,7 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
     let is_equal = differences.is_empty();
     // Where the rules themselves differ, packets do as well.
     if is_equal && others.is_empty() {
-        match usual::decided_by_others(run, capture) {
+        match scenes::decided_by_others(run, capture) {
             Ok(told) => before.extend(told.into_iter().inspect(|text| {
                 tracing::warn!(target: "iptables", "rules of others decide: {text}");
             })),

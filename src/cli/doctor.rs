@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, ipv6, report, usual};
+use super::{Exit, ipv6, report, scenes};
 use policy::{
     Problems, Setting, Tone, fold,
     mesh::{self, Capture, Mesh, Policy},
@@ -51,7 +51,7 @@ fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }
-    let told = usual::decided_by_others(run, capture).unwrap_or_default();
+    let told = scenes::decided_by_others(run, capture).unwrap_or_default();
     let finding =
         |text| Finding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live");
     told.into_iter().map(finding).collect()

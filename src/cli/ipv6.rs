@@ -43,7 +43,7 @@ fn unknown(capture: &dyn Policy, error: &io::Error) -> Finding {
         level: Level::Warning,
         code: Code::Ipv6Unknown,
         option: capture.keys().ipv6.0.row().option(),
-        text: format!("whether this pod has IPv6 that is not captured can't be told: {error}"),
+        text: format!("could not check whether this pod has IPv6 that is not captured: {error}"),
         remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),
     }
 }

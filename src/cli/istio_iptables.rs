@@ -16,7 +16,7 @@ pub(super) fn run(call: &Call) -> Exit {
             Some(true) => tracing::warn!(target: "iptables", "this is the machine's own network namespace"),
             None => tracing::warn!(
                 target: "iptables",
-                "this may be the machine's own network namespace: without /proc, nothing tells"
+                "this may be the machine's own network namespace: /proc is needed to know"
             ),
         }
     }

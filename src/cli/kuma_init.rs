@@ -95,7 +95,7 @@ fn verb(reader: &mut Reader<'_>) -> Verb {
     let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
     let is_missing = |setting| reader.raw.get(setting).is_none_or(|given| given.value.trim().is_empty());
     if is_missing(Kuma::Verb) || (component.is_none() && is_missing(Kuma::Component)) {
-        let text = "says not what to do; expected install transparent-proxy or uninstall transparent-proxy";
+        let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);
     }
     read.unwrap_or(Verb::Install)

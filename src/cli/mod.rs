@@ -42,7 +42,6 @@ mod scenes;
 mod status;
 mod trace;
 mod tree;
-mod usual;
 mod ways;
 
 use arguments::Invocation;

@@ -176,7 +176,7 @@ impl ArgParser {
             return Verdict::KeepAs(setting.row(), word.to_owned());
         }
         let text = match self.entry {
-            Some(entry) if entry.takes_command() => "is not expected; a command stands behind --".to_owned(),
+            Some(entry) if entry.takes_command() => "is not expected; a command follows --".to_owned(),
             Some(_) | None => pflag::stray(&self.flags),
         };
         self.problems.push(Problem::with_item("argument", word, text));
@@ -187,7 +187,7 @@ impl ArgParser {
         let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
         let text = match self.entry {
             None if of_commands.any(|row| name == row.option()) => {
-                format!("stands behind a command: sidecar-init COMMAND {name}")
+                format!("belongs after a command: sidecar-init COMMAND {name}")
             }
             Some(_) | None => pflag::unknown(name, &self.flags),
         };

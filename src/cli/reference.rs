@@ -27,7 +27,7 @@ fn page() -> String {
         let own: Vec<String> = own.map(|row| format!("`{}`", row.option())).collect();
         text.push_str(&format!("| `{}` | {} | {} |\n", entry.name, cell(entry.about), own.join(" ")));
     }
-    text.push_str("\n`sidecar-init COMMAND --help` tells which settings a command takes, and what its exit codes mean.\n");
+    text.push_str("\n`sidecar-init COMMAND --help` lists the settings of a command and the meaning of its exit codes.\n");
     let mut heading = String::new();
     for row in settings::of(Mesh::default()) {
         let new = headed(row);

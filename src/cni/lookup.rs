@@ -47,7 +47,7 @@ pub(super) fn pod(
 }
 
 fn unknown(error: &ExecError) -> Fault {
-    let what = "what the API server knows of the pod can't be had (kubeconfig)";
+    let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
         ExecError::Start { .. } => Fault::caused(
             Code::NotAvailable,

@@ -30,7 +30,7 @@ pub(super) enum Entered {
 const OWN: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
 const UNTOLD: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
-                      in it: without /proc, nothing tells; mount it";
+                      in it: /proc is needed to know; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
 pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {

@@ -17,7 +17,7 @@ pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Don
     let Some(valid) = &configuration.valid else {
         let details =
             "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
-        return Err(Fault::new(Code::Configuration, "GC is told no valid attachments", details));
+        return Err(Fault::new(Code::Configuration, "GC is called without valid attachments", details));
     };
     let mut left = Vec::new();
     let mut forgotten = 0;

@@ -177,7 +177,7 @@ impl CallContext<'_> {
             Known::Nothing => match namespace::added() {
                 Ok(found) => found.map_or(Whose::Nobodys, Whose::Of),
                 Err(error) => {
-                    tracing::warn!(target: "state", "whether an ADD was here can't be told: {error}");
+                    tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
                     Whose::Nobodys
                 }
             },

@@ -60,7 +60,7 @@ fn host() -> Finding {
         Some(false) => Finding::ok("namespace", "not the machine's own"),
         None => Finding::warn(
             "namespace",
-            "without /proc, nothing tells whether it is the machine's own",
+            "without /proc it is not known whether it is the machine's own",
             "mount /proc",
         ),
         Some(true) => Finding::warn(

@@ -115,7 +115,7 @@ pub(super) fn foreign_chains<'a>(
 pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
     let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
-        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
+        let text = format!("made by {} or another program: {doubtful}", predecessors(owner));
         Finding::warn("foreign", text, remedy)
     });
     found.collect()

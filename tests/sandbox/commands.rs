@@ -93,12 +93,9 @@ fn whoever_runs_is_who_was_asked_for() {
 fn what_is_wrong_is_told_all_at_once() {
     let ended = sandbox(Who::Root, &["--proxy", "envoy", "--run-as", "me", "-b", "x", "curl", "--", "true"]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    for part in [
-        "--proxy: \"envoy\"",
-        "--run-as: \"me\"",
-        "--istio-inbound-ports: \"x\"",
-        "a command stands behind --",
-    ] {
+    for part in
+        ["--proxy: \"envoy\"", "--run-as: \"me\"", "--istio-inbound-ports: \"x\"", "a command follows --"]
+    {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
     for words in [&["--proxy", "none"][..], &["--run-as", "app"], &["--run-as", "app", "--"]] {

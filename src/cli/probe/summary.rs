@@ -100,7 +100,7 @@ fn differing(basis: &Basis, differences: &str) -> String {
     };
     let title = format!("How the rules differ from those of {whose}");
     let body = if lines > MAX_LINES {
-        format!("in {lines} lines, told by sidecar-init check with the same flags\n")
+        format!("in {lines} lines, shown by sidecar-init check with the same flags\n")
     } else {
         differences.to_owned()
     };

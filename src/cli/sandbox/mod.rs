@@ -79,7 +79,7 @@ enum Failure {
          run this as root"
     )]
     OneUserBackend,
-    #[error("what happens to the sandbox can't be told any more")]
+    #[error("the state of the sandbox can't be read any more")]
     Lost(#[source] io::Error),
 }
 

@@ -51,7 +51,7 @@ impl Reports {
             ),
             Err(error) => tracing::warn!(
                 target: "trace",
-                "whether any rule here reports, and what it decides, can't be told: {error}"
+                "could not read whether any rule here reports, and what it decides: {error}"
             ),
         }
         Ok(Self { listener, groups: Groups::default() })

@@ -44,7 +44,7 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
         Ok(fields) => fields,
         Err(error) => {
             blame(format!(
-                "is no object of JSON: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
+                "is not a JSON object: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
             ));
             return Vec::new();
         }
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn what_the_plugin_would_refuse_is_refused_at_once() {
         for (object, expected) in [
-            ("[]", "--entry: is no object of JSON"),
-            ("{\"log\":\"none\"", "--entry: is no object of JSON"),
+            ("[]", "--entry: is not a JSON object"),
+            ("{\"log\":\"none\"", "--entry: is not a JSON object"),
             (r#"{"log":"none","log":"none"}"#, "--entry: has the key \"log\" twice"),
             (r#"{"logs":"none"}"#, "did you mean \"log\"?"),
             (r#"{"cniVersion":"1.0.0"}"#, "which is none of the plugin's"),

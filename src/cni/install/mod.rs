@@ -66,7 +66,7 @@ pub(crate) struct WatchOptions {
 /// Why it can't be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("{} is no folder; {flag} names the one that the runtime reads", .folder.display())]
+    #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
     NoFolder { folder: PathBuf, flag: &'static str },
     #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
     Configurations(PathBuf, #[source] io::Error),

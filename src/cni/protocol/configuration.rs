@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
     fn annotations(&mut self) -> Option<BTreeMap<String, String>> {
         let given = self.fields.value("runtimeConfig")?;
         let Ok(given) = Fields::parse(given.get()) else {
-            self.blame("runtimeConfig", given.get(), "is no object of capabilities");
+            self.blame("runtimeConfig", given.get(), "is not an object of capabilities");
             return None;
         };
         let value = given.value(ANNOTATIONS)?;

@@ -42,7 +42,7 @@ pub(crate) const KEYS: [Key; 9] = [
     Key {
         name: KUBECONFIG,
         form: "PATH",
-        help: "How sidecar-node, which lies beside the plugin, asks the API server for each pod [default: nobody asks]",
+        help: "How sidecar-node, which lies beside the plugin, asks the API server for each pod [default: not asked]",
     },
     Key {
         name: BACKEND,

@@ -112,7 +112,7 @@ pub enum Untried {
     #[error("{0}")]
     Owner(#[source] NoCall),
     /// Something listens at the destination, so that nobody can tell who has accepted the call.
-    #[error("{0} is in use, so that who accepts a call can't be told")]
+    #[error("{0} is in use, so it is not known which listener accepts a call")]
     Taken(SocketAddr),
 }
 

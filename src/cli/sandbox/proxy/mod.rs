@@ -115,7 +115,7 @@ impl Proxy {
         let (name, from) = match direction {
             Direction::Outbound | Direction::Names => {
                 let uid =
-                    owner::of("tcp", peer).map_or("nobody known".to_owned(), |uid| format!("uid {uid}"));
+                    owner::of("tcp", peer).map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
                 (if direction == Direction::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
             Direction::Inbound => ("inbound", peer.to_string()),
