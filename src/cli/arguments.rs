@@ -45,7 +45,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }
-    let ParsedArgs { words, mesh, problems, read, behind } = pflag::sift(arguments);
+    let ParsedArgs { words, mesh, problems, read, behind } = pflag::parse(arguments);
     match read {
         Some((entry, flags)) => {
             let mesh = entry.mesh.unwrap_or(mesh);
@@ -143,7 +143,7 @@ mod tests {
         ) {
             let command = command.split(' ').map(OsString::from).collect();
             let all = [vec!["sidecar-init".into()], before, command, after].concat();
-            let ParsedArgs { words, mesh, read, .. } = pflag::sift(all);
+            let ParsedArgs { words, mesh, read, .. } = pflag::parse(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
             prop_assert_eq!(read, by_clap(words.clone(), mesh), "{:?}", words);
         }

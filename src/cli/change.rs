@@ -34,7 +34,7 @@ enum Host {
     .by,
     .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
-struct Left {
+struct LeftBehind {
     /// Who may have made it.
     by: String,
     left: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) fn apply(call: &Call) -> Exit {
         None if !run.allow_host => Err(Host::Unknown.into()),
         Some(_) | None => set(run, "apply", capture, OnDrift::Replace),
     };
-    told(run, done)
+    finish(run, done)
 }
 
 /// How `apply` prints a dry run: as what it would set.
@@ -65,11 +65,11 @@ pub(super) fn form(run: &Run) -> Preview {
 
 /// `sidecar-init clean`.
 pub(super) fn clean(run: &Run) -> Exit {
-    told(run, remove(run, run.named()))
+    finish(run, remove(run, run.named()))
 }
 
 /// Prints the report where data was asked for, and ends as it says.
-pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
+pub(super) fn finish(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
         let printed = report::change(encoding, report, report.done);
         if printed != Exit::Done {
@@ -199,7 +199,7 @@ impl Report {
     /// Whether packets go where they should, and nothing is left that should go. What is left is told.
     fn exit(&self) -> Exit {
         if !self.left.is_empty() {
-            let left = Left { by: self.predecessors.clone(), left: self.left.clone() };
+            let left = LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };
             return report::failure(&left, Exit::Failed);
         }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }

@@ -1,6 +1,6 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
-use super::here::{self, Here};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format};
 use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, scenes, warn};
 use policy::mesh::OWNERS;
@@ -14,9 +14,9 @@ use std::slice;
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
     let Some(basis) = subject.described() else {
-        return Ok(match here::here(subject)? {
-            Ok(Here::Noted(noted, basis)) => check(&noted, &basis)?,
-            Ok(other) => return Err(here::needed(&other)),
+        return Ok(match noted::settings(subject)? {
+            Ok(NotedSettings::Found(noted, basis)) => check(&noted, &basis)?,
+            Ok(other) => return Err(noted::needed(&other)),
             Err(exit) => exit,
         });
     };

@@ -28,7 +28,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
     Ok(match install::keep(&options) {
         Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
         Ok(End::Asked(Some(removed))) => {
-            tell(&removed);
+            log_removed(&removed);
             Exit::Done
         }
         Err(error) => report::failure(&error, Exit::Failed),
@@ -46,7 +46,7 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
     survive_file_size_limit();
     Ok(match install::uninstall(&folders, keep_program) {
         Ok(removed) => {
-            tell(&removed);
+            log_removed(&removed);
             Exit::Done
         }
         Err(error) => report::failure(&error, Exit::Failed),
@@ -60,7 +60,7 @@ pub(super) fn survive_file_size_limit() {
     }
 }
 
-fn tell(Removed { configurations, programs }: &Removed) {
+fn log_removed(Removed { configurations, programs }: &Removed) {
     for path in configurations {
         tracing::info!(target: "install", "{} is without the plugin", path.display());
     }

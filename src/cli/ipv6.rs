@@ -16,10 +16,10 @@ fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
 }
 
 /// How closely a configuration is looked at.
-pub(super) type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
+pub(super) type Lint = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
 /// What is odd about a configuration in this namespace.
-pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
+pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     match held(&**capture) {
         Ok(held) => look(raw, capture, &held),
         Err(error) => {

@@ -45,7 +45,7 @@ fn infix(choice: Choice) -> &'static str {
 
 /// The words of a call with what it means without saying so: whose they are, the namespace by the name that all commands
 /// have for it, and what upstream means by what is not said. A simulation enters no namespace.
-pub(super) fn meant(raw: Raw) -> Raw {
+pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
     let unsaid = linkerd::UNSAID.iter().map(|&(setting, value)| {
         (setting, Given { value: value.to_owned(), source: Source::Default(setting) })

@@ -1,8 +1,8 @@
 //! `sidecar-init lint`: likely mistakes in the settings of capture, by whatever they are said.
 
 use super::data::{self, Encoding};
-use super::here::{self, Here};
 use super::manifest::{self, Section, Subject};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Format};
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
 use policy::lint::{Item, items, lint, runs_as_proxy, text};
@@ -21,10 +21,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// What is odd about the settings that are noted beside the rules; about the rules, where none are.
 fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
-    let why = match here::here(subject)? {
-        Ok(Here::Noted(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
-        Ok(Here::Unnoted(why)) => why,
-        Ok(here @ Here::Nothing) => return Err(here::needed(&here)),
+    let why = match noted::settings(subject)? {
+        Ok(NotedSettings::Found(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
+        Ok(NotedSettings::Unknown(why)) => why,
+        Ok(here @ NotedSettings::NoRules) => return Err(noted::needed(&here)),
         Err(exit) => return Ok(exit),
     };
     let mut reader = Reader::new(&subject.raw, subject.before.clone());

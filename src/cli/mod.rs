@@ -14,7 +14,6 @@ mod contract;
 mod data;
 mod doctor;
 mod explain;
-mod here;
 mod host;
 mod install;
 mod ipv6;
@@ -28,6 +27,7 @@ mod manifest;
 #[cfg(test)]
 mod meshes;
 mod node;
+mod noted;
 mod paint;
 mod pflag;
 mod probe;
@@ -55,7 +55,7 @@ use policy::settings::{Row, nearest};
 use policy::sources::{Given, Host, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
-use sidecar_init::sys::lookup::{self, Lost, Places};
+use sidecar_init::sys::lookup::{self, LookupError, Places};
 use std::{
     cmp::Ordering,
     ffi::{OsStr, OsString},
@@ -102,7 +102,7 @@ fn call(invocation: Invocation) -> Exit {
     };
     let variables = Variables::read();
     let raw = Raw::new(flags, takes, |name| variables.get(name));
-    let raw = if command == Command::LinkerdInit { linkerd_init::meant(raw) } else { raw };
+    let raw = if command == Command::LinkerdInit { linkerd_init::with_implied(raw) } else { raw };
     if asks_for_data(&raw) {
         report::fail_as_data();
     }
@@ -234,7 +234,7 @@ fn warn(subject: &Subject, call: &Call) {
 }
 
 /// The same, of what somebody looks at.
-fn warn_by(look: ipv6::Look, raw: &Raw, call: &Call) {
+fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
     warn_of(match call.run.mode {
         Mode::Preview(_) => look(raw, &call.capture, &[]),
         _ => ipv6::lint(look, raw, &call.capture),
@@ -287,12 +287,12 @@ fn enter_namespace(raw: &Raw) -> Option<Problem> {
 fn enter(word: &str) -> Result<(), String> {
     let form = "expected a name of ip netns, a container's id or 4 of its first digits, pid:N, or a network namespace such as \
                 /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
-    let lost = |error: &Lost| {
+    let lost = |error: &LookupError| {
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())
     };
     let held = lookup::find(word, &Places::default()).map_err(|error| lost(&error))?;
-    held.enter().map_err(|error| lost(&Lost::Open(error)))
+    held.enter().map_err(|error| lost(&LookupError::Open(error)))
 }
 
 /// The namespace that was asked for. A preview whose facts are all declared asks nothing, and so needs no right to enter.

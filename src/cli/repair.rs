@@ -38,7 +38,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
     let call = run::resolve_on_node(raw, &container, problems)?;
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
-    let done = change::told(&call.run, repaired(&call));
+    let done = change::finish(&call.run, repaired(&call));
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
     let exit = match done {

@@ -15,7 +15,7 @@ use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
-    engine::{self, Held, Maker},
+    engine::{self, HeldRules, Maker},
     sys::{
         listener::{self, Holder, Listener, Transport},
         wait::{Requests, Woken},
@@ -189,8 +189,8 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
     Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
-fn held(held: &Held) -> status::Held {
-    let Held { owner, place, families, rules, maker, record } = held;
+fn held(held: &HeldRules) -> status::Held {
+    let HeldRules { owner, place, families, rules, maker, record } = held;
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
@@ -203,11 +203,11 @@ fn held(held: &Held) -> status::Held {
         false => format!("{program}, for {}", owner.name),
     };
     let families = families.iter().copied().map(report::family).collect();
-    let made = record.as_ref().map(|(record, is_as_made)| told(record, *is_as_made));
+    let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
     status::Held { mesh: owner.mesh, backend: place.clone(), families, rules: *rules, program, made }
 }
 
-fn told(record: &nftables::Record, is_as_made: bool) -> Record {
+fn record_of(record: &nftables::Record, is_as_made: bool) -> Record {
     let nftables::Record { made, settings_digest, rules_digest, settings } = record;
     Record {
         program_version: made.version.clone(),

@@ -21,7 +21,7 @@ use std::{
 
 /// A call, as the log tells it. What is not known is left out.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Line {
+pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<String>,
@@ -45,12 +45,12 @@ pub(super) struct Line {
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// Writes a line, if anybody wants it.
-pub(super) fn write(places: &Places, line: &Line, took: Duration) -> io::Result<()> {
+pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {
         time: String,
         #[serde(flatten)]
-        line: &'a Line,
+        line: &'a LogEntry,
         milliseconds: f64,
     }
     let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;

@@ -5,6 +5,7 @@
 //! namespace, once, and nothing stays running.
 
 mod counters;
+mod decision;
 mod files;
 mod help;
 pub(crate) mod install;
@@ -16,7 +17,6 @@ mod protocol;
 mod repair;
 mod state;
 mod verbs;
-mod wanted;
 mod warnings;
 mod watch;
 

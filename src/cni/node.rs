@@ -2,10 +2,10 @@
 
 use super::{
     Done,
+    decision::{Resolved, resolve},
     protocol::{Code, Configuration, Fault},
     state::State,
     verbs::unknown,
-    wanted::{Understood, understand},
 };
 use nix::unistd::{AccessFlags, access};
 use policy::pod::{Pod, annotated};
@@ -51,7 +51,7 @@ pub(super) fn status(
     writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
     let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
     let raw = configuration.capture.clone().unwrap_or(sample);
-    let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
+    let Resolved { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
     let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {

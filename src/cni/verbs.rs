@@ -1,11 +1,12 @@
 //! What each verb does for an attachment: ADD sets the rules, CHECK compares them, DEL removes them.
 
 use super::{
-    Done, lookup,
+    Done,
+    decision::{Decision, Resolved, decide, resolve},
+    lookup,
     namespace::{self, COMMAND, Entered, choice, enter_existing},
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
-    wanted::{Understood, Wanted, understand, wanted},
 };
 use policy::{
     mesh::{self, Mesh, OWNERS, Policy},
@@ -36,12 +37,12 @@ impl CallContext<'_> {
         configuration: &Configuration<'_>,
     ) -> Result<Done, Fault> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
-        let (raw, problems) = match self.wanted(configuration, target)? {
-            Wanted::Nothing(reason) => return Ok(skipped(reason)),
-            Wanted::Capture(raw, problems) => (raw, problems),
+        let (raw, problems) = match self.decide(configuration, target)? {
+            Decision::Nothing(reason) => return Ok(skipped(reason)),
+            Decision::Capture(raw, problems) => (raw, problems),
         };
         enter_existing(netns)?;
-        let Understood { capture, raw, warnings } = understand(raw, problems, &namespace::addresses()?)?;
+        let Resolved { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
         if capture.captures_nothing() {
             return Ok(skipped("its settings capture nothing".to_owned()));
         }
@@ -81,10 +82,10 @@ impl CallContext<'_> {
         }
     }
 
-    fn wanted(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Wanted, Fault> {
+    fn decide(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Decision, Fault> {
         // The rest is for what comes then.
         let time = self.timeout.mul_f64(0.75);
-        wanted(configuration, &target.pod, |kubeconfig, pod| {
+        decide(configuration, &target.pod, |kubeconfig, pod| {
             lookup::pod(&super::beside(super::NODE_PROGRAM), kubeconfig, pod, time)
         })
     }
@@ -113,15 +114,15 @@ impl CallContext<'_> {
                 let backend = record.backend().unwrap_or(choice(configuration.backend));
                 (backend, record.raw(), Vec::new())
             }
-            None => match self.wanted(configuration, target)? {
-                Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
-                Wanted::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
+            None => match self.decide(configuration, target)? {
+                Decision::Nothing(reason) => return Ok(Done::new("skipped", reason)),
+                Decision::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
             },
         };
         enter_existing(netns)?;
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
-        let Understood { capture, .. } = understand(raw, problems, &addresses)?;
+        let Resolved { capture, .. } = resolve(raw, problems, &addresses)?;
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
         let compared = compare(&mut session, &*capture)?;
         warn_of_preceding_rules(&mut session);
@@ -143,42 +144,42 @@ impl CallContext<'_> {
                 None => Ok(self.forgotten(&key, "no namespace was named")),
             };
         }
-        let mut whose = self.whose(&key)?;
+        let mut rule_owner = self.rule_owner(&key)?;
         loop {
-            let owner = match whose {
-                Whose::Nobodys => return nothing(),
-                Whose::Shared => return self.left_to_others(&key),
-                Whose::Of(mesh) => mesh.ownership(),
-                Whose::Anybodys => Mesh::default().ownership().union(OWNERS),
+            let owner = match rule_owner {
+                RuleOwner::None => return nothing(),
+                RuleOwner::Shared => return self.left_to_others(&key),
+                RuleOwner::Of(mesh) => mesh.ownership(),
+                RuleOwner::Any => Mesh::default().ownership().union(OWNERS),
             };
             let mut session = namespace::hold(self.timeout, owner, "nftables")?;
             // Another call may have had the lock until now.
-            let now = self.whose(&key)?;
-            if now == whose {
+            let now = self.rule_owner(&key)?;
+            if now == rule_owner {
                 let summary = clean(&mut session)?;
                 self.forget(&key);
                 return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
             }
-            whose = now;
+            rule_owner = now;
         }
     }
 
-    /// Whose the rules are that the end of an attachment removes.
-    fn whose(&self, key: &Key) -> Result<Whose, Fault> {
+    /// The owner of the rules that the end of an attachment removes.
+    fn rule_owner(&self, key: &Key) -> Result<RuleOwner, Fault> {
         let known = self.state.known(key).map_err(|error| unknown(&error))?;
         let is_shared = self.is_shared(key, &known)?;
         Ok(match known {
-            Known::Nothing if is_shared => Whose::Nobodys,
-            _ if is_shared => Whose::Shared,
-            Known::Whole(record) => Whose::Of(record.mesh()),
+            Known::Nothing if is_shared => RuleOwner::None,
+            _ if is_shared => RuleOwner::Shared,
+            Known::Whole(record) => RuleOwner::Of(record.mesh()),
             // What was set can't be read, so it may be any mesh's.
-            Known::Torn(_) => Whose::Anybodys,
+            Known::Torn(_) => RuleOwner::Any,
             // The record may be lost. Rules of an init container stay: the pod may still run, with other attachments.
             Known::Nothing => match namespace::added() {
-                Ok(found) => found.map_or(Whose::Nobodys, Whose::Of),
+                Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
                 Err(error) => {
                     tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
-                    Whose::Nobodys
+                    RuleOwner::None
                 }
             },
         })
@@ -221,15 +222,15 @@ impl CallContext<'_> {
     }
 }
 
-/// Whose rules a DEL removes.
+/// The owner of the rules that a DEL removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum RuleOwner {
     /// No ADD has set any for this attachment.
-    Nobodys,
+    None,
     /// Another attachment of the container needs them.
     Shared,
     Of(Mesh),
-    Anybodys,
+    Any,
 }
 
 /// What an ADD has done, until its result has reached the runtime.
@@ -255,7 +256,7 @@ impl Added {
             }
             Known::Whole(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
-                    let Understood { capture, raw, .. } = understand(record.raw(), Vec::new(), &[])?;
+                    let Resolved { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
                     self.session.choose(backend);
                     set(&mut self.session, &*capture, &raw)?;
                 }

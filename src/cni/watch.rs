@@ -5,7 +5,7 @@
 
 use super::{
     Done, FAILED, Undo, counters,
-    log::{self, Line},
+    log::{self, LogEntry},
     protocol::{Code, Fault, Places, TIMEOUT, Verb, Version},
     warnings,
 };
@@ -29,7 +29,7 @@ pub(super) struct Progress {
     pub(super) verb: Option<Verb>,
     /// Where traces are left; nowhere before that is known.
     pub(super) places: Option<Places>,
-    pub(super) line: Line,
+    pub(super) line: LogEntry,
 }
 
 /// A call that will end.
@@ -54,7 +54,7 @@ impl Watch {
             version: Version::LATEST,
             verb: None,
             places: None,
-            line: Line::default(),
+            line: LogEntry::default(),
         };
         let watch = Arc::new(Self {
             started: Instant::now(),
@@ -126,7 +126,7 @@ impl Watch {
             let progress = self.progress();
             let (Some(places), Some(verb)) = (progress.places.clone(), progress.verb) else { return };
             let warnings = warnings::collected();
-            (places, verb, Line { outcome, reason, details, warnings, ..progress.line.clone() })
+            (places, verb, LogEntry { outcome, reason, details, warnings, ..progress.line.clone() })
         };
         let count = {
             let folder = places.state.clone();

@@ -3,7 +3,7 @@
 
 use super::{
     doubtful::doubtful,
-    foreign::{droppers, rivals_in},
+    foreign::{droppers, preceding_rules_in},
     hindered::keeps_from,
     provenance::predecessors,
 };
@@ -99,7 +99,7 @@ pub(super) fn foreign_chains<'a>(
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for view in views {
-        let rivals = captures.iter().flat_map(|one| rivals_in(view, &one.union(owner.joined)));
+        let rivals = captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
         let rivals = rivals.map(|rival| rival.to_string());
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| format!("{place} may drop packets: {rule}"));

@@ -4,7 +4,7 @@ use super::{
     apply::{self, Error, OnDrift, Options, Plan, Summary},
     choice::Choice,
     compare::Comparison,
-    foreign::rivals,
+    foreign::preceding_rules,
 };
 use crate::backend::{self, Backend, Kernel, iptables::Lock};
 use rules::{Ownership, desired::Desired};
@@ -53,34 +53,22 @@ impl Session {
     }
 
     /// Brings the namespace to the desired state; see [`apply::apply`].
-    ///
-    /// # Errors
-    /// As there.
     pub fn apply(&mut self, desired: &Desired) -> Result<Summary, Error> {
         apply::apply(&mut self.kernel, desired, &self.options)
     }
 
     /// Compares the namespace with the desired state; see [`apply::check`].
-    ///
-    /// # Errors
-    /// As there.
     pub fn check(&mut self, desired: &Desired) -> Result<Comparison, Error> {
         apply::check(&mut self.kernel, desired, self.options.choice)
     }
 
     /// Removes everything of the owner's; see [`apply::clean`].
-    ///
-    /// # Errors
-    /// As there.
     pub fn clean(&mut self) -> Result<Summary, Error> {
         let owner = self.kernel.owner();
         apply::clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
     /// Plans that; see [`apply::plan_clean`].
-    ///
-    /// # Errors
-    /// As there.
     pub fn plan_clean(&mut self) -> Result<Plan, Error> {
         let owner = self.kernel.owner();
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
@@ -92,7 +80,7 @@ impl Session {
     /// When something that is there can't be read.
     pub fn preceding_rules(&mut self) -> Result<Vec<String>, backend::Error> {
         let owner = self.kernel.owner().alone().union(self.options.known_owners);
-        Ok(rivals(&mut self.kernel, &owner)?.iter().map(ToString::to_string).collect())
+        Ok(preceding_rules(&mut self.kernel, &owner)?.iter().map(ToString::to_string).collect())
     }
 
     /// The same after a change, which a failure to look does not undo: it is reported like them.

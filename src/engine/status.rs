@@ -30,13 +30,13 @@ pub struct Status {
     /// Every socket that waits for peers.
     pub listeners: io::Result<Vec<Listener>>,
     /// What holds rules of the owner's or its predecessor's, or of whoever the owner is joined with.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldRules>,
     pub findings: Vec<Finding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldRules {
     /// Whose, of those that were asked for.
     pub owner: Ownership,
     /// A backend; of the predecessor's tables of nf_tables, those.
@@ -69,16 +69,16 @@ pub fn status(
 }
 
 /// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
-fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<Held> {
+fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<HeldRules> {
     owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
 }
 
-fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<Held> {
+fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<HeldRules> {
     let mut found = Vec::new();
     for contents in snapshot.all_contents() {
         let Contents::Iptables { variant, .. } = contents else { continue };
         let makers = makers(contents, &owner).into_iter();
-        found.extend(makers.map(|(maker, families, rules)| Held {
+        found.extend(makers.map(|(maker, families, rules)| HeldRules {
             owner,
             place: variant.to_string(),
             families,
@@ -91,7 +91,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let families = families_of(views, &format!("inet {}", table.name));
         let place = BackendName::Nftables.to_string();
         let record = table.record.as_deref().cloned().zip(table.is_as_made());
-        found.push(Held { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
+        found.push(HeldRules { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
     }
     for name in snapshot.inherited_tables(&owner) {
         let table = format!("inet {name}");
@@ -99,7 +99,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let rules = chains.map(|chain| chain.rules.len()).sum();
         let families = families_of(views, &table);
         let place = format!("table {table} of nf_tables");
-        found.push(Held { owner, place, families, rules, maker: Maker::Predecessor, record: None });
+        found.push(HeldRules { owner, place, families, rules, maker: Maker::Predecessor, record: None });
     }
     found
 }
@@ -116,7 +116,12 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
 }
 
-fn findings(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Finding> {
+fn findings(
+    snapshot: &Snapshot,
+    views: &ByFamily<View>,
+    owner: &Ownership,
+    held: &[HeldRules],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
@@ -140,7 +145,7 @@ fn findings(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
-        let held: Vec<&Held> = held.iter().filter(|held| held.owner == one).collect();
+        let held: Vec<&HeldRules> = held.iter().filter(|held| held.owner == one).collect();
         findings.extend(of_routing(snapshot, owner, &one, &held));
     }
     for object in &snapshot.duplicates {
@@ -167,7 +172,7 @@ fn findings(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held
 
 /// The address that the proxy of one calls from, and what is left of rules of its that are gone. `owner` is whom the
 /// snapshot was read for.
-fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&Held]) -> Vec<Finding> {
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&HeldRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));

@@ -1,7 +1,7 @@
 //! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
 //! is limited, and none outlives this process (see the module `group`).
 
-use super::child::{self, Cut, MAX_OUTPUT};
+use super::child::{self, Interruption, MAX_OUTPUT};
 use super::group::Group;
 use super::{fork, wait};
 use nix::libc;
@@ -204,9 +204,9 @@ impl Waiting {
                 // What it has started goes as well. Others of the group are part of the same failure.
                 drop(self.runner.group().take());
                 return Err(match cut {
-                    Cut::Late => ExecError::Late { command, limit },
-                    Cut::Long(stream) => ExecError::Long { command, stream },
-                    Cut::Refused(source) => ExecError::Start { command, source },
+                    Interruption::Late => ExecError::Late { command, limit },
+                    Interruption::Long(stream) => ExecError::Long { command, stream },
+                    Interruption::Refused(source) => ExecError::Start { command, source },
                 });
             }
         };

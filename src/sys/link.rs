@@ -71,9 +71,6 @@ impl Links {
     }
 
     /// Sends everything that has no route of its own to a neighbour.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
@@ -82,9 +79,6 @@ impl Links {
 
     /// Takes every address of a family for the namespace's own that has no route of its own, so that its servers answer
     /// at all of them. `like` is an address of the family.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
         let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };

@@ -59,9 +59,6 @@ impl Held {
     }
 
     /// By which the kernel knows it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn id(&self) -> io::Result<Id> {
         self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
     }

@@ -56,9 +56,6 @@ impl Socket {
     }
 
     /// Sends one request and waits for its acknowledgement.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn request(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<()> {
         self.send(request, NLM_F_ACK, fill)?;
         let sequence = self.sequence;
@@ -69,9 +66,6 @@ impl Socket {
     }
 
     /// Asks for one object and gives the payload of the answer.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn one(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
         self.send(request, 0, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());

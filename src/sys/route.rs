@@ -111,9 +111,6 @@ impl Routes {
 
     /// Gives an address or a route that somebody else has made the owner's protocol; it serves all the while. A policy
     /// rule can't be changed: the owner's is added beside it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
@@ -125,9 +122,6 @@ impl Routes {
 
     /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
     /// owner's, a policy rule beside it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn give_back(&mut self, standing: Standing) -> io::Result<()> {
         match standing.object {
             Object::Rule { .. } => self.send(standing, NEW, NLM_F_CREATE),
@@ -141,9 +135,6 @@ impl Routes {
     }
 
     /// Removes an object. One that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
             // The kernel takes the first rule that has what the request names, be it with further selectors: only with its
@@ -157,9 +148,6 @@ impl Routes {
     }
 
     /// Removes an object, whoever has made it. One that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn remove_standing(&mut self, standing: Standing) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
         match self.send(standing, DELETE, 0) {

@@ -7,8 +7,8 @@ mod summary;
 #[cfg(test)]
 pub(in crate::cli) use summary::Report;
 
-use super::here::{self, Here};
 use super::manifest::{self, Subject};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format, Run};
 use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
@@ -50,9 +50,9 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
-    match here::here(subject)? {
-        Ok(Here::Noted(noted, basis)) => by_settings(&noted, &basis),
-        Ok(Here::Unnoted(_) | Here::Nothing) => by_rules(subject),
+    match noted::settings(subject)? {
+        Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
+        Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
         Err(exit) => Ok(exit),
     }
 }

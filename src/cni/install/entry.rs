@@ -2,8 +2,8 @@
 
 use crate::cni::{
     PLUGIN,
+    decision::resolve,
     protocol::{Fault, Fields, KEYS, Read, Verb, Version},
-    wanted::understand,
 };
 use policy::{Problem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
 
 /// What is wrong with the meaning of settings, in a namespace with some address.
 fn meaning(raw: Raw) -> Vec<Problem> {
-    match understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
+    match resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
         Ok(_) => Vec::new(),
         Err(fault) => problems(&fault),
     }

@@ -140,7 +140,7 @@ impl InstallLoop<'_> {
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(busy);
             }
-            self.tell(format!("waiting: {busy}"));
+            self.report_once(format!("waiting: {busy}"));
             if self.sleep(POLL_INTERVAL)? == Woken::Asked {
                 return Ok(None);
             }
@@ -151,7 +151,7 @@ impl InstallLoop<'_> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
-            let (found, again) = self.look(&mut broken)?;
+            let (found, again) = self.check(&mut broken)?;
             match found {
                 Found::Installed(path) if self.options.watch.is_none() => return Ok(End::Installed(path)),
                 Found::Installed(_) => {}
@@ -179,7 +179,7 @@ impl InstallLoop<'_> {
     }
 
     /// Checks and repairs. With `--watch`, failures are retried.
-    fn look(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
+    fn check(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
         let InstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
             return Err(Error::Removed(folder.to_owned()));
@@ -196,7 +196,7 @@ impl InstallLoop<'_> {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let why = format!("{error}{}", cause.unwrap_or_default());
                 self.show(false)?;
-                self.tell(format!("waiting: {why}"));
+                self.report_once(format!("waiting: {why}"));
                 return Ok((Found::Waiting(why), Some(Instant::now() + RETRY)));
             }
         };
@@ -215,11 +215,15 @@ impl InstallLoop<'_> {
         match &attempt.found {
             Found::Installed(path) => {
                 self.show(true)?;
-                self.tell(format!("installed: {} and {}", path.display(), folders.program().display()));
+                self.report_once(format!(
+                    "installed: {} and {}",
+                    path.display(),
+                    folders.program().display()
+                ));
             }
             Found::Waiting(why) => {
                 self.show(false)?;
-                self.tell(format!("waiting: {why}"));
+                self.report_once(format!("waiting: {why}"));
             }
         }
         Ok((attempt.found, attempt.again))
@@ -239,7 +243,7 @@ impl InstallLoop<'_> {
         done.map_err(|error| Error::ReadyFile(file.clone(), error))
     }
 
-    fn tell(&mut self, what: String) {
+    fn report_once(&mut self, what: String) {
         if self.told.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
             self.told = Some(what);

@@ -3,7 +3,7 @@
 
 use super::{
     Error, Folders, InstallOptions,
-    replace::{self, Seen},
+    replace::{self, FileIdentity},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
 use std::{
@@ -15,8 +15,8 @@ use std::{
 /// The programs in their places, as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    plugin: Option<Seen>,
-    node: Option<Seen>,
+    plugin: Option<FileIdentity>,
+    node: Option<FileIdentity>,
 }
 
 impl Folders {

@@ -98,9 +98,9 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
 
 /// A file as it was seen: whoever writes it, or puts another in its place, changes one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen([u64; 3], [i64; 4], u32);
+pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 
-impl Seen {
+impl FileIdentity {
     /// A regular file; `None` where there is none.
     fn at(path: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
@@ -113,8 +113,8 @@ impl Seen {
 ///
 /// # Errors
 /// When the folder can't be written. The old program is in place then.
-pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<Seen>) -> io::Result<bool> {
-    let now = Seen::at(to);
+pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<FileIdentity>) -> io::Result<bool> {
+    let now = FileIdentity::at(to);
     if now.is_some() && now == *seen {
         return Ok(false);
     }
