@@ -5,7 +5,7 @@
 //! in [`super::pflag`]. clap is asked where it has something to print: help, the version, and what is wrong with a call
 //! that names no command. It takes longer to build its tree than to do all else that a dry run does, so a call that
 //! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
-//! they mean is for the policy to say, so that all problems can be told at once.
+//! they mean is for the policy to say, so that all problems are reported together.
 
 use super::command::Command;
 use super::pflag::ParsedArgs;

@@ -196,7 +196,7 @@ impl Report {
         }
     }
 
-    /// Whether packets go where they should, and nothing is left that should go. What is left is told.
+    /// The exit code: whether packets go where they should, and nothing is left. Prints what is left.
     fn exit(&self) -> Exit {
         if !self.left.is_empty() {
             let left = LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };

@@ -77,7 +77,7 @@ pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// musl reports a missing database as an error; nobody is known then.
+/// musl reports a missing database as an error; then no user or group is known.
 fn known<T>(found: nix::Result<Option<T>>) -> io::Result<Option<T>> {
     match found {
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),

@@ -53,7 +53,7 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
     })
 }
 
-/// What can't be written is an error then, which is told, and no end in the middle of it.
+/// A file that exceeds the limit is then an error, and not the end of the process.
 pub(super) fn survive_file_size_limit() {
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "install", "a limit of file sizes may end this run: {error}");

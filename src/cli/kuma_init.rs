@@ -46,7 +46,7 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     };
     match done {
         Ok(Exit::Failed) => Exit::Failed,
-        // Rules of others that come before ours are told, and are none of upstream's business.
+        // Upstream has no exit code for rules of other programs that come before ours; they are logged.
         Ok(_) => Exit::Done,
         Err(problems) => report::bad_input_unchanged(&problems, Exit::Failed),
     }
@@ -61,7 +61,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
     let (run, verbose) = adapted(&mut reader, run, verb);
     let capture = match verb {
         Verb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
-        // What was captured matters to nobody any more: that the proxy's user is gone must not keep the rules.
+        // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
         Verb::Uninstall => {
             mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
         }

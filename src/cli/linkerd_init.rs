@@ -55,12 +55,12 @@ pub(super) fn with_implied(raw: Raw) -> Raw {
     raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(unsaid).chain(namespace)))
 }
 
-/// Whether failures are told as data.
+/// Whether failures are printed as data.
 pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-/// An end as upstream tells it: 0, or 1 for whatever went wrong. What others have before our rules it does not tell.
+/// The exit code as upstream has it: 0, or 1 for any failure. Rules of other programs before ours do not change it.
 pub(super) fn exit(exit: Exit) -> Exit {
     match exit {
         Exit::Done | Exit::Drift => Exit::Done,
@@ -102,7 +102,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         close_wait: close_wait(&mut reader),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    // A simulation tells commands instead of running any.
+    // A simulation prints commands instead of running any.
     let mode = if reader.switch(Linkerd::Simulate) { Mode::Preview(Preview::Commands) } else { run.mode };
     // An image without programs of iptables says so in our own words, whatever the charts name.
     let backend = match run.backend {

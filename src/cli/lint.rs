@@ -58,7 +58,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     for (subject, ((deny, notes), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let mut findings = match namespace_to_enter(&subject.raw) {
-            // That is all there is to say, and the reason is told.
+            // The reason is a finding of its own.
             _ if subject.skip().is_some() => Vec::new(),
             _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
@@ -76,7 +76,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     Ok(print(format, &sections, is_denied))
 }
 
-/// What is said of a subject; one that is not `alone` has a title instead of the line that tells its basis.
+/// The findings of a subject; one that is not `alone` has a title instead of the line that names its basis.
 fn body(format: Format, basis: &Basis, alone: bool, items: Vec<Item<'_>>) -> String {
     match format {
         Format::Text => {

@@ -75,7 +75,7 @@ pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A pipe that nobody reads is an error, not a reason to wait.
+/// A pipe without a reader is an error, not a reason to wait.
 fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }

@@ -55,7 +55,7 @@ pub(super) fn only(subjects: &[Subject]) -> Result<&Subject, Problems> {
     }
 }
 
-/// Starts logging, and tells first what is odd about the input.
+/// Starts logging, and warns of what is suspicious about the input.
 pub(super) fn begin<'a>(
     subjects: &[Subject],
     logging: &Logging,

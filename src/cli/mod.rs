@@ -133,12 +133,12 @@ impl Variables {
     }
 }
 
-/// By length first, which tells nearly all names apart.
+/// By length first, which distinguishes nearly all names.
 fn order(one: &OsStr, other: &OsStr) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// With a word for whoever takes upstream's `-o` for the one of kubectl.
+/// Adds a hint where upstream's `-o` was probably taken for kubectl's.
 fn hinted(mut problems: Problems) -> Problems {
     let option = Setting::OutboundPortsExclude.row().option();
     for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
@@ -233,7 +233,7 @@ fn warn(subject: &Subject, call: &Call) {
     warn_of(runs_as_proxy(subject, &call.capture));
 }
 
-/// The same, of what somebody looks at.
+/// Warns of the findings of a lint.
 fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
     warn_of(match call.run.mode {
         Mode::Preview(_) => look(raw, &call.capture, &[]),
@@ -260,7 +260,7 @@ fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), speaks_unicode()))
 }
 
-/// Whether whoever reads us can be shown more than ASCII: the first of these variables that says something decides
+/// Whether the terminal shows more than ASCII: the first of these variables that is set decides
 /// (`locale(7)`).
 fn speaks_unicode() -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);

@@ -1,4 +1,4 @@
-//! What is there, in the place of flags that are not given: the settings that are noted beside the rules.
+//! The settings that are noted beside the rules, which take the place of flags that are not given.
 
 use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};
@@ -7,7 +7,7 @@ use policy::{Basis, Problem, Problems, Subject};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 
-/// What a question without flags is about.
+/// What a command without flags is about.
 pub(super) enum NotedSettings {
     /// The settings by which the rules were made.
     Found(Box<Subject>, Basis),
@@ -60,7 +60,7 @@ fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
 }
 
-/// Of whom rules are there, if of anybody.
+/// The owners of the rules that are there, if any.
 fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
     let known: Vec<String> = run.everyone().each().filter_map(known).collect();

@@ -1,8 +1,8 @@
 //! The walk over the words of a call, as Go's pflag makes it ([`policy::sources::pflag`]).
 //!
-//! clap ends at the first word that it does not know. A call is told all that is wrong with it at once, the values of
-//! the flags that are right included. So the words that are no flags of the command are taken out here, each with what
-//! is wrong with it. What is left is the call, unless clap has something to print.
+//! clap ends at the first word that it does not know. Here all errors are reported together, including invalid values of
+//! known flags: words that are no flags of the command are taken out, each with its problem. What is left is the call,
+//! unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
 use policy::mesh::Mesh;
@@ -110,7 +110,7 @@ enum WordAction {
     /// With the next word, whatever that is, as the value of this flag.
     KeepWithNext(Given, &'static Row),
     Drop,
-    /// With the next word, if that may be its value: nobody knows whether the flag takes one.
+    /// With the next word, if that may be its value: an unknown flag may take one.
     DropWithValue,
     /// From here on, all is kept.
     End,

@@ -35,7 +35,7 @@ pub(super) enum Mode {
     Apply,
     /// Remove all that is ours.
     Clean,
-    /// Set nothing; somebody else has.
+    /// Set nothing; another program has.
     Nothing,
 }
 
@@ -140,12 +140,12 @@ impl Run {
         if self.replace { self.everyone() } else { self.mesh.ownership() }
     }
 
-    /// The mesh that is meant, joined with all others, for whoever looks at all that is there.
+    /// The mesh that is meant, joined with all others, for commands that read all rules that are there.
     pub(super) fn everyone(&self) -> Ownership {
         self.mesh.ownership().union(mesh::OWNERS)
     }
 
-    /// Whose rules are removed or told: those of the mesh that was named, else those of all.
+    /// The owner of rules that are removed or shown: the mesh that was named, else all.
     pub(super) fn named(&self) -> Ownership {
         if self.names_mesh { self.mesh.ownership() } else { self.everyone() }
     }

@@ -28,12 +28,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait between two looks, unless somebody says.
+/// The default time between two readings.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A look at iptables starts programs, which would do nothing else in less time.
+/// Reading iptables starts programs, which a shorter interval would keep busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why there is nothing to tell any more.
+/// Why there is no status any more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("what is here can't be read")]
@@ -79,7 +79,7 @@ fn once(run: &Run) -> Result<Exit, Failure> {
     })
 }
 
-/// Looks again and again until somebody asks us to end.
+/// Repeats until a signal ends it.
 fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
     let requests = Requests::take()?;
     let mut observer = Observer::open(run)?;

@@ -1,5 +1,4 @@
-//! How many calls there were, how they ended and how long they took: left in the state directory for whoever shows
-//! metrics.
+//! How many calls there were, how they ended and how long they took: kept in the state directory, for metrics.
 //!
 //! `counters.json` is read, changed and put in place under a lock of its own.
 
@@ -63,7 +62,7 @@ pub(super) fn read(folder: &Path) -> Counters {
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
-    // A pipe that nobody reads is an error, not a reason to wait.
+    // A pipe without a reader is an error, not a reason to wait.
     let file = options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(folder.join(LOCK))?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }

@@ -47,7 +47,7 @@ pub(super) fn decide(
 }
 
 /// Whether the API server may know what decides otherwise. A pod without the injector's annotation is left alone whatever
-/// else it says, where the runtime has told all annotations.
+/// else it says, where the runtime has passed all annotations.
 fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
@@ -62,7 +62,7 @@ fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Decision {
     Decision::Capture(said.raw, problems)
 }
 
-/// What nobody injected has no proxy that more could be meant of than is said.
+/// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
 fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Decision {
     let said = annotated(pod, title, capture);
     let words = said.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
@@ -95,7 +95,7 @@ pub(super) fn resolve(raw: Raw, problems: Vec<Problem>, addresses: &[IpAddr]) ->
     }
 }
 
-/// The node, which knows nothing of a container: neither its users nor its DNS servers.
+/// The node, which has neither the users nor the DNS servers of a container.
 struct Node;
 
 impl Host for Node {

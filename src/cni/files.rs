@@ -13,7 +13,7 @@ use std::{
 
 /// What the names of unfinished files start with. No attachment's does: ids start with a letter or digit.
 const UNFINISHED: &str = ".new-";
-/// After this time, whoever wrote an unfinished file is gone.
+/// The age after which an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// Whether a file outlives a failure of the machine.

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A call, as the log tells it. What is not known is left out.
+/// The log entry of a call. Unknown fields are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,
@@ -44,7 +44,7 @@ pub(super) struct LogEntry {
 /// The journal's socket (`systemd.journal-fields(7)`, "Native Journal Protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Writes a line, if anybody wants it.
+/// Writes an entry, if logging is configured.
 pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {
@@ -76,7 +76,7 @@ pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Res
 
 /// Appends in one call, so that lines of calls at the same time stay apart.
 fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
-    // A pipe that nobody reads is an error, not a reason to wait.
+    // A pipe without a reader is an error, not a reason to wait.
     let open =
         || OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(O_NONBLOCK).open(path);
     let mut file = match open() {

@@ -55,7 +55,7 @@ pub(super) fn status(
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
     let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {
-        // ADD refuses where the runtime's own namespace can't be told from a container's.
+        // ADD refuses where it is not known whether the namespace is the runtime's own.
         super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;
         super::namespace::open(timeout, capture.owner(), choice)?
             .apply(&capture.desired())

@@ -53,7 +53,7 @@ pub(super) enum Known {
     /// Nothing was done for it.
     Nothing,
     Whole(Record),
-    /// Something was, and nobody can read what; why.
+    /// Something was done, but its record can't be read; why.
     Torn(String),
 }
 
@@ -95,7 +95,7 @@ impl Record {
 }
 
 impl Known {
-    /// The mesh whose rules were set; `None` where nobody knows of any.
+    /// The mesh whose rules were set; `None` where it is not known.
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
             Self::Whole(record) => Some(record.mesh()),

@@ -1,6 +1,6 @@
 //! The end of a call: it comes when the work is done, or when its time is up, whatever the work waits for.
 //!
-//! A thread of its own waits for that time. Whoever is first to answer does so; the other one keeps still. Where time is
+//! A thread of its own waits for that time. Only the first of the two to finish writes a result. Where time is
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
 use super::{
@@ -103,14 +103,14 @@ impl Watch {
                 }
             }
             Err(fault) => {
-                // Where nobody listens, the exit code still speaks.
+                // Where this fails, the exit code is left.
                 let _ = write_stdout(&fault.json(version), end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
             }
         }
     }
 
-    /// Whether nobody else answers. Until the answer is given, the call has failed.
+    /// Whether this is the first answer. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -134,7 +134,7 @@ impl Watch {
         };
         for left in [log::write(&places, &line, took), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
-                // The runtime's log is what is left to tell it.
+                // Only the runtime's log is left.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
             }
         }
@@ -178,7 +178,7 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
     };
     let fault =
         Fault::caused(Code::Io, format!("the result can't be written to standard output; {undone}"), error);
-    // The runtime's log is what is left to tell it.
+    // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault
 }
@@ -190,7 +190,7 @@ pub(super) fn within(
 ) -> io::Result<()> {
     let (done, wait) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Nobody may be waiting any more.
+        // The caller may not be waiting any more.
         let _ = done.send(work());
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

@@ -6,7 +6,7 @@ use policy::mesh::Mesh;
 use policy::settings::{self, Row};
 use std::collections::BTreeSet;
 
-/// What tells whether the words name one of some meshes, or none where the default is among them.
+/// A function of fish: whether the words name one of some meshes, or none where the default is among them.
 const MESH: &str = r"function __sidecar_init_mesh
     set -l found DEFAULT
     set -l words (commandline -opc)

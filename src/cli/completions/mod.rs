@@ -43,7 +43,7 @@ enum Values {
     Closed(&'static [&'static str]),
     File,
     Folder,
-    /// What nobody can guess.
+    /// Any other value.
     Free,
 }
 

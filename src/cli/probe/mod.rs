@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The zones of conntrack: that of everybody, and those of the policy's rules for DNS.
+/// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
 /// How often a validation tries again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ const RETRY: Duration = Duration::from_secs(1);
 struct Tried {
     call: probe::Call,
     judgement: Judgement,
-    /// Why the rules that are there do otherwise, where that can be told.
+    /// Why the rules that are there do otherwise, where that is known.
     now: Option<String>,
 }
 
@@ -81,7 +81,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     Ok(print(call.run.format, basis, &tried, differences.as_deref()))
 }
 
-/// Expects what the rules say that are there: nobody knows by which settings they were made.
+/// Expects what the rules say that are there, as their settings are not known.
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
@@ -133,9 +133,9 @@ fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
     }
 }
 
-/// The pod as it is, whatever is declared: other addresses would be somebody else's.
+/// The pod with its real addresses: declared ones could belong to another host.
 fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
-    // The address from which the proxy calls the application is nobody's to call.
+    // The address that the proxy calls the application from is no destination.
     let passthrough = match config {
         Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
         None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),
@@ -208,7 +208,7 @@ fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<Listener> {
     found
 }
 
-/// As whom a proxy listens. One that is known by neither user nor group may run as anybody, and so as we do.
+/// The user and group of a listening proxy. One that rules know by neither may have any, so also those of this process.
 fn owner(proxy: &Proxy) -> (u32, u32) {
     let (uid, gid) = dial::owner();
     let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
@@ -251,7 +251,7 @@ enum Unproven {
 }
 
 /// Proves by real connections that capture works, where that is asked for. Calls that went elsewhere are tried again until
-/// time is up: somebody may be about to set the rules.
+/// time is up: another program may be about to set the rules.
 pub(super) fn validated(call: &Call) -> Exit {
     if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;

@@ -92,7 +92,7 @@ pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) ->
     text
 }
 
-/// How the rules differ. Of much, only that: a command tells it.
+/// How the rules differ; for long differences, the command that shows them.
 fn differing(basis: &Basis, differences: &str) -> String {
     let (whose, lines) = match basis {
         Basis::Noted { .. } => ("the noted settings", differences.lines().count()),
@@ -119,7 +119,7 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
         }
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
     };
-    // From where the proxy hands connections over; from loopback calls everybody.
+    // The proxy's own source address; loopback is every caller's.
     let caller = match call.from.filter(|from| !is_localhost(*from)) {
         Some(from) => format!("{} @{from}", call.caller),
         None => call.caller.to_string(),
@@ -321,7 +321,7 @@ impl Observed {
         }
     }
 }
-/// Whether an address is that from which everybody calls over loopback.
+/// Whether an address is the usual source over loopback.
 fn is_localhost(address: IpAddr) -> bool {
     [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&address)
 }

@@ -1,4 +1,4 @@
-//! Our entry in a network configuration: what it says, proven by the plugin's own reading before anybody depends on it.
+//! Our entry in a network configuration, validated by the plugin's own parser before it is installed.
 
 use crate::cni::{
     PLUGIN,

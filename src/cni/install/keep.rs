@@ -100,7 +100,7 @@ struct InstallLoop<'a> {
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
-    /// What was told last, which is not told again.
+    /// The last state that was logged, which is not logged again.
     told: Option<String>,
     /// The files that were warned of last.
     passed_over: Vec<String>,
@@ -268,7 +268,7 @@ impl DirectoryWatcher {
                 | AddWatchFlags::IN_DELETE
                 | AddWatchFlags::IN_ATTRIB
                 | AddWatchFlags::IN_ONLYDIR;
-            // We hold a folder open, so it does not itself tell that it goes; the one above does.
+            // A watched directory that is held open reports no removal; its parent does.
             let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
             let both = [&folders.configurations, &folders.programs];
             for folder in both {

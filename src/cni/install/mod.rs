@@ -52,12 +52,12 @@ pub(crate) struct InstallOptions {
     pub(crate) wait: Option<Duration>,
 }
 
-/// What somebody does who stays.
+/// Options for `--watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
     /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
-    /// Where readiness and metrics are told.
+    /// Where readiness and metrics are served.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Take all back in the end.
     pub(crate) uninstall: bool,

@@ -1,5 +1,5 @@
 //! What lies among the runtime's plugins: this program, by the plugin's name, and `sidecar-node`, which the plugin starts,
-//! where that lies beside us. It need not: without a kubeconfig nobody starts it.
+//! if it is next to this program. It is optional: without a kubeconfig it is not used.
 
 use super::{
     Error, Folders, InstallOptions,

@@ -1,8 +1,8 @@
 //! Files put in the place of others, whole or not at all, while other agents may write them too.
 //!
-//! Who reads a file, decides and renames loses what another has written in between. So a file is exchanged for ours in one
-//! step, and then it is known for sure what was there: if it is not what was read, it is put back, and the caller starts
-//! anew. An agent that writes into the file itself goes on writing into the one that is put back.
+//! A program that reads a file, decides and renames loses what another has written in between. So a file is exchanged for
+//! ours in one step, which shows for sure what was there: if it is not what was read, it is put back, and the caller starts
+//! again. An agent that writes into the file itself goes on writing into the one that is put back.
 
 use super::folder::content;
 use crate::cni::files::{self, Links};
@@ -96,7 +96,7 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     Ok(put)
 }
 
-/// A file as it was seen: whoever writes it, or puts another in its place, changes one of these.
+/// The identity of a file: writing or replacing it changes one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 

@@ -1,5 +1,4 @@
-//! Readiness and metrics over HTTP, for whoever is on the node: one request a connection, each with little to say and
-//! little time to say it.
+//! Readiness and metrics over HTTP: one request a connection, limited in size and time.
 //!
 //! One thread serves all connections of an address at once, so a client that says nothing holds up no other. There is room
 //! for some; where one more comes, the oldest that still waits for its request is closed.

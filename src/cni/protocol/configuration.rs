@@ -1,4 +1,4 @@
-//! The network configuration: from bytes to values, with everything that is wrong told at once.
+//! The network configuration: from bytes to values, with all problems reported together.
 
 use super::{Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
 use policy::{
@@ -12,9 +12,9 @@ use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
 pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// How long a call may take when nobody says.
+/// The default time limit of a call.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may be told to take.
+/// The range of that limit.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
 /// The capability by which a runtime hands over a pod's annotations.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -68,7 +68,7 @@ pub(crate) struct Read<'a> {
     of_network: Vec<Problem>,
     /// What else is wrong.
     problems: Vec<Problem>,
-    /// Keys that nobody knows.
+    /// Unknown keys.
     unsupported: Vec<Problem>,
 }
 

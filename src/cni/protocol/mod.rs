@@ -1,7 +1,7 @@
 //! What a container runtime says to a plugin and what it is answered, by the CNI specification 1.1 and those before it.
 //!
 //! Pure: words go in, values or a [`Fault`] come out. Nothing here reads the environment, a file or a namespace, so that
-//! whoever writes a network configuration can ask how it will be understood.
+//! a network configuration can be checked before it is written.
 
 mod capture;
 mod configuration;

@@ -1,4 +1,4 @@
-//! Whose a connection is, as the kernel tells everybody in the network namespace.
+//! The user of a connection, from the socket tables in `/proc/net`.
 
 use std::{
     fs,

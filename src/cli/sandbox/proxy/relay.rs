@@ -40,7 +40,7 @@ fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, from.wants_input());
             events.set(PollFlags::POLLOUT, to.wants_output());
-            // That a side has reset is always told. That it is closed in both directions is told as well, again and again,
+            // A reset is always reported. So is a connection that is closed in both directions, again and again,
             // so that we do not listen once we have closed ours and want nothing more.
             if !events.is_empty() || !to.closed {
                 polled.push(PollFd::new(stream.as_fd(), events));
