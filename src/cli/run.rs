@@ -346,3 +346,13 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Trace => LevelFilter::TRACE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_backend_is_one_of_the_engine() {
+        assert_eq!(Setting::Backend.row().values, Choice::NAMED.map(|(name, _)| name));
+    }
+}

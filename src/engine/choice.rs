@@ -37,11 +37,6 @@ impl Choice {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
 
-    /// Its name; `None` where nothing was chosen.
-    pub fn name(self) -> Option<&'static str> {
-        Self::NAMED.iter().find(|(_, choice)| *choice == self).map(|(name, _)| *name)
-    }
-
     /// The same, with another preference where nothing was chosen.
     pub fn preferring(self, preference: Preference) -> Self {
         if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
