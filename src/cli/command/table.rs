@@ -414,6 +414,5 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: Some(Kuma::Verb),
         mesh: Some(Mesh::Kuma),
         changes: true,
-        ..NONE
     },
 ];
