@@ -138,11 +138,11 @@ fn explanations_are_what_their_commands_print() {
 #[test]
 fn the_first_answer_is_what_its_command_prints() {
     let readme = read("README.md");
-    let (before, rest) = readme.split_once("```text\n").expect("an answer");
-    let command =
-        before.lines().rfind(|line| line.starts_with("sidecar-init explain ")).expect("its question");
-    let answer = rest.split("```").next().expect("the end of the answer");
-    let printed = printed(command);
+    let (_, question) = readme.split_once("\nsidecar-init explain ").expect("a question");
+    let arguments = question.lines().next().expect("its arguments");
+    let (_, answer) = question.split_once("```text\n").expect("an answer");
+    let answer = answer.split("```").next().expect("the end of the answer");
+    let printed = printed(&format!("sidecar-init explain {arguments}"));
     assert!(!answer.is_empty() && printed.starts_with(answer), "{printed}");
 }
 

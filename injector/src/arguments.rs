@@ -16,15 +16,15 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Inject the pods of a manifest, and print it
+    /// Inject the pods of a manifest and print it
     Inject(crate::inject::Flags),
-    /// Answer the API server, which asks about each new pod
+    /// Run the admission webhook
     Serve(Box<crate::serve::Flags>),
-    /// Print what installs the injector in a cluster
+    /// Print the manifests that install the injector in a cluster
     Manifests(crate::manifests::Flags),
-    /// Say whether a pod would be injected, by which webhook, and why
+    /// Explain whether a pod would be injected, by which webhook, and why
     Explain(crate::explain::Flags),
-    /// Say what would differ in a cluster's pods if this injector took over with the cluster's ConfigMaps
+    /// Compare a cluster's injected pods with the result of this injector
     CheckTemplates(crate::check_templates::Flags),
     /// Environments: routes for tagged requests, offline and in a cluster
     Environment(crate::environment::Flags),
@@ -33,13 +33,13 @@ pub(crate) enum Command {
 /// Where the configuration is. What is left out stands for Istio's defaults.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Policy, templates and selectors: `config` of the ConfigMap istio-sidecar-injector
+    /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
     #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What templates are filled with: `values` of the same ConfigMap
+    /// Values of the templates: key `values` of the same ConfigMap
     #[arg(long, alias = "valuesFile", value_name = "FILE")]
     pub(crate) values: Option<PathBuf>,
-    /// Settings of the mesh: `mesh` of the ConfigMap istio
+    /// MeshConfig: key `mesh` of the ConfigMap istio
     #[arg(long = "mesh-config", alias = "meshConfigFile", value_name = "FILE")]
     pub(crate) mesh: Option<PathBuf>,
 }

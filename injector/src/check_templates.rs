@@ -32,18 +32,17 @@ Exit codes: 0 where all templates make pods, or all pods would be as they are; 3
   kubectl get pods --all-namespaces -o yaml > pods.yaml
   sidecar-injector check-templates -f maps.yaml --against pods.yaml")]
 pub(crate) struct Flags {
-    /// A file with ConfigMaps as kubectl prints them: istio-sidecar-injector, and istio; - is standard input. As often as need
-    /// be
+    /// ConfigMaps istio-sidecar-injector and istio, as kubectl prints them; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<String>,
-    /// A file with pods as they run, as kubectl prints them: print what would differ in them. Without it, each template is
-    /// tried with plain pods. As often as need be
+    /// Running pods, as kubectl prints them, to compare; without it, templates are filled for plain pods;
+    /// repeatable
     #[arg(long, value_name = "FILE")]
     against: Vec<String>,
-    /// The path of the webhook, whose pairs become variables of the proxy, such as cluster/east/net/one behind /inject
+    /// Path of the webhook; pairs after /inject, such as cluster/east/net/one, become variables of the proxy
     #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
-    /// Whether the answer is coloured: auto follows the terminal, and NO_COLOR
+    /// Colours: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     color: Colour,
 }

@@ -11,16 +11,16 @@ use std::{collections::BTreeMap, fs, io};
 /// The flags about it.
 #[derive(Args)]
 pub(crate) struct Input {
-    /// A manifest, YAML or JSON; - is standard input. As often as need be
+    /// Manifest, YAML or JSON; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     pub(crate) filenames: Vec<String>,
-    /// The namespace of objects that name none
+    /// Namespace of objects without one
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
-    /// Labels of all namespaces, over those that Namespaces of the manifests have; an empty text for none
+    /// Labels of all namespaces, overriding Namespaces of the manifests; empty for none
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) namespace_labels: Option<String>,
-    /// An annotation of all namespaces, such as those that OpenShift gives to namespaces. As often as need be
+    /// Annotation of all namespaces, such as OpenShift's; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) namespace_annotations: Vec<(String, String)>,
 }

@@ -14,8 +14,8 @@ pub(crate) struct Logging {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
-    /// The least important lines that are written: none, fatal, error, warn, info, debug or trace; or levels by scope, such as
-    /// default:info,ads:debug, of which default and all count
+    /// Log level: none, fatal, error, warn, info, debug or trace; of levels by scope, default and all are
+    /// used
     #[arg(
         long = "log_output_level",
         alias = "log-output-level",

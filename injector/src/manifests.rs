@@ -14,38 +14,38 @@ use std::{
 /// Its flags.
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
-    /// The namespace of everything that is in one
+    /// Namespace of the injector
     #[arg(long, value_name = "NAME", default_value = "istio-system")]
     namespace: String,
-    /// The namespace is none of the objects: it is there, and somebody else's
+    /// Omit the Namespace object
     #[arg(long)]
     no_namespace: bool,
-    /// The image of this program, such as registry.example/sidecar-injector:0.1.0 [default: sidecar-injector:latest, which nodes
-    /// must have]
+    /// Image of this program [default: sidecar-injector:latest, which nodes must have]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
-    /// The image of injected proxies [default: proxyv2 of the hub in the configuration]
+    /// Image of injected proxies [default: proxyv2 of the configured hub]
     #[arg(long, value_name = "NAME")]
     proxy_image: Option<String>,
-    /// The image of injected init containers [default: the same]
+    /// Image of injected init containers [default: that of the proxies]
     #[arg(long, value_name = "NAME")]
     init_image: Option<String>,
-    /// The revision by which namespaces and pods ask for this injector; the default one is for those that name none, too
+    /// Revision, the value of `istio.io/rev`; `default` also serves namespaces and pods without one
     #[arg(long, value_name = "NAME", default_value = "default")]
     revision: String,
-    /// Another name for the revision; as often as need be
+    /// Another name of the revision; repeatable
     #[arg(long = "tag", value_name = "NAME")]
     tags: Vec<String>,
-    /// Inject pods that say nothing, in namespaces that say nothing, but for those of the system
+    /// Also inject pods without labels in namespaces without labels, except those of Kubernetes
     #[arg(long)]
     auto: bool,
-    /// How many pods of each program there are
+    /// Pods of each program
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = count, allow_hyphen_values = true)]
     replicas: u16,
-    /// Tell proxies the environment of their pod, in namespaces with the label environment-tag-injection=enabled
+    /// Set the environment of pods in their proxies, in namespaces with the label
+    /// environment-tag-injection=enabled
     #[arg(long)]
     environment_tag: bool,
-    /// Labels, with commas between: the first that a pod has names its environment
+    /// Labels, separated by commas; the first one of a pod is its environment
     #[arg(
         long,
         alias = "env-label",
@@ -54,13 +54,13 @@ pub(crate) struct Flags {
         requires = "environment_tag"
     )]
     environment_labels: String,
-    /// The operator that keeps routes of environments, too
+    /// Add the operator for routes of environments
     #[arg(long)]
     operator: bool,
-    /// yaml, json (a List), or kustomize with a folder, whose files are written
+    /// yaml, json (a List), or kustomize and a folder
     #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
     output: Vec<String>,
-    /// Write over files of the folder that this command did not write
+    /// Overwrite foreign files of the folder
     #[arg(long)]
     force: bool,
 }

@@ -10,43 +10,74 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/injector-refere
 
 const HEAD: &str = "# Reference of the injector
 
-All commands and flags of `sidecar-injector`, made from the code: a test compares this page with it. What configuration and
-annotations say is [a page of its own](injection.md).
+All commands and flags of `sidecar-injector`, generated from the code. [Configuration of the injector](injection.md) describes
+its configuration files and the annotations of pods.
 ";
 
+/// A command without subcommands: its name, its help, and the line of each flag.
+struct Section {
+    name: String,
+    about: String,
+    flags: Vec<(String, String)>,
+}
+
 fn page() -> String {
-    let mut text = HEAD.to_owned();
-    section(&mut text, "sidecar-injector", &Arguments::command());
+    let mut sections = Vec::new();
+    collect(&mut sections, "sidecar-injector", &Arguments::command());
+    let lines = || sections.iter().flat_map(|section| &section.flags);
+    let is_shared = |line: &str| lines().filter(|(_, other)| other == line).count() > 1;
+    let mut text = HEAD.to_owned() + "\n## Shared flags\n\nSeveral commands take these flags.\n\n";
+    let mut seen = Vec::new();
+    for (_, line) in lines().filter(|(_, line)| is_shared(line)) {
+        if !seen.contains(&line) {
+            text.push_str(line);
+            seen.push(line);
+        }
+    }
+    for Section { name, about, flags } in &sections {
+        write!(text, "\n## `{name}`\n\n{about}.\n").expect("writing to a string");
+        let (shared, own): (Vec<_>, Vec<_>) = flags.iter().partition(|(_, line)| is_shared(line));
+        if !own.is_empty() {
+            text.push('\n');
+        }
+        own.iter().for_each(|(_, line)| text.push_str(line));
+        if !shared.is_empty() {
+            let names: Vec<&str> = shared.iter().map(|(name, _)| name.as_str()).collect();
+            write!(text, "\n[Shared flags](#shared-flags): {}.\n", names.join(", "))
+                .expect("writing to a string");
+        }
+    }
     text
 }
 
-/// A command, or those below it.
-fn section(text: &mut String, name: &str, command: &Command) {
+/// The sections of a command, or of its subcommands.
+fn collect(into: &mut Vec<Section>, name: &str, command: &Command) {
     if command.has_subcommands() {
         for below in command.get_subcommands() {
-            section(text, &format!("{name} {}", below.get_name()), below);
+            collect(into, &format!("{name} {}", below.get_name()), below);
         }
         return;
     }
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    write!(text, "\n## `{name}`\n\n{}.\n", cell(&about)).expect("a text takes it");
-    let flags: Vec<&Arg> =
-        command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help").collect();
-    if !flags.is_empty() {
-        text.push_str("\n| flag | what for | default |\n|---|---|---|\n");
-    }
-    for flag in flags {
-        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-        let (meaning, of_help) = help.split_once(" [default: ").unwrap_or((&help, ""));
-        let of_clap: Vec<_> = flag.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-        let default = match (of_help, flag.get_action().takes_values()) {
-            ("", true) => of_clap.join(","),
-            ("", false) => String::new(),
-            (of_help, _) => of_help.trim_end_matches(']').to_owned(),
-        };
-        writeln!(text, "| {} | {}{} | {} |", names(flag), cell(meaning), others(flag), cell(&default))
-            .expect("a text takes it");
-    }
+    let flags = command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help");
+    let flags = flags.map(|flag| {
+        let short_name = flag.get_long().map(|long| format!("`--{long}`")).unwrap_or_default();
+        (short_name, line(flag))
+    });
+    into.push(Section { name: name.to_owned(), about: cell(&about), flags: flags.collect() });
+}
+
+fn line(flag: &Arg) -> String {
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    let (meaning, of_help) = help.split_once(" [default: ").unwrap_or((&help, ""));
+    let of_clap: Vec<_> = flag.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = match (of_help, flag.get_action().takes_values()) {
+        ("", true) => of_clap.join(","),
+        ("", false) => String::new(),
+        (of_help, _) => of_help.trim_end_matches(']').to_owned(),
+    };
+    let default = if default.is_empty() { default } else { format!(" Default: {}.", cell(&default)) };
+    format!("- {}: {}{}.{default}\n", names(flag), cell(meaning), others(flag))
 }
 
 fn names(flag: &Arg) -> String {

@@ -35,7 +35,7 @@ macro_rules! codes {
 codes! {
     /// Nothing is captured, neither inbound nor outbound nor DNS.
     NothingCaptured = "SI001";
-    /// The interception mode is NONE, so that other options say nothing.
+    /// The interception mode is NONE, so that other options have no effect.
     ModeNone = "SI002";
     /// An outbound exclusion covers all that is included.
     AllExcluded = "SI003";
@@ -43,15 +43,15 @@ codes! {
     SharedListener = "SI004";
     /// The pod has IPv6 whose connections are not captured.
     Ipv6Uncaptured = "SI005";
-    /// Whether the pod has IPv6 that is not captured can't be told.
+    /// Whether the pod has IPv6 that is not captured is unknown.
     Ipv6Unknown = "SI006";
-    /// An option has no effect beside the others.
+    /// An option has no effect with the others.
     NoEffect = "SI007";
-    /// An item of a list stands there twice, or lies in another.
+    /// An item of a list is repeated, or covered by another one.
     CoveredItem = "SI008";
     /// A rule is never reached, because another comes first.
     Unreachable = "SI009";
-    /// Port 53 is left alone, so that DNS is not captured though asked for.
+    /// Port 53 is excluded, so that DNS is not captured despite the setting.
     DnsExcluded = "SI010";
     /// Root counts as the proxy, so that nothing that runs as root is captured.
     RootIsProxy = "SI011";
@@ -63,29 +63,29 @@ codes! {
     VmWithTproxy = "SI014";
     /// Several ports end at one listener, where connections of one client can collide.
     PortsCollide = "SI015";
-    /// The lists are too long to look at everything.
+    /// The lists are too long to check everything.
     NotAllLookedAt = "SI016";
-    /// A value is taken in another way than its author may think.
+    /// A value has another meaning than its author may expect.
     OddValue = "SI017";
-    /// A manifest says it in an odd way, or of a pod of which nothing is captured.
+    /// A manifest is ambiguous, or configures a pod whose traffic is not captured.
     OddManifest = "SI018";
     /// An item of a list is of a family that is not captured.
     OtherFamily = "SI019";
-    /// Nothing tells the proxy's own traffic, so that it is captured again.
+    /// The proxy's own traffic is not recognized, so that it is captured again.
     NobodyIsProxy = "SI020";
-    /// Calls of every process of the host pass the proxy by, as probes do.
+    /// Calls of every process of the host bypass the proxy, as probes do.
     HostCallsPass = "SI021";
-    /// Probes come from an address that is not the node's, and filters have to let it in.
+    /// Probes have another source address than the node's, which filters must admit.
     ProbesComeFromElsewhere = "SI022";
-    /// Whoever may set the mark of the proxy's sockets passes it by.
+    /// Processes that may set the mark of the proxy's sockets bypass the proxy.
     MarkPasses = "SI023";
     /// DNS queries to the pod itself are captured by TCP and not by UDP.
     OwnDnsByTcp = "SI024";
-    /// What virtual machines send by UDP is not captured, DNS queries neither.
+    /// UDP of virtual machines, including DNS queries, is not captured.
     MachineUdpPasses = "SI025";
-    /// A rule is never reached that is there because the mesh's own program sets it.
+    /// A rule that the mesh's own program sets is never reached.
     DeadRule = "SI026";
-    /// An annotation of a mesh's domain is not known, so that it has no effect.
+    /// An annotation of a mesh's domain is unknown, so that it has no effect.
     UnknownAnnotation = "SI027";
     /// A container of the application runs as the proxy's user or group, so that it is not captured.
     RunsAsProxy = "SI028";

@@ -2,39 +2,36 @@
 //!
 //! `UPDATE_GOLDENS=1` writes it instead.
 
-use super::reference::setting;
+use super::{reference, tree};
 use policy::mesh::{Feature, Mesh};
-use policy::settings::Topic;
+use policy::settings::{Row, Topic};
 use std::fmt::Write;
 
 const HEAD: &str = "# Meshes
 
-`sidecar-init` makes the rules of four meshes. `--mesh` says which:
+`sidecar-init` sets the rules of four meshes, selected by `--mesh`:
 
-| mesh | its rules are those of | as a drop-in |
+| mesh | sets the rules of | drop-in |
 |---|---|---|
-| `istio` | `istio-iptables`, for Istio's sidecar; the default | `sidecar-init istio-iptables`, [an init container](init-container.md) |
-| `linkerd` | linkerd's `proxy-init` | `sidecar-init linkerd-init`, [linkerd](linkerd.md) |
-| `kuma` | `kumactl install transparent-proxy` | `sidecar-init kuma-init`, [Kuma](kuma.md) |
-| `ambient` | the part of Istio's node agent inside of pods | none, the agent is no command: [ambient mode](ambient.md) |
+| `istio` (default) | `istio-iptables`, for Istio's sidecar | `istio-iptables`: [init container](init-container.md) |
+| `linkerd` | linkerd's `proxy-init` | `linkerd-init`: [linkerd](linkerd.md) |
+| `kuma` | `kumactl install transparent-proxy` | `kuma-init`: [Kuma](kuma.md) |
+| `ambient` | Istio's node agent, inside of pods | none: [ambient mode](ambient.md) |
 
-Every command takes it: `apply`, `check`, `clean`, `explain`, `lint`, `render`, `status`, `probe`, `sandbox` and the rest
-know no mesh by name. A manifest (`-f`) and the CNI plugin tell the mesh by what a pod says: its labels, annotations and
-containers, or `sidecar-init/mesh`, which wins.
+All general commands take `--mesh`. For a manifest (`-f`) and in the CNI plugin, the pod's labels, annotations and containers
+determine the mesh; the annotation `sidecar-init/mesh` overrides them.
 
 ```sh
 sidecar-init render --mesh linkerd --pod-ips 10.0.0.1
 sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 --destination 10.96.0.1:80
 ```
 
-Two meshes in one network namespace would take each other's packets. `apply` refuses where another mesh captures, and says
-how to go on: `apply --replace` puts one in the place of the other, and `clean --mesh` removes one of them. Where two capture all
-the same, `check`, `status` and `doctor` name both.
+Two meshes cannot capture in one network namespace. `apply` refuses where another mesh captures; `apply --replace` replaces that
+mesh, and `clean --mesh` removes one mesh. `check`, `status` and `doctor` report a second mesh.
 
-## What each can say
+## Features
 
-A flag stands where the mesh has one for it, or the variable of a setting without a flag. A dash means that the mesh can't
-say it. A test makes this table from the tables of settings.
+The table lists the flags for each feature, or the variable of a setting without a flag. It is generated from the code.
 
 ";
 
@@ -46,22 +43,31 @@ fn page() -> String {
         let cells = Mesh::ALL.iter().map(|mesh| {
             let of_feature = mesh.settings().iter().filter(|row| row.features.contains(&feature));
             let said: Vec<String> = of_feature.map(|row| format!("`{}`", row.option())).collect();
-            if said.is_empty() { " - |".to_owned() } else { format!(" {} |", said.join(" ")) }
+            if said.is_empty() { " |".to_owned() } else { format!(" {} |", said.join(" ")) }
         });
         let _ = writeln!(text, "| {} |{}", feature.title(), cells.collect::<String>());
     }
-    text.push_str("\nIstio's settings stand in the [reference](reference.md).\n");
+    text.push_str("\nThe [reference](reference.md) lists Istio's settings.\n");
     for mesh in Mesh::ALL.iter().filter(|mesh| **mesh != Mesh::default()) {
-        let _ = writeln!(text, "\n## Settings of {mesh}");
+        let _ = writeln!(text, "\n## Settings of {mesh}\n");
         let capture = mesh.settings().iter().filter(|row| row.topic == Topic::Capture);
         capture.for_each(|row| text.push_str(&setting(row)));
-        let own: Vec<_> = mesh.settings().iter().filter(|row| row.topic == Topic::DropIn).collect();
+        let own = mesh.settings().iter().filter(|row| row.topic == Topic::DropIn);
+        let own: Vec<String> = own.map(Row::option).collect();
         if !own.is_empty() {
-            text.push_str("\nTaken by the drop-in alone:\n");
+            let _ = writeln!(text, "\nThe drop-in also takes {}; see its `--help`.", reference::code(&own));
         }
-        own.into_iter().for_each(|row| text.push_str(&setting(row)));
     }
     text
+}
+
+/// The line of one setting, with the annotation of a pod that sets the same.
+fn setting(row: &Row) -> String {
+    let line = reference::setting(row);
+    match tree::said_by_pods(row) {
+        Some(pod) => format!("{} Pod: {pod}.\n", line.trim_end()),
+        None => line,
+    }
 }
 
 #[cfg(test)]

@@ -9,50 +9,36 @@ use policy::settings::{self, Kind, Row};
 
 const HEAD: &str = "# Reference
 
-All commands and settings, made from the tables in the code: a test compares this page with them.
+All commands of `sidecar-init` and the settings that they share, generated from the code. `sidecar-init COMMAND --help` describes
+all options of a command, with an example for each, and its exit codes.
 
-Lists are separated by commas. Ports may be ranges: `8000-9000`. A switch is written bare, or with `=true` or `=false`. The
-command line wins over variables, and those over defaults. Where a setting has several variables, the first that is set
-counts.
-
-A pod says a setting by Istio's annotation, by a field or a variable of its container `istio-proxy`, or by an annotation of our
-own, `sidecar-init/` and the flag's name. Our own wins. [Pods instead of flags](manifests.md) says where pods are asked.
+- Lists are separated by commas. Ports may be ranges: `8000-9000`.
+- A switch is written bare, or with `=true` or `=false`.
+- Flags override variables, and variables override defaults. Of several variables, the first one that is set counts.
+- [Manifests](manifests.md) lists the annotations of pods that set the same.
+- [Meshes](meshes.md) lists the capture settings of linkerd, Kuma and ambient.
 ";
 
 fn page() -> String {
-    let mut text =
-        format!("{HEAD}\n## Commands\n\n| command | does | settings of its own |\n|---|---|---|\n");
+    let mut text = format!("{HEAD}\n## Commands\n\n");
     for entry in COMMANDS {
         let own = tree::rows(entry, Mesh::default()).into_iter().filter(|row| row.topic.is_of_one_command());
-        let own: Vec<String> = own.map(|row| format!("`{}`", row.option())).collect();
-        text.push_str(&format!("| `{}` | {} | {} |\n", entry.name, cell(entry.about), own.join(" ")));
+        let own: Vec<String> = own.map(Row::option).collect();
+        let own = if own.is_empty() { String::new() } else { format!(" Options: {}.", code(&own)) };
+        text.push_str(&format!("- `{}`: {}.{own}\n", entry.name, cell(entry.about)));
     }
-    text.push_str("\n`sidecar-init COMMAND --help` lists the settings of a command and the meaning of its exit codes.\n");
-    let mut heading = String::new();
-    for row in settings::of(Mesh::default()) {
-        let new = headed(row);
-        if new != heading {
-            text.push_str(&format!("\n## {new}\n"));
-            heading = new;
+    let mut heading = "";
+    for row in settings::of(Mesh::default()).filter(|row| !row.topic.is_of_one_command()) {
+        if row.topic.heading() != heading {
+            heading = row.topic.heading();
+            text.push_str(&format!("\n## {heading}\n\n"));
         }
         text.push_str(&setting(row));
     }
     text
 }
 
-/// The topic, and the commands where it is theirs alone.
-fn headed(row: &Row) -> String {
-    if !row.topic.is_of_one_command() || row.topic.heading() != "This command" {
-        return row.topic.heading().to_owned();
-    }
-    let of = COMMANDS.iter().filter(|entry| entry.topics.iter().any(|topics| topics.contains(&row.topic)));
-    let mut names: Vec<&str> = of.map(|entry| entry.name).collect();
-    if names.is_empty() {
-        names.extend(COMMANDS.iter().filter(|entry| entry.takes(row)).map(|entry| entry.name));
-    }
-    names.join(", ")
-}
-
+/// The line of one setting: its flag, meaning, default and variables.
 pub(super) fn setting(row: &Row) -> String {
     let (meaning, default) = match row.help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning, default.trim_end_matches(']')),
@@ -63,25 +49,21 @@ pub(super) fn setting(row: &Row) -> String {
         Kind::Switch => String::new(),
     };
     let short = row.short.map(|short| format!("`-{short}` ")).unwrap_or_default();
-    let mut text = format!("\n### {short}`{}{value}`\n\n{}.\n\n", row.option(), cell(meaning));
-    let mut line = |name: &str, said: String| {
-        if !said.is_empty() {
-            text.push_str(&format!("- {name}: {said}\n"));
+    let mut text = format!("- {short}`{}{value}`: {}.", row.option(), cell(meaning));
+    let mut part = |name: &str, given: String| {
+        if !given.is_empty() {
+            text.push_str(&format!(" {name}: {given}."));
         }
     };
-    line("default", cell(default));
-    line("values", code(row.values));
-    line("example", tree::example(row, row.short).map(|text| code(&[&text])).unwrap_or_default());
+    part("Default", cell(default));
     if !row.long.is_empty() {
-        line("variables", code(row.variables));
+        part(if row.variables.len() > 1 { "Variables" } else { "Variable" }, code(row.variables));
     }
-    line("pod", tree::said_by_pods(row).unwrap_or_default());
-    line("annotation of our own", row.annotation().map(|name| code(&[&name])).unwrap_or_default());
-    text.trim_end().to_owned() + "\n"
+    text + "\n"
 }
 
-fn code(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+pub(super) fn code(words: &[impl AsRef<str>]) -> String {
+    words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 /// Text in which no character means anything to Markdown.

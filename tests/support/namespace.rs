@@ -12,9 +12,15 @@ use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use std::{process, thread};
 
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
 use nix::sched::{CloneFlags, setns, unshare};
+
+/// The kernel's own routes, to addresses of the machine; from linux/ipv6_route.h.
+const RTF_LOCAL: u32 = 0x8000_0000;
 
 /// The index of the next near end of a veth pair.
 static NEAR_INDEX: AtomicU32 = AtomicU32::new(1000);
@@ -84,9 +90,24 @@ impl Namespace {
         self.succeed(program, arguments, "")
     }
 
-    /// Runs lines of `ip` commands, written without the leading `ip`.
+    /// Runs lines of `ip` commands, written without the leading `ip`; addresses that they add can be used then.
     pub(crate) fn ip(&self, commands: &str) {
         self.succeed("ip", &["-batch", "-"], commands);
+        self.wait_for_addresses();
+    }
+
+    /// Waits until each IPv6 address of a link that is up has its local route. The kernel makes that in a work queue, which
+    /// on a busy machine runs after the program that added the address has ended; packets to it are lost until then.
+    pub(crate) fn wait_for_addresses(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let missing = self.run(addresses_without_route);
+            if missing.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no local route for {}", missing.join(", "));
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Sets a value under `/proc/sys/net` of this namespace.
@@ -108,6 +129,26 @@ impl Namespace {
         String::from_utf8(output.stdout)
             .unwrap_or_else(|error| panic!("`{program}` printed no UTF-8: {error}"))
     }
+}
+
+/// IPv6 addresses of links that are up to which no local route leads, in this thread's network namespace.
+fn addresses_without_route() -> Vec<String> {
+    let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    let addresses = getifaddrs().unwrap_or_else(|error| panic!("listing addresses failed: {error}"));
+    let is_up = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let without_route =
+        addresses.filter(|interface| interface.flags.contains(is_up)).filter_map(|interface| {
+            let address = interface.address?.as_sockaddr_in6()?.ip();
+            let digits: String = address.octets().iter().map(|byte| format!("{byte:02x}")).collect();
+            // Destination and prefix length come first, flags and device last; the route of a prefix may look alike.
+            let leads_there = |route: &str| {
+                let fields: Vec<&str> = route.split_whitespace().collect();
+                let is_local = u32::from_str_radix(fields[8], 16).is_ok_and(|flags| flags & RTF_LOCAL != 0);
+                fields[..2] == [digits.as_str(), "80"] && fields[9] == interface.interface_name && is_local
+            };
+            (!routes.lines().any(leads_there)).then(|| format!("{address} on {}", interface.interface_name))
+        });
+    without_route.collect()
 }
 
 /// A namespace that somebody else has made, by an open file of it; kept as long as ours are.

@@ -47,28 +47,3 @@ pub const OPERATOR: &[Access] = &[
         place: Place::Own,
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_document_lists_each_right_and_no_other() {
-        let document = include_str!("../../../docs/environment.md");
-        let (_, table) = document
-            .split_once("| group | resource | verbs | where |\n|---|---|---|---|\n")
-            .expect("a table");
-        let told: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
-        let row = |access: &Access| {
-            let group =
-                if access.group.is_empty() { "(core)".to_owned() } else { format!("`{}`", access.group) };
-            let place = match access.place {
-                Place::Watched => "each namespace that is looked at",
-                Place::Own => "that of the Lease",
-            };
-            let verbs = access.verbs.join("`, `");
-            format!("| {group} | `{}` | `{verbs}` | {place} |", access.resource)
-        };
-        assert_eq!(told, OPERATOR.iter().map(row).collect::<Vec<_>>());
-    }
-}

@@ -33,23 +33,23 @@ use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct Flags {
-    /// Be an own certificate authority: it is kept in a Secret, and webhooks' caBundle is kept up to date
+    /// Maintain a certificate authority in a Secret, and the caBundle of the webhooks
     #[arg(long)]
     pub(crate) self_signed: bool,
-    /// The Service by which webhooks call; certificates are for its names
+    /// Service that the webhooks call; certificates contain its names
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector", value_parser = namespace, requires = "self_signed")]
     service: String,
-    /// The namespace of that Service and of the Secret
+    /// Namespace of the Service and of the Secret
     #[arg(long, value_name = "NAME", default_value = "istio-system", value_parser = namespace, requires = "self_signed")]
     namespace: String,
-    /// The Secret that holds the authority
+    /// Secret of the authority
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
     ca_secret: String,
-    /// A DNS name or an IP address by which webhooks call the server, where they name a URL and no Service, for use outside of
-    /// a cluster: certificates are for it, too, and caBundle is set there. As often as need be
+    /// Host of the URL in webhooks without a Service: added to certificates, and its caBundle is set;
+    /// repeatable
     #[arg(long = "name", value_name = "HOST", value_parser = host, requires = "self_signed")]
     names: Vec<String>,
-    /// Webhook configurations, with commas between, whose caBundle is set where they call that Service, or such a URL
+    /// Webhook configurations, separated by commas, in which caBundle is set
     #[arg(
         long,
         value_name = "NAMES",
@@ -58,13 +58,13 @@ pub(crate) struct Flags {
         requires = "self_signed"
     )]
     webhook_configurations: Vec<String>,
-    /// How long an authority lives: a number with s, m, h or d
+    /// Validity of an authority: a number with s, m, h or d
     #[arg(long, value_name = "TIME", default_value = "365d", value_parser = lifetime, requires = "self_signed")]
     ca_lifetime: Duration,
-    /// How long a server's certificate lives
+    /// Validity of a server certificate
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lifetime, requires = "self_signed")]
     certificate_lifetime: Duration,
-    /// The API server, if this is not one of its pods
+    /// Kubeconfig of the API server, outside of a cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(crate) struct Flags {
     #[command(subcommand)]
     question: Question,
-    /// Where the operator answers
+    /// Address of the operator
     #[arg(long, value_name = "ADDRESS", default_value = ADDRESS, global = true)]
     address: SocketAddr,
 }

@@ -32,7 +32,7 @@ enum Command {
 
 #[derive(Args)]
 struct CrdFlags {
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Yaml)]
     format: Format,
 }

@@ -24,13 +24,13 @@ pub(crate) struct Flags {
     /// Manifests with VirtualEnvironments, Services, Deployments and StatefulSets; - is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<String>,
-    /// The namespace of what names none
+    /// Namespace of objects without one
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = super::namespace)]
     namespace: String,
-    /// How the objects are written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Yaml, conflicts_with = "table")]
     format: Format,
-    /// Print where requests go instead: environment by environment, Service by Service
+    /// Print a table of destinations, by environment and Service, instead
     #[arg(long)]
     table: bool,
 }

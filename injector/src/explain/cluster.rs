@@ -21,10 +21,10 @@ use tokio::runtime::Builder;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Flags {
-    /// Ask the cluster of this kubeconfig for namespaces, webhooks and configuration
+    /// Read namespaces, webhooks and configuration from the cluster of this kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The same of this context, of that kubeconfig or of kubectl's own
+    /// The same, with this context of --kubeconfig or of kubectl's configuration
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }

@@ -35,7 +35,7 @@ versions of its kubelets; flags and the manifest win over it.")]
 pub(crate) struct Flags {
     #[command(flatten)]
     input: Input,
-    /// Whose webhooks are asked: the control plane's revision, or a tag of one
+    /// Revision, or tag, of the webhooks
     #[arg(
         short,
         long,
@@ -45,27 +45,26 @@ pub(crate) struct Flags {
         conflicts_with_all = ["kubeconfig", "context"]
     )]
     revision: String,
-    /// There is a webhook for namespaces and pods that say nothing, too
+    /// Assume the webhook for namespaces and pods without labels
     #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
     auto: bool,
     #[command(flatten)]
     cluster: cluster::Flags,
-    /// All kubelets run native sidecars (Kubernetes 1.33 and newer)
+    /// Assume that all kubelets support native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
     #[command(flatten)]
     sources: Sources,
-    /// For people, or for programs
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     format: Format,
-    /// Whether the answer is coloured: auto follows the terminal, and NO_COLOR
+    /// Colours: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     color: Colour,
-    /// Go on: ask sidecar-init about the traffic of the injected pods. What stands behind it are arguments of its `explain`,
-    /// such as 10.0.0.5:443, or --matrix for all usual packets
+    /// Also run `sidecar-init explain` on the injected pods, with the arguments that follow, such as --matrix
     #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true, conflicts_with = "format")]
     explain: Vec<String>,
-    /// The program that --explain starts
+    /// Program that --explain starts
     #[arg(long, value_name = "PROGRAM", default_value = "sidecar-init")]
     sidecar_init: PathBuf,
 }

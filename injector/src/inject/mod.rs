@@ -21,25 +21,25 @@ use std::{error::Error, path::PathBuf, process::ExitCode};
 pub(crate) struct Flags {
     #[command(flatten)]
     input: Input,
-    /// Where the outcome is written, whole or not at all [default: standard output]
+    /// Output file, replaced atomically [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
-    /// The control plane's revision, in place of that of the values
+    /// Revision of the control plane, instead of that of the values
     #[arg(short, long, value_name = "NAME", value_parser = revision)]
     revision: Option<String>,
-    /// The path of a webhook, whose pairs become variables of the proxy, such as cluster/east/net/one behind /inject
+    /// Path of the webhook; pairs after /inject, such as cluster/east/net/one, become variables of the proxy
     #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
-    /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
+    /// Assume that all kubelets support native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
-    /// Print what would change, for people and for patch. Ends with 0 if nothing would, with 1 if something would, and with
-    /// 2 on an error, as `kubectl diff` does
+    /// Print the change as a patch; exit with 0 without a change, 1 with one, 2 on an error, as `kubectl
+    /// diff`
     #[arg(long, conflicts_with = "output")]
     diff: bool,
-    /// Whether the difference is coloured: auto follows the terminal, and NO_COLOR
+    /// Colours: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     color: Colour,
     #[command(flatten)]

@@ -41,12 +41,10 @@ use std::{
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(super) struct Flags {
-    /// Whether to watch namespaces (their annotations) and nodes (their kubelets' versions) at the API server: auto does so in
-    /// a pod of a cluster, and wherever --kubeconfig is given
+    /// Watch namespaces and nodes; auto does so in a cluster and with --kubeconfig
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
     pub(super) watch_cluster: When,
-    /// Whether a pod that says nothing about it gets a native sidecar: auto where its kubelet runs them, of a pod that has no
-    /// node yet, where all do (Kubernetes 1.33 and newer); without a watch that is nowhere
+    /// Native sidecars by default; auto if the watched kubelets support them (Kubernetes 1.33 and newer)
     #[arg(
         long,
         value_name = "WHETHER",

@@ -56,37 +56,38 @@ const MAX_PLAIN_CONNECTIONS: usize = 32;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct Flags {
-    /// Where to listen for HTTPS; `[::]` is all addresses of both families, or of IPv4 where there is no IPv6
+    /// Address for HTTPS; `[::]` is all addresses of both families, or of IPv4 without IPv6
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     address: SocketAddr,
-    /// Where to tell /metrics and /ready by plain HTTP, too, such as `[::]:15014`
+    /// Address of /metrics and /ready by plain HTTP, such as `[::]:15014`
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
-    /// The server's certificate and those between it and its authority, as PEM; read again when it changes
+    /// PEM file of the server certificate and its intermediates; read again when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key, as PEM; read again when it changes
+    /// PEM file of the key; read again when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     authority: authority::Flags,
-    /// A folder with config, values and mesh, as a ConfigMap is mounted; read again when one of them changes
+    /// Folder with the files config, values and mesh, such as a mounted ConfigMap; read again when it changes
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
-    /// Labels, with commas between: the first that a pod has names its environment, which /environment-tag tells its proxy
+    /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in
+    /// its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Labels>,
     #[command(flatten)]
     cluster: cluster::Flags,
-    /// How long requests are still taken after SIGTERM, while /ready says no
+    /// How long requests are accepted after SIGTERM, while /ready fails
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
-    /// How long a client may take for a handshake, for the head of a request, and for its body
+    /// Timeout of a handshake, of the head of a request, and of its body
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = some_seconds)]
     patience: Duration,
-    /// How many connections may be open; for further ones idle ones are closed, and where none is idle they wait
+    /// Maximum number of connections; idle ones are closed for further ones
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]

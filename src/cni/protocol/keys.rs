@@ -27,43 +27,43 @@ pub(crate) const KEYS: [Key; 9] = [
     Key {
         name: CAPTURE,
         form: "{SETTING: VALUE, ..}",
-        help: "What to capture of every container of this network, by the names of flags; a pod's annotations win",
+        help: "Capture settings of every container of the network, by the names of flags; a pod's annotations override them",
     },
     Key {
         name: DEFAULTS,
         form: "{SETTING: VALUE, ..}",
-        help: "The same for what the annotations of an injected pod leave open, and for no other container",
+        help: "Defaults for settings that the annotations of an injected pod omit",
     },
     Key {
         name: EXCLUDE_NAMESPACES,
         form: "[NAMESPACE, ..]",
-        help: "Namespaces of Kubernetes whose pods are left alone [default: kube-system]",
+        help: "Namespaces of Kubernetes whose pods are bypassed [default: kube-system]",
     },
     Key {
         name: KUBECONFIG,
         form: "PATH",
-        help: "How sidecar-node, which lies beside the plugin, asks the API server for each pod [default: not asked]",
+        help: "Kubeconfig with which sidecar-node, in the plugin's folder, reads each pod [default: none]",
     },
     Key {
         name: BACKEND,
         form: "BACKEND",
         help: "nftables, iptables, iptables-nft or iptables-legacy [default: nftables]",
     },
-    Key { name: TIMEOUT, form: "TIME", help: "How long a call may take, 100ms to 10m [default: 10s]" },
+    Key { name: TIMEOUT, form: "TIME", help: "Time limit of a call, 100ms to 10m [default: 10s]" },
     Key {
         name: STATE_DIR,
         form: "PATH",
-        help: "Where attachments and counters are kept [default: /run/sidecar-init/cni]",
+        help: "Directory of attachments and counters [default: /run/sidecar-init/cni]",
     },
     Key {
         name: LOG,
         form: "PATH",
-        help: "A file for a line of JSON each call, or journal, or none [default: /var/log/sidecar-init/cni.log]",
+        help: "Log file with a line of JSON for each call, or journal, or none [default: /var/log/sidecar-init/cni.log]",
     },
     Key {
         name: LOG_MAX_BYTES,
         form: "NUMBER",
-        help: "From which size on the file is set aside, as PATH.1 [default: 10485760]",
+        help: "Size at which the log file is renamed to PATH.1 [default: 10485760]",
     },
 ];
 

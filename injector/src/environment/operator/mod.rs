@@ -48,41 +48,41 @@ use tokio::{
 /// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
-    /// The namespace whose routes are kept [default: that of the kubeconfig, or of the pod]
+    /// Namespace of the routes [default: that of the kubeconfig, or of the pod]
     #[arg(short, long, value_name = "NAME", conflicts_with = "all", value_parser = super::namespace)]
     namespace: Option<String>,
-    /// Keep the routes of all namespaces
+    /// Maintain the routes of all namespaces
     #[arg(short = 'A', long = "all-namespaces", id = "all")]
     all: bool,
-    /// How the API server is reached; without it, as a pod of the cluster
+    /// Kubeconfig of the API server, outside of a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How long no event may come before one is acted on. What breaks requests does not wait: another VirtualEnvironment acts,
-    /// or an object of ours is gone
+    /// Wait until no event has arrived for this time, at most six times as long; deletions of our objects are
+    /// handled at once
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
-    /// The Lease by which one of several leads
+    /// Lease for the election of a leader
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = super::name)]
     lease: String,
-    /// Where it lies [default: the namespace of --namespace, else that of the kubeconfig, or of the pod]
+    /// Namespace of the Lease [default: --namespace, else that of the kubeconfig, or of the pod]
     #[arg(long, value_name = "NAME", value_parser = super::namespace)]
     lease_namespace: Option<String>,
-    /// How long the Lease counts after a renewal, in whole seconds
+    /// Validity of the Lease after a renewal, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = lease_duration)]
     lease_duration: Duration,
-    /// Lead without a Lease: there is no second one
+    /// Run without a Lease, as the only replica
     #[arg(long)]
     no_lease: bool,
-    /// How long the API server is asked to keep a watch open, from 1s to 294s
+    /// How long to keep a watch open, from 1s to 294s
     #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, MAX_WATCH))]
     watch_timeout: Duration,
-    /// How long any other call may take
+    /// Timeout of other calls
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
     call_timeout: Duration,
-    /// Where `environment inspect` is answered
+    /// Address that answers `environment inspect`
     #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
     status_address: SocketAddr,
-    /// Serve /metrics, /healthz and /readyz there, such as `[::]:8383`, all addresses
+    /// Address of /metrics, /healthz and /readyz, such as `[::]:8383`
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
     #[command(flatten)]
