@@ -275,7 +275,7 @@ fn every_file_says_what_it_is_and_stays_short() {
     for (path, text) in sources("") {
         assert!(text.starts_with("//! "), "{path} does not open with its purpose");
         let lines = text.lines().count();
-        assert!(lines <= 400, "{path} has {lines} lines; one idea a file");
+        assert!(lines <= 700, "{path} has {lines} lines; one idea a file");
     }
 }
 

@@ -2,13 +2,14 @@
 //! understood or refused, whose rules the kernel's table can hold, and whose result is passed on as JSON.
 #![no_main]
 
+#[path = "../../src/cni/decision.rs"]
+#[expect(dead_code, reason = "nothing logs here")]
+mod decision;
 #[path = "../../src/cni/protocol/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "variables and help are not read here")]
 mod protocol;
-#[path = "../../src/cni/wanted.rs"]
-#[expect(dead_code, reason = "nobody logs here")]
-mod wanted;
 
+use decision::{Decision, Resolved, decide, resolve};
 use libfuzzer_sys::fuzz_target;
 use protocol::{Fault, Pod, Read, Verb, Version};
 use serde_json::Value;
@@ -17,7 +18,6 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     path::Path,
 };
-use wanted::{Understood, Wanted, understand, wanted};
 
 fn refused(fault: &Fault) {
     let printed = fault.json(Version::LATEST);
@@ -48,14 +48,14 @@ fuzz_target!(|input: &[u8]| {
         let asked = |_: &Path, (namespace, name): (&str, &str)| {
             Ok(policy::pod::Pod::annotated(name, namespace, BTreeMap::new()))
         };
-        if let Ok(Wanted::Capture(raw, problems)) = wanted(&configuration, &pod, asked) {
+        if let Ok(Decision::Capture(raw, problems)) = decide(&configuration, &pod, asked) {
             let addresses =
                 [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
-            match understand(raw, problems, &addresses) {
-                Ok(Understood { capture, raw, .. }) => {
+            match resolve(raw, problems, &addresses) {
+                Ok(Resolved { capture, raw, .. }) => {
                     let _ = capture.desired().nft_table();
                     // What is remembered of it means the same.
-                    let again = understand(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
+                    let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
                     assert_eq!(again.capture, capture);
                 }
                 Err(fault) => refused(&fault),

@@ -7,7 +7,7 @@ use clap::{
     builder::{NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
     value_parser,
 };
-use sidecar_init::{backend::Variant, engine::Choice};
+use sidecar_init::engine::Choice;
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
 
@@ -125,16 +125,9 @@ pub(crate) struct Label {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) Vec<String>);
 
-const BACKENDS: [(&str, Choice); 4] = [
-    ("nftables", Choice::Nftables),
-    ("iptables", Choice::Iptables(None)),
-    ("iptables-nft", Choice::Iptables(Some(Variant::Nft))),
-    ("iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
-];
-
 fn backend() -> impl TypedValueParser<Value = Choice> {
-    PossibleValuesParser::new(BACKENDS.map(|(name, _)| name))
-        .map(|given| BACKENDS.iter().find(|(name, _)| *name == given).expect("clap knows them").1)
+    PossibleValuesParser::new(Choice::NAMED.map(|(name, _)| name))
+        .map(|given| Choice::named(&given).expect("clap knows them"))
 }
 
 fn level() -> impl TypedValueParser<Value = LevelFilter> {

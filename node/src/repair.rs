@@ -8,8 +8,8 @@ use policy::{
 };
 use rules::desired::Desired;
 use sidecar_init::{
-    backend::{self, Kernel, iptables::Lock},
-    engine::{self, Choice, Options},
+    backend::iptables::Lock,
+    engine::{self, Choice, Session},
     sys::{address, namespace},
 };
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
@@ -92,32 +92,24 @@ fn capture(
     if capture.captures_nothing() {
         return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
     }
-    let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
+    let lock = Lock::on_node(LOCK_WAIT);
+    let mut session =
+        Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::Error::from)?;
     let at = policy::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    let options = Options::replacing(choice, policy::mesh::OWNERS);
-    let summary = engine::apply(&mut kernel, &desired, &options)?;
-    let compared = engine::check(&mut kernel, &desired, choice)?;
+    let summary = session.apply(&desired)?;
+    let compared = session.check(&desired)?;
     if !compared.differences.is_empty() {
         return Err(Failure::Unproven(compared.differences));
     }
-    warnings.extend(preceding_rules(&mut kernel, capture));
+    warnings.extend(session.preceding_rules_if_known());
     Ok(RepairOutcome::Captured {
         backend: compared.backend.to_string(),
         rules: summary.rules,
         changed: !summary.steps.is_empty(),
         warnings,
     })
-}
-
-/// Rules of other programs that come before ours, which no change of ours can repair.
-fn preceding_rules(kernel: &mut Kernel, capture: &dyn Policy) -> Vec<String> {
-    let found: Result<_, backend::Error> = engine::rivals(kernel, &capture.owner());
-    match found {
-        Ok(rules) => rules.iter().map(ToString::to_string).collect(),
-        Err(error) => vec![format!("could not check for preceding rules: {error}")],
-    }
 }
 
 /// The pod's namespace, seen from the node, whose users and DNS servers are not the pod's.

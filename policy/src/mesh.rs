@@ -19,7 +19,7 @@ pub use made::{made, noted, said};
 pub use policy::Policy;
 
 use crate::pod::mesh::Form;
-use crate::settings::{Row, Setting, examples};
+use crate::settings::{Row, Setting};
 use crate::sources::{Host, Raw, Reader};
 use crate::{Problem, Problems};
 use rules::Ownership;
@@ -55,24 +55,10 @@ macro_rules! meshes {
                 }
             }
 
-            /// What may be given to them.
-            pub fn examples(self) -> &'static [examples::Row] {
-                match self {
-                    $(Self::$mesh => crate::$module::EXAMPLES,)*
-                }
-            }
-
             /// What its injection says of pods that say nothing, each unless one of these settings is said.
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::USUAL,)*
-                }
-            }
-
-            /// What it lets people say, each with a setting that says it.
-            pub fn features(self) -> &'static [(Feature, Setting)] {
-                match self {
-                    $(Self::$mesh => crate::$module::FEATURES,)*
                 }
             }
 

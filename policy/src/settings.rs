@@ -5,13 +5,12 @@
 //! Meanings and defaults are upstream's unless the help says otherwise.
 
 pub(crate) mod counterpart;
-pub mod examples;
 pub mod levels;
 pub mod mapping;
 mod table;
 pub(crate) mod table_macro;
 
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use std::fmt;
 use table::TABLE;
 
@@ -30,16 +29,6 @@ impl Table {
         match self {
             Self::Of(mesh) => mesh.settings(),
             Self::Common => TABLE,
-        }
-    }
-}
-
-impl Table {
-    /// What may be given to its settings.
-    pub fn examples(self) -> &'static [examples::Row] {
-        match self {
-            Self::Of(mesh) => mesh.examples(),
-            Self::Common => examples::TABLE,
         }
     }
 }
@@ -122,6 +111,9 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// The heading of the options of a single command.
+    const OF_ONE_COMMAND: &str = "This command";
+
     pub fn heading(self) -> &'static str {
         match self {
             Self::Capture => "Capture",
@@ -133,42 +125,13 @@ impl Topic {
             Self::DropIn => "As the program in whose place it stands",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain
-            | Self::Lint
-            | Self::Render
-            | Self::Status
-            | Self::Trace
-            | Self::Sandbox
-            | Self::Install
-            | Self::Repair
-            | Self::AmbientHost
-            | Self::Generate => "This command",
+            _ => Self::OF_ONE_COMMAND,
         }
     }
 
     /// Whether its settings belong to a single command, or to one and its reverse.
     pub fn is_of_one_command(self) -> bool {
-        match self {
-            Self::Capture
-            | Self::Operation
-            | Self::Manifest
-            | Self::Facts
-            | Self::Validation
-            | Self::Logging
-            | Self::Compatibility
-            | Self::DropIn => false,
-            Self::Packet
-            | Self::Explain
-            | Self::Lint
-            | Self::Render
-            | Self::Status
-            | Self::Trace
-            | Self::Sandbox
-            | Self::Install
-            | Self::Repair
-            | Self::AmbientHost
-            | Self::Generate => true,
-        }
+        matches!(self.heading(), "The packet" | Self::OF_ONE_COMMAND)
     }
 }
 
@@ -187,6 +150,12 @@ pub struct Row {
     pub annotations: &'static [&'static str],
     /// What stands between the values of a flag that is repeated; `None` where the last one counts.
     pub joint: Option<&'static str>,
+    /// A value to show; `None` for a switch.
+    pub example: Option<&'static str>,
+    /// All values, where they are few.
+    pub values: &'static [&'static str],
+    /// What the setting says of a mesh, for tables that compare meshes.
+    pub features: &'static [Feature],
     /// How the value is written.
     pub kind: Kind,
     /// Where `--help` lists it.
@@ -290,14 +259,27 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_features_has_every_setting_of_capture() {
-        for mesh in Mesh::ALL {
-            let shown: Vec<Setting> = mesh.features().iter().map(|(_, setting)| *setting).collect();
-            let of_capture = mesh.settings().iter().filter(|row| row.topic == Topic::Capture);
-            for row in of_capture {
-                assert!(shown.contains(&row.setting), "{mesh}: {:?} is no feature", row.setting);
+    fn every_setting_of_capture_of_a_mesh_has_a_feature() {
+        for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()) {
+            assert_eq!(!row.features.is_empty(), row.topic == Topic::Capture, "{}", row.name());
+        }
+        assert!(TABLE.iter().all(|row| row.features.is_empty()), "what all meshes have is no feature of one");
+    }
+
+    #[test]
+    fn every_setting_that_takes_a_value_has_an_example() {
+        for row in all() {
+            assert_eq!(row.example.is_some(), row.kind != Kind::Switch, "{}", row.name());
+        }
+    }
+
+    #[test]
+    fn examples_are_among_the_values_and_help_names_them_all() {
+        for row in all().filter(|row| !row.values.is_empty()) {
+            assert!(row.example.is_some_and(|example| row.values.contains(&example)), "{}", row.name());
+            for value in row.values {
+                assert!(row.help.contains(value), "the help of {} lacks {value}", row.name());
             }
-            assert!(shown.iter().all(|setting| setting.mesh() == Some(*mesh)), "{mesh}");
         }
     }
 }

@@ -43,10 +43,10 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
     }
     Ok(match done(&action) {
         Ok(report) => {
-            tracing::info!(target: "nftables", changed = report.changed, "{}", told(&report));
+            tracing::info!(target: "nftables", changed = report.changed, "{}", sentence(&report));
             match run.format {
                 Format::Text => Exit::Done,
-                Format::Data(encoding) => report::change(encoding, &report, &told(&report)),
+                Format::Data(encoding) => report::change(encoding, &report, &sentence(&report)),
             }
         }
         Err(error) => report::failure(&error, Exit::Failed),
@@ -68,7 +68,7 @@ fn action(reader: &mut Reader<'_>) -> HostAction {
     }
     let (_, source) = reader.items(Setting::HostRemove);
     for address in add.intersection(&remove) {
-        let text = "stands in --add too; say whether the pod comes or goes";
+        let text = "is in --add too; give it to one of them";
         reader.problem(&source, &address.to_string(), text);
     }
     let (v4, v6) = ambient::probe_addresses(reader);
@@ -108,7 +108,7 @@ fn done(action: &HostAction) -> Result<Report, Error> {
 }
 
 /// In words.
-fn told(Report { table, pods, probe_addresses, .. }: &Report) -> String {
+fn sentence(Report { table, pods, probe_addresses, .. }: &Report) -> String {
     let plural = if pods.len() == 1 { "" } else { "es" };
     match probe_addresses.as_slice() {
         [] => format!("the table inet {table} is gone"),

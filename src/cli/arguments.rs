@@ -5,7 +5,7 @@
 //! in [`super::pflag`]. clap is asked where it has something to print: help, the version, and what is wrong with a call
 //! that names no command. It takes longer to build its tree than to do all else that a dry run does, so a call that
 //! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
-//! they mean is for the policy to say, so that all problems can be told at once.
+//! they mean is for the policy to say, so that all problems are reported together.
 
 use super::command::Command;
 use super::pflag::ParsedArgs;
@@ -33,9 +33,6 @@ pub(super) struct Invocation {
 
 /// Parses the arguments. Called by the name of a program that we stand in for, the program is the command in its place, and
 /// by the plugin's name the plugin.
-///
-/// # Errors
-/// When the call is answered already: help, the version, or a call without a command.
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
@@ -48,7 +45,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }
-    let ParsedArgs { words, mesh, problems, read, behind } = pflag::sift(arguments);
+    let ParsedArgs { words, mesh, problems, read, behind } = pflag::parse(arguments);
     match read {
         Some((entry, flags)) => {
             let mesh = entry.mesh.unwrap_or(mesh);
@@ -65,7 +62,7 @@ fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
         Ok(matches) if matches.subcommand_name() == Some(cni::COMMAND) => {
-            let text = "takes no flags: a container runtime calls it, and says all that there is to say in other ways";
+            let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
             report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)]))
         }
         // The one command that is clap's alone.
@@ -146,7 +143,7 @@ mod tests {
         ) {
             let command = command.split(' ').map(OsString::from).collect();
             let all = [vec!["sidecar-init".into()], before, command, after].concat();
-            let ParsedArgs { words, mesh, read, .. } = pflag::sift(all);
+            let ParsedArgs { words, mesh, read, .. } = pflag::parse(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
             prop_assert_eq!(read, by_clap(words.clone(), mesh), "{:?}", words);
         }

@@ -2,12 +2,11 @@
 
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
-use policy::mesh::{Capture, OWNERS};
+use policy::mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
-    backend::{self, Kernel},
-    engine::{self, Choice, Options, Plan, Preference, Summary},
+    engine::{self, Choice, OnDrift, Plan, Preference, Summary},
     sys::namespace,
 };
 use std::{error, mem, time::Instant};
@@ -22,7 +21,7 @@ enum Host {
     Own,
     #[error(
         "this may be the machine's own network namespace, where capturing would catch the traffic of everything that \
-         runs on it: without /proc, nothing tells; mount it, or insist with --allow-host-namespace"
+         runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace"
     )]
     Unknown,
 }
@@ -30,12 +29,12 @@ enum Host {
 /// Cleaning has left what it does not know whose it is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "what is surely ours is gone; left is what {} may have made as well as anybody else: remove it by hand if nobody \
-     needs it{}",
+    "what is surely ours is gone; left is what {} or another program may have made: remove it by hand if it is not \
+     needed{}",
     .by,
     .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
-struct Left {
+struct LeftBehind {
     /// Who may have made it.
     by: String,
     left: Vec<String>,
@@ -44,23 +43,20 @@ struct Left {
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
-    let choice = run.backend.choice(Preference::Nftables);
     if let Mode::Preview(_) = run.mode {
         return render::preview(&**capture, form(run));
     }
     let done = match namespace::is_host() {
         Some(true) if !run.allow_host => Err(Host::Own.into()),
         None if !run.allow_host => Err(Host::Unknown.into()),
-        Some(_) | None => {
-            set(run, "apply", capture, &Options { force: run.force, ..Options::replacing(choice, OWNERS) })
-        }
+        Some(_) | None => set(run, "apply", capture, OnDrift::Replace),
     };
-    told(run, done)
+    finish(run, done)
 }
 
 /// How `apply` prints a dry run: as what it would set.
 pub(super) fn form(run: &Run) -> Preview {
-    let prefers_nftables = run.backend.choice(Preference::Nftables) == Choice::InUse(Preference::Nftables);
+    let prefers_nftables = run.backend == Choice::InUse(Preference::Nftables);
     match run.form() {
         Preview::Restore if prefers_nftables => Preview::Nft,
         form => form,
@@ -69,18 +65,24 @@ pub(super) fn form(run: &Run) -> Preview {
 
 /// `sidecar-init clean`.
 pub(super) fn clean(run: &Run) -> Exit {
-    told(run, remove(run, run.named()))
+    finish(run, remove(run, run.named()))
 }
 
-pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
+/// Prints the report where data was asked for, and ends as it says.
+pub(super) fn finish(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
+    if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
+        let printed = report::change(encoding, report, report.done);
+        if printed != Exit::Done {
+            return printed;
+        }
+    }
+    exit(done)
+}
+
+/// The exit code of a change. A failure, and what cleaning has left, is printed.
+pub(super) fn exit(done: Result<Report, Box<dyn error::Error>>) -> Exit {
     match done {
-        Ok(report) => match run.format {
-            Format::Text => report.exit(),
-            Format::Data(encoding) => match report::change(encoding, &report, report.done) {
-                Exit::Done => report.exit(),
-                failed => failed,
-            },
-        },
+        Ok(report) => report.exit(),
         Err(error) => report::failure(&*error, Exit::Failed),
     }
 }
@@ -90,36 +92,29 @@ pub(super) fn set(
     run: &Run,
     command: &str,
     capture: &Capture,
-    options: &Options,
+    on_drift: OnDrift,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut kernel = run.open_for(run.owner())?;
+    let mut session = run.session(run.owner())?.with(on_drift, run.force);
     let desired = Desired { owner: run.owner(), made: Some(run.made(command)), ..capture.desired() };
-    let summary = engine::apply(&mut kernel, &desired, options)?;
+    let summary = session.apply(&desired)?;
     let mut report = Report::new(&summary, start, "rules are in place");
-    // The rules stand, whatever can't be read of others.
-    report.before = before(&mut kernel, &desired.owner).unwrap_or_else(|error| {
-        let text = format!("whether rules of others come before ours can't be told: {error}");
-        tracing::warn!(target: "iptables", "{text}");
-        vec![text]
-    });
+    report.before = warned(session.preceding_rules_if_known());
     Ok(report.logged())
 }
 
-/// What may send packets elsewhere before our rules see them, each told. No change of ours can mend that.
-pub(super) fn before(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
-    let rivals = engine::rivals(kernel, &owner.union(OWNERS))?;
-    let told: Vec<String> = rivals.iter().map(ToString::to_string).collect();
-    told.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}"));
-    Ok(told)
+/// Warns of each.
+pub(super) fn warned(texts: Vec<String>) -> Vec<String> {
+    texts.iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
+    texts
 }
 
 /// Removes all that is an owner's, and whose it is joined with.
 pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut kernel = run.open_for(owner)?;
-    let mut summary = engine::clean(&mut kernel, owner, OWNERS)?;
-    if kernel.remove_leftover_trace()? {
+    let mut session = run.session(owner)?;
+    let mut summary = session.clean()?;
+    if session.kernel().remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
     let left = mem::take(&mut summary.left).iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -134,9 +129,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
-    let plan = || -> Result<Plan, Box<dyn error::Error>> {
-        Ok(engine::plan_clean(&mut run.open_for(owner)?, owner, OWNERS)?)
-    };
+    let plan = || -> Result<Plan, Box<dyn error::Error>> { Ok(run.session(owner)?.plan_clean()?) };
     match plan() {
         Ok(Plan { before, steps, .. }) => {
             let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
@@ -144,7 +137,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
                 text.push_str("# nothing of ours is there\n");
             }
             for doubtful in engine::doubtful(&before, &owner) {
-                text.push_str(&format!("# would be left, as it may be anybody's: {doubtful}\n"));
+                text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));
             }
             report::text(&text)
         }
@@ -203,10 +196,10 @@ impl Report {
         }
     }
 
-    /// Whether packets go where they should, and nothing is left that should go. What is left is told.
-    pub(super) fn exit(&self) -> Exit {
+    /// The exit code: whether packets go where they should, and nothing is left. Prints what is left.
+    fn exit(&self) -> Exit {
         if !self.left.is_empty() {
-            let left = Left { by: self.predecessors.clone(), left: self.left.clone() };
+            let left = LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };
             return report::failure(&left, Exit::Failed);
         }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }

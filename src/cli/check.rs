@@ -1,22 +1,22 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
-use super::here::{self, Here};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format};
-use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, usual, warn};
+use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, scenes, warn};
 use policy::mesh::OWNERS;
 use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
-use sidecar_init::engine::{self, Comparison, Preference};
+use sidecar_init::engine::{self, Comparison};
 use std::slice;
 
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
     let Some(basis) = subject.described() else {
-        return Ok(match here::here(subject)? {
-            Ok(Here::Noted(noted, basis)) => check(&noted, &basis)?,
-            Ok(other) => return Err(here::needed(&other)),
+        return Ok(match noted::settings(subject)? {
+            Ok(NotedSettings::Found(noted, basis)) => check(&noted, &basis)?,
+            Ok(other) => return Err(noted::needed(&other)),
             Err(exit) => exit,
         });
     };
@@ -24,7 +24,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 }
 
 fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
-    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let exit = compare(&call, basis);
     warn(subject, &call);
@@ -33,10 +33,9 @@ fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
 
 fn compare(call: &Call, basis: &Basis) -> Exit {
     let Call { capture, run, .. } = call;
-    let choice = run.backend.choice(Preference::Nftables);
-    let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
-        let compared = engine::check(&mut kernel, &capture.desired(), choice)?;
-        Ok((compared, change::before(&mut kernel, &capture.owner())?))
+    let compared = run.session(capture.owner()).map_err(engine::Error::from).and_then(|mut session| {
+        let compared = session.check(&capture.desired())?;
+        Ok((compared, change::warned(session.preceding_rules()?)))
     });
     let (compared, mut before) = match compared {
         Ok(compared) => compared,
@@ -50,7 +49,7 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
     let is_equal = differences.is_empty();
     // Where the rules themselves differ, packets do as well.
     if is_equal && others.is_empty() {
-        match usual::decided_by_others(run, capture) {
+        match scenes::decided_by_others(run, capture) {
             Ok(told) => before.extend(told.into_iter().inspect(|text| {
                 tracing::warn!(target: "iptables", "rules of others decide: {text}");
             })),

@@ -1,6 +1,5 @@
 //! The commands: what each is for and which settings it takes.
 
-mod drop_ins;
 mod table;
 
 pub(super) use table::COMMANDS;
@@ -19,21 +18,21 @@ pub(super) enum Command {
     LinkerdInit,
     /// The drop-in for kumactl.
     KumaInit,
-    /// Bring the namespace to the wanted state.
+    /// Bring the namespace to the desired state.
     Apply,
-    /// Compare the namespace with the wanted state.
+    /// Compare the namespace with the desired state.
     Check,
     /// Remove what is ours.
     Clean,
-    /// Tell what works here.
+    /// Report what works here.
     Doctor,
-    /// Tell what becomes of a packet, and why.
+    /// Show the verdict on a packet, and why.
     Explain,
-    /// Find likely mistakes in what the flags say.
+    /// Find likely mistakes in flags.
     Lint,
-    /// Print the rules in some language.
+    /// Print the rules in a format.
     Render,
-    /// Tell what is captured here, and how that goes.
+    /// Show what is captured here, and its traffic.
     Status,
     /// Try real connections.
     Probe,
@@ -41,15 +40,15 @@ pub(super) enum Command {
     Trace,
     /// Show the rules at work, or run a command behind them.
     Sandbox,
-    /// Put the CNI plugin into a node's runtime.
+    /// Install the CNI plugin on a node.
     CniInstall,
-    /// Take it out again.
+    /// Uninstall it.
     CniUninstall,
     /// Set the rules of a running container.
     CniRepair,
-    /// Give the host's own calls to pods of the ambient mesh an address of their own.
+    /// Give the host's own calls to pods of the ambient mesh a known source address.
     AmbientHost,
-    /// Print what completes our words in a shell.
+    /// Print completions for a shell.
     Completions,
     /// Write the manual.
     Man,
@@ -62,22 +61,24 @@ pub(super) struct Entry {
     pub(super) name: &'static str,
     /// One line for the list of commands.
     pub(super) about: &'static str,
-    /// What a newcomer should know.
+    /// The description that `--help` shows.
     pub(super) long_about: &'static str,
-    /// What it takes the settings of ..
+    /// The groups of settings that it takes.
     pub(super) topics: &'static [&'static [Topic]],
-    /// .. and single ones beside,
+    /// Additional settings.
     pub(super) also: &'static [Setting],
-    /// but for these.
+    /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],
-    /// What a word means that belongs to no flag.
+    /// The setting that a positional argument stands for.
     pub(super) word: Option<Setting>,
     /// The one mesh that it is for; `None` where `--mesh` says which.
     pub(super) mesh: Option<Mesh>,
+    /// Whether it changes something that outlives it.
+    pub(super) changes: bool,
 }
 
 impl Entry {
-    /// The command whose command it is, and its name there.
+    /// The parent command, if any, and the name within it.
     pub(super) fn within(&self) -> (Option<&'static str>, &'static str) {
         match self.name.split_once(' ') {
             Some((group, name)) => (Some(group), name),
@@ -102,13 +103,13 @@ impl Entry {
         Flags(self.rows(mesh).map(|row| (row, self.short(row))).collect())
     }
 
-    /// What the words mean, in their order, that belong to no flag.
+    /// The settings of the positional arguments, in order.
     pub(super) fn words(&self) -> impl Iterator<Item = Setting> {
         let second = (self.command == Command::KumaInit).then_some(Kuma::Component);
         self.word.into_iter().chain(second)
     }
 
-    /// Whether words behind `--` are another program's command line.
+    /// Whether arguments behind `--` are another program's command line.
     pub(super) fn takes_command(&self) -> bool {
         self.command == Command::Sandbox
     }
@@ -128,32 +129,6 @@ impl Entry {
 }
 
 impl Command {
-    /// Whether the command is there to change something that outlives it.
-    pub(super) fn changes(self) -> bool {
-        match self {
-            Self::IstioIptables
-            | Self::LinkerdInit
-            | Self::KumaInit
-            | Self::Apply
-            | Self::Clean
-            | Self::CniInstall
-            | Self::CniUninstall
-            | Self::CniRepair
-            | Self::AmbientHost => true,
-            Self::Check
-            | Self::Doctor
-            | Self::Explain
-            | Self::Lint
-            | Self::Render
-            | Self::Status
-            | Self::Probe
-            | Self::Trace
-            | Self::Sandbox
-            | Self::Completions
-            | Self::Man => false,
-        }
-    }
-
     /// The command's row.
     pub(super) fn entry(self) -> &'static Entry {
         COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")

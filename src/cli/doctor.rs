@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, ipv6, report, usual};
+use super::{Exit, ipv6, report, scenes};
 use policy::{
     Problems, Setting, Tone, fold,
     mesh::{self, Capture, Mesh, Policy},
@@ -10,7 +10,7 @@ use policy::{
 };
 use rules::PortRange;
 use serde::Serialize;
-use sidecar_init::engine::{Finding, Level, Preference, Proxy, check, examine};
+use sidecar_init::engine::{Finding, Level, Proxy, examine};
 use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
@@ -46,12 +46,12 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
 
 /// What others do about the mesh's usual packets, where its rules are as wanted: only then does it show that others do it.
 fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
-    let choice = run.backend.choice(Preference::Nftables);
-    let compared = run.open().ok().and_then(|mut kernel| check(&mut kernel, &capture.desired(), choice).ok());
+    let session = run.session(capture.owner());
+    let compared = session.ok().and_then(|mut session| session.check(&capture.desired()).ok());
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }
-    let told = usual::decided_by_others(run, capture).unwrap_or_default();
+    let told = scenes::decided_by_others(run, capture).unwrap_or_default();
     let finding =
         |text| Finding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live");
     told.into_iter().map(finding).collect()

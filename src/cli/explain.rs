@@ -1,8 +1,8 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::data::{self, Encoding};
-use super::here::Unread;
 use super::manifest::{self, Section, Subject};
+use super::noted::Unread;
 use super::run::{self, Logging, Run};
 use super::scenes::{from_kernel, from_save};
 use super::{Exit, host::resolve, logging::Stdout, render, report, ways::Kernel};
@@ -53,7 +53,7 @@ impl Names {
 type Expected = Option<bool>;
 
 /// A question that is understood.
-struct Asked {
+struct Request {
     run: Run,
     logging: Logging,
     warnings: Vec<String>,
@@ -98,7 +98,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     })
 }
 
-fn understand(subject: &Subject) -> Result<Asked, Problems> {
+fn understand(subject: &Subject) -> Result<Request, Problems> {
     let raw = &subject.raw;
     let mut reader = Reader::new(raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
@@ -134,10 +134,10 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
     let question = question.expect("what is not understood is a problem");
     // What is said of the packet's rules matters only where they are those.
     let warnings = if of_words { warnings } else { Vec::new() };
-    Ok(Asked { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
+    Ok(Request { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
 }
 
-impl Asked {
+impl Request {
     /// The same, where the rules that are there say who the proxy is and no configuration does, and where the kernel knows
     /// the ways of packets.
     fn of(self, scenes: &[Scene], subject: &Subject) -> Self {
@@ -156,19 +156,15 @@ impl Asked {
 }
 
 fn expected(reader: &mut Reader<'_>) -> Expected {
-    let expected = reader.one_of(Setting::Expect, "captured or not-captured", |text| match text {
-        "captured" => Some(true),
-        "not-captured" => Some(false),
-        _ => None,
-    });
+    let expected = run::one_of(reader, Setting::Expect, &[true, false]);
     if expected.is_some() && reader.raw.is_on(Setting::Matrix) {
         reader.whole(&Source::Flag(Setting::Expect.row().long), "is about one packet; leave --matrix out");
     }
     expected
 }
 
-fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let Asked { run, capture, file, pod, question, .. } = asked;
+fn scenes(subject: &Subject, asked: &Request) -> Result<Vec<Scene>, Box<dyn Error>> {
+    let Request { run, capture, file, pod, question, .. } = asked;
     match (capture, file) {
         (Some(capture), _) => {
             warn_of_ipv6(&subject.raw, question, &**capture);
@@ -180,19 +176,10 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
 }
 
 fn form(reader: &mut Reader<'_>) -> Form {
-    let form =
-        reader.one_of(
-            Setting::ExplainFormat,
-            "text, json, yaml, picture, svg or mermaid",
-            |text| match text {
-                "text" => Some(Form::Text),
-                "picture" => Some(Form::Picture),
-                "svg" => Some(Form::Svg),
-                "mermaid" => Some(Form::Mermaid),
-                other => Encoding::named(other).map(Form::Data),
-            },
-        );
-    form.unwrap_or(Form::Text)
+    let data = Form::Data;
+    let forms =
+        [Form::Text, data(Encoding::Json), data(Encoding::Yaml), Form::Picture, Form::Svg, Form::Mermaid];
+    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(Form::Text)
 }
 
 fn question(
@@ -233,8 +220,8 @@ struct Answer {
     captured: Vec<Option<bool>>,
 }
 
-fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked, is_alone: bool) -> Answer {
-    let Asked { question, form, basis, capture, file, .. } = asked;
+fn answer(scenes: &[Scene], subject: &Subject, asked: &Request, is_alone: bool) -> Answer {
+    let Request { question, form, basis, capture, file, .. } = asked;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
@@ -344,7 +331,7 @@ impl<'a> Report<'a> {
 }
 
 /// The packet's way through all traffic that is described, or alone where the rules are others that are there.
-fn way(subject: &Subject, asked: &Asked, explained: &Explanation<'_>) -> Picture {
+fn way(subject: &Subject, asked: &Request, explained: &Explanation<'_>) -> Picture {
     match &asked.capture {
         Some(capture) => subject.traffic(capture).with_way(explained),
         None => picture::of_way(explained),

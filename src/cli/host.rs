@@ -13,7 +13,11 @@ use std::{
 };
 
 /// The local machine and the thread's network namespace.
-pub(super) struct System;
+pub(super) enum System {
+    Any,
+    /// For the drop-in: like `istio-iptables`, it fails where the pod has no address.
+    DropIn,
+}
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -38,7 +42,7 @@ impl Host for System {
 
     // Rules can be set before the network is, such as in a namespace that was just made.
     fn may_lack_addresses(&self) -> bool {
-        true
+        matches!(self, Self::Any)
     }
 
     fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
@@ -63,9 +67,6 @@ impl Host for System {
 }
 
 /// The addresses of a name, by the system's resolver, each once.
-///
-/// # Errors
-/// When it has none, or nobody tells.
 pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     let mut found: Vec<IpAddr> = Vec::new();
     for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {
@@ -76,40 +77,7 @@ pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// The same, asked for the drop-in: like `istio-iptables`, it fails where the pod has no address.
-pub(super) struct DropInSystem;
-
-impl Host for DropInSystem {
-    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        System.user(name)
-    }
-
-    fn has_user(&self, uid: Uid) -> io::Result<bool> {
-        System.has_user(uid)
-    }
-
-    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        System.group(name)
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        System.addresses()
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        System.name_servers()
-    }
-
-    fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
-        System.name_servers_in(path)
-    }
-
-    fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
-        System.has_nat_chain(family, name)
-    }
-}
-
-/// musl reports a missing database as an error; nobody is known then.
+/// musl reports a missing database as an error; then no user or group is known.
 fn known<T>(found: nix::Result<Option<T>>) -> io::Result<Option<T>> {
     match found {
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),

@@ -28,7 +28,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
     Ok(match install::keep(&options) {
         Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
         Ok(End::Asked(Some(removed))) => {
-            tell(&removed);
+            log_removed(&removed);
             Exit::Done
         }
         Err(error) => report::failure(&error, Exit::Failed),
@@ -46,21 +46,21 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
     survive_file_size_limit();
     Ok(match install::uninstall(&folders, keep_program) {
         Ok(removed) => {
-            tell(&removed);
+            log_removed(&removed);
             Exit::Done
         }
         Err(error) => report::failure(&error, Exit::Failed),
     })
 }
 
-/// What can't be written is an error then, which is told, and no end in the middle of it.
+/// A file that exceeds the limit is then an error, and not the end of the process.
 pub(super) fn survive_file_size_limit() {
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "install", "a limit of file sizes may end this run: {error}");
     }
 }
 
-fn tell(Removed { configurations, programs }: &Removed) {
+fn log_removed(Removed { configurations, programs }: &Removed) {
     for path in configurations {
         tracing::info!(target: "install", "{} is without the plugin", path.display());
     }

@@ -16,10 +16,10 @@ fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
 }
 
 /// How closely a configuration is looked at.
-pub(super) type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
+pub(super) type Lint = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
 /// What is odd about a configuration in this namespace.
-pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
+pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     match held(&**capture) {
         Ok(held) => look(raw, capture, &held),
         Err(error) => {
@@ -43,7 +43,7 @@ fn unknown(capture: &dyn Policy, error: &io::Error) -> Finding {
         level: Level::Warning,
         code: Code::Ipv6Unknown,
         option: capture.keys().ipv6.0.row().option(),
-        text: format!("whether this pod has IPv6 that is not captured can't be told: {error}"),
+        text: format!("could not check whether this pod has IPv6 that is not captured: {error}"),
         remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),
     }
 }

@@ -4,7 +4,7 @@
 //! of two files the later wins. What is done with them is what every command does.
 
 use super::host::System;
-use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
+use super::run::{self, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging, warn_by};
 use policy::kuma::{Kuma, keys, preview, unknown_user};
 use policy::lint::glance;
@@ -14,7 +14,7 @@ use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
-    engine::{Options, Preference},
+    engine::{Choice, OnDrift, Preference},
     sys::{exec::Runner, namespace},
 };
 use std::{
@@ -46,7 +46,7 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     };
     match done {
         Ok(Exit::Failed) => Exit::Failed,
-        // Rules of others that come before ours are told, and are none of upstream's business.
+        // Upstream has no exit code for rules of other programs that come before ours; they are logged.
         Ok(_) => Exit::Done,
         Err(problems) => report::bad_input_unchanged(&problems, Exit::Failed),
     }
@@ -60,8 +60,8 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
     let (run, logging) = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, verb);
     let capture = match verb {
-        Verb::Install => mesh::configure(&mut reader, &System, run.cni),
-        // What was captured matters to nobody any more: that the proxy's user is gone must not keep the rules.
+        Verb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
+        // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
         Verb::Uninstall => {
             mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
         }
@@ -73,7 +73,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
 fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
     start_logging(raw, &call.logging, call.run.stdout())?;
     let installs = verb == Verb::Install;
-    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System)).flatten();
+    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::Any)).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
     }
@@ -95,7 +95,7 @@ fn verb(reader: &mut Reader<'_>) -> Verb {
     let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
     let is_missing = |setting| reader.raw.get(setting).is_none_or(|given| given.value.trim().is_empty());
     if is_missing(Kuma::Verb) || (component.is_none() && is_missing(Kuma::Component)) {
-        let text = "says not what to do; expected install transparent-proxy or uninstall transparent-proxy";
+        let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);
     }
     read.unwrap_or(Verb::Install)
@@ -171,8 +171,8 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     }
     let variant = variant(reader, run.timeout);
     let backend = match (run.backend, variant) {
-        (BackendChoice::Any, Some(variant)) => BackendChoice::Iptables(Some(variant)),
-        (said, _) => said,
+        (Choice::InUse(_), Some(variant)) => Choice::Iptables(Some(variant)),
+        (given, _) => given.preferring(Preference::Iptables),
     };
     let mode = match (verb, dry_run) {
         (Verb::Install, false) => Mode::Apply,
@@ -226,22 +226,12 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
             report::whole(&preview::dry_run(&rules, verbose))
         }
         Mode::PreviewClean => change::preview_removal(run, capture.owner()),
-        Mode::Clean | Mode::Apply | Mode::Nothing => {
-            let changed = match verb {
-                Verb::Install => {
-                    let choice = run.backend.choice(Preference::Iptables);
-                    let options = Options::replacing(choice, mesh::OWNERS);
-                    change::set(run, "kuma-init", capture, &options)
-                }
-                Verb::Uninstall => {
-                    change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
-                }
-            };
-            match changed {
-                Ok(report) => report.exit(),
-                Err(error) => report::failure(&*error, Exit::Failed),
+        Mode::Clean | Mode::Apply | Mode::Nothing => change::exit(match verb {
+            Verb::Install => change::set(run, "kuma-init", capture, OnDrift::Replace),
+            Verb::Uninstall => {
+                change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
             }
-        }
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
 //! `apply` does.
 
-use super::run::{self, BackendChoice, Call, Logging, Mode, Preview, Run};
+use super::run::{self, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
 use policy::linkerd::{self, Linkerd, commands};
 use policy::lint::glance;
@@ -14,7 +14,7 @@ use policy::{Problem, Problems, Setting};
 use rules::Family;
 use rules::number::unsigned;
 use sidecar_init::backend::Variant;
-use sidecar_init::engine::{Options, Preference};
+use sidecar_init::engine::{Choice, OnDrift, Preference};
 use sidecar_init::sys::{exec, namespace, sysctl};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
@@ -25,46 +25,27 @@ pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 /// How to run, as far as only this command knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    programs: Programs,
+    /// The programs of iptables that upstream's flags name. Without them legacy, as upstream has it, unless our rules are
+    /// elsewhere already or the machine lacks it.
+    programs: Choice,
     /// How long conntrack remembers connections that one side has closed, in seconds; `None` leaves that as it is.
     close_wait: Option<u32>,
     /// Commands that change something say that they wait for the lock.
     waits: bool,
 }
 
-/// By which programs of iptables rules are set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Programs {
-    /// Nobody says: legacy as with upstream, unless our rules are elsewhere already or the machine lacks it.
-    Any,
-    Of(Variant),
-    /// Those without a suffix, whatever they are.
-    Plain,
-}
-
-impl Programs {
-    fn infix(self) -> &'static str {
-        match self {
-            Self::Any | Self::Of(Variant::Legacy) => "-legacy",
-            Self::Of(Variant::Nft) => "-nft",
-            Self::Plain => "",
-        }
-    }
-}
-
-impl From<Programs> for BackendChoice {
-    fn from(programs: Programs) -> Self {
-        match programs {
-            Programs::Any => Self::Any,
-            Programs::Of(variant) => Self::Iptables(Some(variant)),
-            Programs::Plain => Self::Iptables(None),
-        }
+/// The suffix of the programs that a choice stands for: legacy, as upstream has it, where nothing was chosen.
+fn infix(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Iptables(Some(Variant::Nft)) => "-nft",
+        Choice::Iptables(None) => "",
+        Choice::Iptables(Some(Variant::Legacy)) | Choice::InUse(_) | Choice::Nftables => "-legacy",
     }
 }
 
 /// The words of a call with what it means without saying so: whose they are, the namespace by the name that all commands
 /// have for it, and what upstream means by what is not said. A simulation enters no namespace.
-pub(super) fn meant(raw: Raw) -> Raw {
+pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
     let unsaid = linkerd::UNSAID.iter().map(|&(setting, value)| {
         (setting, Given { value: value.to_owned(), source: Source::Default(setting) })
@@ -74,12 +55,12 @@ pub(super) fn meant(raw: Raw) -> Raw {
     raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(unsaid).chain(namespace)))
 }
 
-/// Whether failures are told as data.
+/// Whether failures are printed as data.
 pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-/// An end as upstream tells it: 0, or 1 for whatever went wrong. What others have before our rules it does not tell.
+/// The exit code as upstream has it: 0, or 1 for any failure. Rules of other programs before ours do not change it.
 pub(super) fn exit(exit: Exit) -> Exit {
     match exit {
         Exit::Done | Exit::Drift => Exit::Done,
@@ -88,9 +69,6 @@ pub(super) fn exit(exit: Exit) -> Exit {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// All that is wrong with its words.
 pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;
@@ -124,37 +102,37 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         close_wait: close_wait(&mut reader),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    // A simulation tells commands instead of running any.
+    // A simulation prints commands instead of running any.
     let mode = if reader.switch(Linkerd::Simulate) { Mode::Preview(Preview::Commands) } else { run.mode };
     // An image without programs of iptables says so in our own words, whatever the charts name.
     let backend = match run.backend {
-        BackendChoice::Any => extra.programs.into(),
-        said => said,
+        Choice::InUse(_) => extra.programs,
+        given => given,
     };
     let run = Run { mode, backend, ..run };
     let logging = logging(&mut reader, common);
-    let call = run::configured(reader, &super::System, run, logging)?;
+    let call = run::configured(reader, &super::System::Any, run, logging)?;
     Ok((call, extra))
 }
 
 /// Two flags name the programs; the newer one wins, and both have to mean something.
-fn programs(reader: &mut Reader<'_>) -> Programs {
+fn programs(reader: &mut Reader<'_>) -> Choice {
     let complaint = "is no mode of iptables; expected legacy, nft or plain";
     let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
-        "legacy" => Some(Programs::Of(Variant::Legacy)),
-        "nft" => Some(Programs::Of(Variant::Nft)),
-        "plain" => Some(Programs::Plain),
+        "legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
+        "nft" => Some(Choice::Iptables(Some(Variant::Nft))),
+        "plain" => Some(Choice::Iptables(None)),
         _ => None,
     });
     let complaint =
         "is no program that rules can be set by; expected iptables-legacy, iptables-nft or iptables";
     let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| match text {
-        "iptables-legacy" => Some(Programs::Of(Variant::Legacy)),
-        "iptables-nft" => Some(Programs::Of(Variant::Nft)),
-        "iptables" => Some(Programs::Plain),
+        "iptables-legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
+        "iptables-nft" => Some(Choice::Iptables(Some(Variant::Nft))),
+        "iptables" => Some(Choice::Iptables(None)),
         _ => None,
     });
-    mode.or(program).unwrap_or(Programs::Any)
+    mode.or(program).unwrap_or(Choice::InUse(Preference::Legacy))
 }
 
 fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
@@ -215,8 +193,7 @@ fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
         Some(Err(error)) => return Err(error.into()),
         None => None,
     };
-    let options = Options::replacing(run.backend.choice(Preference::Legacy), policy::mesh::OWNERS);
-    let done = change::set(run, "linkerd-init", capture, &options);
+    let done = change::set(run, "linkerd-init", capture, OnDrift::Replace);
     if let (Err(_), Some(before)) = (&done, &before)
         && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)
     {
@@ -251,8 +228,8 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
     };
     for family in capture.families() {
         let program = match family {
-            Family::V4 => format!("iptables{}", extra.programs.infix()),
-            Family::V6 => format!("ip6tables{}", extra.programs.infix()),
+            Family::V4 => format!("iptables{}", infix(extra.programs)),
+            Family::V6 => format!("ip6tables{}", infix(extra.programs)),
         };
         let save = format!("{program}-save");
         tell(&save, "-t nat");

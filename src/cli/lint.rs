@@ -1,8 +1,8 @@
 //! `sidecar-init lint`: likely mistakes in the settings of capture, by whatever they are said.
 
 use super::data::{self, Encoding};
-use super::here::{self, Here};
 use super::manifest::{self, Section, Subject};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Format};
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
 use policy::lint::{Item, items, lint, runs_as_proxy, text};
@@ -21,10 +21,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// What is odd about the settings that are noted beside the rules; about the rules, where none are.
 fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
-    let why = match here::here(subject)? {
-        Ok(Here::Noted(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
-        Ok(Here::Unnoted(why)) => why,
-        Ok(here @ Here::Nothing) => return Err(here::needed(&here)),
+    let why = match noted::settings(subject)? {
+        Ok(NotedSettings::Found(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
+        Ok(NotedSettings::Unknown(why)) => why,
+        Ok(here @ NotedSettings::NoRules) => return Err(noted::needed(&here)),
         Err(exit) => return Ok(exit),
     };
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
@@ -58,7 +58,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     for (subject, ((deny, notes), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let mut findings = match namespace_to_enter(&subject.raw) {
-            // That is all there is to say, and the reason is told.
+            // The reason is a finding of its own.
             _ if subject.skip().is_some() => Vec::new(),
             _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
@@ -76,7 +76,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     Ok(print(format, &sections, is_denied))
 }
 
-/// What is said of a subject; one that is not `alone` has a title instead of the line that tells its basis.
+/// The findings of a subject; one that is not `alone` has a title instead of the line that names its basis.
 fn body(format: Format, basis: &Basis, alone: bool, items: Vec<Item<'_>>) -> String {
     match format {
         Format::Text => {

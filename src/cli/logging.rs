@@ -49,9 +49,6 @@ pub(super) enum Stdout {
 }
 
 /// Starts logging.
-///
-/// # Errors
-/// When a log file can't be opened.
 pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
@@ -78,7 +75,7 @@ pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A pipe that nobody reads is an error, not a reason to wait.
+/// A pipe without a reader is an error, not a reason to wait.
 fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }

@@ -10,9 +10,6 @@ pub(super) use policy::{Subject, subject::each};
 use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.
-///
-/// # Errors
-/// When the manifest can't be read, or describes no pod.
 pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>, Problems> {
     let Some(Given { value: file, source }) = raw.get(Setting::Filename).cloned() else {
         return Ok(vec![Subject::of_flags(raw, problems, machine)]);
@@ -32,7 +29,7 @@ pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>,
 
 /// Whom to ask about the machine that we run on.
 pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
-    Box::new(System)
+    Box::new(System::Any)
 }
 
 fn read(file: &str) -> io::Result<String> {
@@ -43,9 +40,6 @@ fn read(file: &str) -> io::Result<String> {
 }
 
 /// The only subject there is, for what can be done to one network namespace.
-///
-/// # Errors
-/// When there are several.
 pub(super) fn only(subjects: &[Subject]) -> Result<&Subject, Problems> {
     match subjects {
         [subject] => Ok(subject),
@@ -61,10 +55,7 @@ pub(super) fn only(subjects: &[Subject]) -> Result<&Subject, Problems> {
     }
 }
 
-/// Starts logging, and tells first what is odd about the input.
-///
-/// # Errors
-/// When a log file can't be opened.
+/// Starts logging, and warns of what is suspicious about the input.
 pub(super) fn begin<'a>(
     subjects: &[Subject],
     logging: &Logging,

@@ -41,9 +41,8 @@ fn page() -> String {
     let _ = writeln!(text, "| |{names}\n|---|{}", "---|".repeat(Mesh::ALL.len()));
     for &feature in Feature::ALL {
         let cells = Mesh::ALL.iter().map(|mesh| {
-            let of_feature = mesh.features().iter().filter(|(of, _)| *of == feature);
-            let said: Vec<String> =
-                of_feature.map(|(_, setting)| format!("`{}`", setting.row().option())).collect();
+            let of_feature = mesh.settings().iter().filter(|row| row.features.contains(&feature));
+            let said: Vec<String> = of_feature.map(|row| format!("`{}`", row.option())).collect();
             if said.is_empty() { " |".to_owned() } else { format!(" {} |", said.join(" ")) }
         });
         let _ = writeln!(text, "| {} |{}", feature.title(), cells.collect::<String>());

@@ -14,7 +14,6 @@ mod contract;
 mod data;
 mod doctor;
 mod explain;
-mod here;
 mod host;
 mod install;
 mod ipv6;
@@ -28,6 +27,7 @@ mod manifest;
 #[cfg(test)]
 mod meshes;
 mod node;
+mod noted;
 mod paint;
 mod pflag;
 mod probe;
@@ -42,13 +42,12 @@ mod scenes;
 mod status;
 mod trace;
 mod tree;
-mod usual;
 mod ways;
 
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
-use host::{DropInSystem, System};
+use host::System;
 use logging::Stdout;
 use manifest::{Subject, subjects};
 use policy::lint::{Finding, Level, brief, runs_as_proxy};
@@ -56,7 +55,7 @@ use policy::settings::{Row, nearest};
 use policy::sources::{Given, Host, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
-use sidecar_init::sys::lookup::{self, Lost, Places};
+use sidecar_init::sys::lookup::{self, LookupError, Places};
 use std::{
     cmp::Ordering,
     ffi::{OsStr, OsString},
@@ -103,14 +102,14 @@ fn call(invocation: Invocation) -> Exit {
     };
     let variables = Variables::read();
     let raw = Raw::new(flags, takes, |name| variables.get(name));
-    let raw = if command == Command::LinkerdInit { linkerd_init::meant(raw) } else { raw };
+    let raw = if command == Command::LinkerdInit { linkerd_init::with_implied(raw) } else { raw };
     if asks_for_data(&raw) {
         report::fail_as_data();
     }
     problems.extend(enter_namespace(&raw));
     let done = run_command(command, raw, problems, &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
-    ends(done.unwrap_or_else(|problems| match command.changes() {
+    ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
         false => report::bad_input(&hinted(problems)),
     }))
@@ -134,12 +133,12 @@ impl Variables {
     }
 }
 
-/// By length first, which tells nearly all names apart.
+/// By length first, which distinguishes nearly all names.
 fn order(one: &OsStr, other: &OsStr) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// With a word for whoever takes upstream's `-o` for the one of kubectl.
+/// Adds a hint where upstream's `-o` was probably taken for kubectl's.
 fn hinted(mut problems: Problems) -> Problems {
     let option = Setting::OutboundPortsExclude.row().option();
     for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
@@ -184,18 +183,22 @@ fn run_command(
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
-        Command::Apply => {
-            with_capture(&subjects(raw, problems)?, &System, Run::stdout, change::form, |subject, call| {
+        Command::Apply => with_capture(
+            &subjects(raw, problems)?,
+            &System::Any,
+            Run::stdout,
+            change::form,
+            |subject, call| {
                 let exit = change::apply(call);
                 warn(subject, call);
                 exit
-            })
-        }
+            },
+        ),
         Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems)?;
-            with_capture(&subjects, &DropInSystem, Run::stdout, Run::form, |_, call| {
+            with_capture(&subjects, &System::DropIn, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)
             })
         }
@@ -230,8 +233,8 @@ fn warn(subject: &Subject, call: &Call) {
     warn_of(runs_as_proxy(subject, &call.capture));
 }
 
-/// The same, of what somebody looks at.
-fn warn_by(look: ipv6::Look, raw: &Raw, call: &Call) {
+/// Warns of the findings of a lint.
+fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
     warn_of(match call.run.mode {
         Mode::Preview(_) => look(raw, &call.capture, &[]),
         _ => ipv6::lint(look, raw, &call.capture),
@@ -254,10 +257,10 @@ fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new()), speaks_unicode()))
+    Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), speaks_unicode()))
 }
 
-/// Whether whoever reads us can be shown more than ASCII: the first of these variables that says something decides
+/// Whether the terminal shows more than ASCII: the first of these variables that is set decides
 /// (`locale(7)`).
 fn speaks_unicode() -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
@@ -284,12 +287,12 @@ fn enter_namespace(raw: &Raw) -> Option<Problem> {
 fn enter(word: &str) -> Result<(), String> {
     let form = "expected a name of ip netns, a container's id or 4 of its first digits, pid:N, or a network namespace such as \
                 /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
-    let lost = |error: &Lost| {
+    let lost = |error: &LookupError| {
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())
     };
     let held = lookup::find(word, &Places::default()).map_err(|error| lost(&error))?;
-    held.enter().map_err(|error| lost(&Lost::Open(error)))
+    held.enter().map_err(|error| lost(&LookupError::Open(error)))
 }
 
 /// The namespace that was asked for. A preview whose facts are all declared asks nothing, and so needs no right to enter.

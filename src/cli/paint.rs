@@ -1,6 +1,6 @@
-//! Colours for what the engine and the policy tell in plain words: differences, findings, log lines.
+//! Colours for texts of the engine and the policy: differences, findings, log lines.
 //!
-//! Whoever prints takes them out where nobody sees them. Programs that read JSON, rules or logs never get any.
+//! The printing functions remove them where no terminal shows them. JSON, rules and log files have none.
 
 use policy::{Tone, fold};
 
@@ -48,7 +48,7 @@ pub(super) fn log_line(line: &str) -> String {
     }
 }
 
-/// An error as it is told, with the differences that it may hold.
+/// An error, with the differences that it may hold.
 pub(super) fn error(text: &str, width: usize) -> String {
     let head = "error: ";
     match text.strip_prefix(head) {

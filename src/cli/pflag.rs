@@ -1,8 +1,8 @@
 //! The walk over the words of a call, as Go's pflag makes it ([`policy::sources::pflag`]).
 //!
-//! clap ends at the first word that it does not know. A call is told all that is wrong with it at once, the values of
-//! the flags that are right included. So the words that are no flags of the command are taken out here, each with what
-//! is wrong with it. What is left is the call, unless clap has something to print.
+//! clap ends at the first word that it does not know. Here all errors are reported together, including invalid values of
+//! known flags: words that are no flags of the command are taken out, each with its problem. What is left is the call,
+//! unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
 use policy::mesh::Mesh;
@@ -32,7 +32,7 @@ pub(super) struct ParsedArgs {
 }
 
 /// Walks over the words. The first one is the program.
-pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
+pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
     let words: Vec<OsString> = words.into_iter().collect();
     let mesh = pflag::mesh_of(&words).unwrap_or_default();
     let mut words = words.into_iter();
@@ -52,12 +52,12 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
         match parser.read(&text) {
-            Verdict::Keep(given) => {
+            WordAction::Keep(given) => {
                 parser.take(given);
                 parser.known.push(word);
             }
-            Verdict::KeepAs(row, value) => parser.take_as(row, value),
-            Verdict::KeepWithNext(mut given, row) => match words.next() {
+            WordAction::KeepAs(row, value) => parser.take_as(row, value),
+            WordAction::KeepWithNext(mut given, row) => match words.next() {
                 Some(value) => {
                     given.push((row, sources::text(&value)));
                     parser.take(given);
@@ -68,25 +68,25 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
                     parser.problems.push(Problem::of(&row.option(), text));
                 }
             },
-            Verdict::Drop => {}
-            Verdict::DropWithValue => drop(words.next_if(|next| parser.may_be_value(next))),
-            Verdict::End if word == "--" && parser.entry.is_some_and(Entry::takes_command) => {
+            WordAction::Drop => {}
+            WordAction::DropWithValue => drop(words.next_if(|next| parser.may_be_value(next))),
+            WordAction::End if word == "--" && parser.entry.is_some_and(Entry::takes_command) => {
                 parser.known.push(word);
                 behind.extend(words);
                 parser.known.extend(behind.iter().cloned());
                 break;
             }
             // What follows is no flag, whatever it looks like.
-            Verdict::End if word == "--" && parser.entry.is_some() => {
+            WordAction::End if word == "--" && parser.entry.is_some() => {
                 for word in words {
-                    if let Verdict::KeepAs(row, value) = parser.bare(&sources::text(&word)) {
+                    if let WordAction::KeepAs(row, value) = parser.bare(&sources::text(&word)) {
                         parser.take_as(row, value);
                     }
                 }
                 break;
             }
             // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
-            Verdict::End => {
+            WordAction::End => {
                 parser.is_for_clap = true;
                 parser.known.push(word);
                 parser.known.extend(words);
@@ -103,14 +103,14 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
 type Given = Vec<(&'static Row, String)>;
 
 /// What becomes of a word.
-enum Verdict {
+enum WordAction {
     Keep(Given),
     /// As the flag that is meant, with the word as its value.
     KeepAs(&'static Row, String),
     /// With the next word, whatever that is, as the value of this flag.
     KeepWithNext(Given, &'static Row),
     Drop,
-    /// With the next word, if that may be its value: nobody knows whether the flag takes one.
+    /// With the next word, if that may be its value: an unknown flag may take one.
     DropWithValue,
     /// From here on, all is kept.
     End,
@@ -133,14 +133,14 @@ struct ArgParser {
 }
 
 impl ArgParser {
-    fn read(&mut self, word: &str) -> Verdict {
+    fn read(&mut self, word: &str) -> WordAction {
         match pflag::word(word, &self.flags) {
-            Word::End => Verdict::End,
-            Word::Flags(given) => Verdict::Keep(given),
-            Word::NeedsValue(given, row) => Verdict::KeepWithNext(given, row),
+            Word::End => WordAction::End,
+            Word::Flags(given) => WordAction::Keep(given),
+            Word::NeedsValue(given, row) => WordAction::KeepWithNext(given, row),
             Word::Unknown { name, has_value } if self.is_of_clap(&name, has_value) => {
                 self.is_for_clap = true;
-                Verdict::Keep(Vec::new())
+                WordAction::Keep(Vec::new())
             }
             Word::Unknown { name, has_value } => self.unknown(&name, has_value),
             Word::Bare => self.bare(word),
@@ -157,42 +157,42 @@ impl ArgParser {
         self.given.extend(given.into_iter().map(|(row, value)| (row.setting, value)));
     }
 
-    fn bare(&mut self, word: &str) -> Verdict {
+    fn bare(&mut self, word: &str) -> WordAction {
         if self.entry.is_none() {
             self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
             if let Some(entry) = self.entry {
                 self.flags = entry.flags(self.mesh);
-                return Verdict::Keep(Vec::new());
+                return WordAction::Keep(Vec::new());
             }
             if self.group.is_none() && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
                 self.group = Some(word.to_owned());
-                return Verdict::Keep(Vec::new());
+                return WordAction::Keep(Vec::new());
             }
-            return Verdict::End;
+            return WordAction::End;
         }
         let meant = self.entry.and_then(|entry| entry.words().nth(self.met_words));
         if let Some(setting) = meant {
             self.met_words += 1;
-            return Verdict::KeepAs(setting.row(), word.to_owned());
+            return WordAction::KeepAs(setting.row(), word.to_owned());
         }
         let text = match self.entry {
-            Some(entry) if entry.takes_command() => "is not expected; a command stands behind --".to_owned(),
+            Some(entry) if entry.takes_command() => "is not expected; a command follows --".to_owned(),
             Some(_) | None => pflag::stray(&self.flags),
         };
         self.problems.push(Problem::with_item("argument", word, text));
-        Verdict::Drop
+        WordAction::Drop
     }
 
-    fn unknown(&mut self, name: &str, has_value: bool) -> Verdict {
+    fn unknown(&mut self, name: &str, has_value: bool) -> WordAction {
         let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
         let text = match self.entry {
             None if of_commands.any(|row| name == row.option()) => {
-                format!("stands behind a command: sidecar-init COMMAND {name}")
+                format!("belongs after a command: sidecar-init COMMAND {name}")
             }
             Some(_) | None => pflag::unknown(name, &self.flags),
         };
         self.problems.push(Problem::of(name, text));
-        if has_value { Verdict::Drop } else { Verdict::DropWithValue }
+        if has_value { WordAction::Drop } else { WordAction::DropWithValue }
     }
 
     /// Whether clap answers: every command has help, and the program alone has a version.

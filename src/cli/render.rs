@@ -70,18 +70,18 @@ fn comment(title: &str) -> String {
 
 fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
-    let expected = "iptables, commands, nft, json, yaml, picture, svg, mermaid or dot";
-    let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
-        "iptables" => Some(Language::Iptables),
-        "commands" => Some(Language::Commands),
-        "nft" => Some(Language::Nft),
-        "picture" => Some(Language::Picture),
-        "mermaid" => Some(Language::Mermaid),
-        "dot" => Some(Language::Dot),
-        "svg" => Some(Language::Svg),
-        other => Encoding::named(other).map(Language::Data),
-    });
-    let language = language.unwrap_or(Language::Iptables);
+    let languages = [
+        Language::Iptables,
+        Language::Commands,
+        Language::Nft,
+        Language::Data(Encoding::Json),
+        Language::Data(Encoding::Yaml),
+        Language::Picture,
+        Language::Svg,
+        Language::Mermaid,
+        Language::Dot,
+    ];
+    let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(Language::Iptables);
     let shown = shown(&mut reader, language);
     let call = run::finish(reader, &*subject.host())?;
     Ok((language, shown, call))
@@ -89,16 +89,8 @@ fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
 
 /// What to draw. Not every language can draw everything.
 fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
-    let traffic = reader.one_of(Setting::PictureOf, "traffic or rules", |text| match text {
-        "traffic" => Some(true),
-        "rules" => Some(false),
-        _ => None,
-    });
-    let family = reader.one_of(Setting::PictureFamily, "v4 or v6", |text| match text {
-        "v4" => Some(Family::V4),
-        "v6" => Some(Family::V6),
-        _ => None,
-    });
+    let traffic = run::one_of(reader, Setting::PictureOf, &[true, false]);
+    let family = run::one_of(reader, Setting::PictureFamily, &Family::BOTH);
     let can = match language {
         Language::Picture => "shows traffic; drop --of, or draw rules as svg, mermaid or dot",
         Language::Mermaid | Language::Dot => "shows rules; drop --of, or draw traffic as picture or svg",

@@ -7,10 +7,7 @@ use policy::lint::brief;
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
-use sidecar_init::{
-    engine::{self, Options, Preference},
-    sys::namespace,
-};
+use sidecar_init::{engine::OnDrift, sys::namespace};
 use std::{
     error,
     path::{Path, PathBuf},
@@ -41,7 +38,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
     let call = run::resolve_on_node(raw, &container, problems)?;
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
-    let done = change::told(&call.run, repaired(&call));
+    let done = change::finish(&call.run, repaired(&call));
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
     let exit = match done {
@@ -62,10 +59,8 @@ fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
     if namespace::is_host() != Some(false) {
         return Err(Failure::Host.into());
     }
-    let choice = run.backend.choice(Preference::Nftables);
-    let options = Options { force: run.force, ..Options::replacing(choice, policy::mesh::OWNERS) };
-    let report = change::set(run, "cni-repair", capture, &options)?;
-    let compared = engine::check(&mut run.open()?, &capture.desired(), choice)?;
+    let report = change::set(run, "cni-repair", capture, OnDrift::Replace)?;
+    let compared = run.session(capture.owner())?.check(&capture.desired())?;
     if compared.differences.is_empty() {
         Ok(report)
     } else {

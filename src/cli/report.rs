@@ -1,4 +1,4 @@
-//! How answers and failures are told. A failure goes to standard error with the whole chain of causes, as JSON where
+//! How answers and failures are printed. A failure goes to standard error with the whole chain of causes, as JSON where
 //! JSON was asked for, and in a short form to the container runtime.
 
 use super::data::{self, Encoding};
@@ -29,8 +29,8 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints data. Colours are taken out where nobody sees them, or where `NO_COLOR` and its like say so. That somebody has
-/// read enough, such as `head`, is no failure.
+/// Prints data. Colours are removed where no terminal shows them, or where `NO_COLOR` and its like say so. A reader that
+/// closes its end early, such as `head`, is no failure.
 pub(super) fn text(text: &str) -> Exit {
     match write(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -38,7 +38,7 @@ pub(super) fn text(text: &str) -> Exit {
     }
 }
 
-/// Prints what has to arrive whole: rules that somebody is to set, a tour that goes on.
+/// Prints what has to arrive whole: rules to be set, a demo that goes on.
 pub(super) fn whole(text: &str) -> Exit {
     printed(write(text), "the answer", String::new())
 }
@@ -48,7 +48,7 @@ pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
     text(&data::document(encoding, answer))
 }
 
-/// Prints what a change did. That it can't be printed takes nothing back, and is told so.
+/// Prints what a change did. A failure to print undoes nothing, and the error says so.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
     printed(write(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }
@@ -64,10 +64,7 @@ pub(super) fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
-/// Prints a part of an answer that goes on, at once: somebody may be looking.
-///
-/// # Errors
-/// When nobody takes it.
+/// Prints a part of an answer that goes on, without buffering.
 pub(super) fn at_once(text: &str) -> io::Result<()> {
     write(text)?;
     io::stdout().flush()
@@ -96,10 +93,10 @@ pub(super) fn family(family: Family) -> &'static str {
     }
 }
 
-/// Whether failures are told as data.
+/// Whether failures are printed as data.
 static AS_DATA: AtomicBool = AtomicBool::new(false);
 
-/// Tells failures as data from now on: a line of JSON each, which is YAML as well.
+/// Prints failures as data from now on: a line of JSON each, which is YAML as well.
 pub(super) fn fail_as_data() {
     AS_DATA.store(true, Ordering::Relaxed);
 }
@@ -138,7 +135,7 @@ struct Fix {
     message: String,
 }
 
-/// Tells what is wrong with the input.
+/// Prints what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {
     refused(problems, &problems.to_string(), Exit::BadInput)
 }
@@ -160,7 +157,7 @@ fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     exit
 }
 
-/// Tells why something failed, cause by cause.
+/// Prints why something failed, cause by cause.
 pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     let mut text = format!("error: {error}\n");
     let mut causes = Vec::new();
@@ -176,7 +173,7 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 }
 
 fn tell(text: &str, failure: &Failure) {
-    // Where nobody listens, the exit code still speaks.
+    // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),
         false => {
@@ -195,7 +192,7 @@ fn tell(text: &str, failure: &Failure) {
     if let Ok(mut file) =
         OpenOptions::new().write(true).truncate(true).custom_flags(O_NONBLOCK).open(TERMINATION_LOG)
     {
-        // It is a courtesy: that it failed helps nobody.
+        // A failure to write it is not worth a report.
         let _ = file.write_all(short.as_bytes());
     }
 }

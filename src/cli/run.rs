@@ -14,8 +14,8 @@ use policy::trace::utc;
 use policy::{Problem, Problems};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
-    backend::{self, BackendName, Kernel, Variant, iptables::Lock},
-    engine::{Choice, Preference},
+    backend::{self, BackendName, Kernel, iptables::Lock},
+    engine::{Choice, Preference, Session},
     sys::exec,
 };
 use std::{
@@ -35,29 +35,8 @@ pub(super) enum Mode {
     Apply,
     /// Remove all that is ours.
     Clean,
-    /// Set nothing; somebody else has.
+    /// Set nothing; another program has.
     Nothing,
-}
-
-/// By which interface of the kernel the rules are set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BackendChoice {
-    /// Nobody says: what is in use decides.
-    Any,
-    Nftables,
-    /// iptables, perhaps a certain variant of it.
-    Iptables(Option<Variant>),
-}
-
-impl BackendChoice {
-    /// What to tell the engine, where a command has a preference of its own.
-    pub(super) fn choice(self, preference: Preference) -> Choice {
-        match self {
-            Self::Any => Choice::InUse(preference),
-            Self::Nftables => Choice::Nftables,
-            Self::Iptables(variant) => Choice::Iptables(variant),
-        }
-    }
 }
 
 /// How the outcome of a command is printed.
@@ -100,7 +79,7 @@ pub(super) struct Run {
     /// Whether we run on the node's file system.
     pub(super) cni: bool,
     /// By which interface the rules are set.
-    pub(super) backend: BackendChoice,
+    pub(super) backend: Choice,
     /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
     /// Replace rules that are not as wanted.
@@ -156,32 +135,35 @@ impl Run {
         Self { said: if self.mode == Mode::Apply { mesh::said(raw) } else { String::new() }, ..self }
     }
 
-    /// The network namespace that we are in.
-    pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
-        self.open_for(self.mesh.ownership())
-    }
-
     /// Whose rules are set: those of the mesh that is meant, which take the place of all others where that is asked for.
     pub(super) fn owner(&self) -> Ownership {
         if self.replace { self.everyone() } else { self.mesh.ownership() }
     }
 
-    /// The mesh that is meant, joined with all others, for whoever looks at all that is there.
+    /// The mesh that is meant, joined with all others, for commands that read all rules that are there.
     pub(super) fn everyone(&self) -> Ownership {
         self.mesh.ownership().union(mesh::OWNERS)
     }
 
-    /// Whose rules are removed or told: those of the mesh that was named, else those of all.
+    /// The owner of rules that are removed or shown: the mesh that was named, else all.
     pub(super) fn named(&self) -> Ownership {
         if self.names_mesh { self.mesh.ownership() } else { self.everyone() }
     }
 
-    /// The same, seen by an owner.
+    /// The network namespace that this thread is in, as an owner sees it.
     pub(super) fn open_for(&self, owner: Ownership) -> Result<Kernel, backend::Error> {
+        Kernel::open(self.lock(), owner)
+    }
+
+    /// The same, for changes and comparisons.
+    pub(super) fn session(&self, owner: Ownership) -> Result<Session, backend::Error> {
+        Session::open(self.lock(), owner, self.backend, mesh::OWNERS)
+    }
+
+    fn lock(&self) -> Lock {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
-        let lock = Lock { version: self.iptables_version, timeout: self.timeout, ..lock };
-        Kernel::open(lock, owner)
+        Lock { version: self.iptables_version, timeout: self.timeout, ..lock }
     }
 }
 
@@ -196,26 +178,17 @@ pub(super) struct Call {
 }
 
 /// Understands all settings.
-///
-/// # Errors
-/// Every problem found, `before` first: those that were found before it came to values.
 pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     finish(Reader::new(raw, before), host)
 }
 
 /// Understands all settings but those that only the caller knows and has read already.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
     let (run, logging) = read(&mut reader);
     configured(reader, host, run, logging)
 }
 
 /// The same on the node's file system, whatever is said of it.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     let mut reader = Reader::new(raw, before);
     let (run, logging) = read(&mut reader);
@@ -223,9 +196,6 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
 }
 
 /// Understands what to capture, where it is known how to run.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn configured(
     mut reader: Reader<'_>,
     host: &dyn Host,
@@ -237,9 +207,6 @@ pub(super) fn configured(
 }
 
 /// Understands the settings that say how to run, and no others.
-///
-/// # Errors
-/// As [`resolve`].
 pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
     let mut reader = Reader::new(raw, before);
     let resolved = read(&mut reader);
@@ -259,7 +226,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
     let backend = backend(reader);
     let mode = match (dry_run, clean, skip) {
         (true, true, _) => Mode::PreviewClean,
-        (true, _, _) if backend == BackendChoice::Nftables => Mode::Preview(Preview::Nft),
+        (true, _, _) if backend == Choice::Nftables => Mode::Preview(Preview::Nft),
         (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
         (true, _, _) => Mode::Preview(Preview::Commands),
         (false, true, _) => Mode::Clean,
@@ -305,14 +272,24 @@ fn run(reader: &mut Reader<'_>) -> Run {
     }
 }
 
-/// A time that a program can do with, and that ends.
+/// Reads a setting that takes one of the words of its row; `values` are their meanings, in the same order.
+pub(super) fn one_of<T: Copy>(reader: &mut Reader<'_>, setting: Setting, values: &[T]) -> Option<T> {
+    let words = setting.row().values;
+    let (last, others) = words.split_last().expect("the row of the setting lists its words");
+    debug_assert_eq!(words.len(), values.len(), "a meaning for each word");
+    let expected = format!("{} or {last}", others.join(", "));
+    reader
+        .one_of(setting, &expected, |text| values.get(words.iter().position(|word| *word == text)?).copied())
+}
+
+/// A time limit for programs.
 fn timeout(text: &str) -> Option<Duration> {
     const FROM: Duration = Duration::from_millis(100);
     const TO: Duration = Duration::from_secs(600);
     duration::parse(text).filter(|time| (FROM..=TO).contains(time))
 }
 
-fn backend(reader: &mut Reader<'_>) -> BackendChoice {
+fn backend(reader: &mut Reader<'_>) -> Choice {
     let native = reader.switch(Setting::NativeNftables);
     let variant = |text: &str| match text.to_ascii_lowercase().parse() {
         Ok(BackendName::Iptables(variant)) => Some(variant),
@@ -321,26 +298,21 @@ fn backend(reader: &mut Reader<'_>) -> BackendChoice {
     let variant =
         reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
     let complaint = "is no backend; expected nftables, iptables, iptables-nft or iptables-legacy";
-    let named = reader.optional(Setting::Backend, complaint, |text| match (text, text.parse()) {
-        ("iptables", _) => Some(BackendChoice::Iptables(None)),
-        (_, Ok(BackendName::Nftables)) => Some(BackendChoice::Nftables),
-        (_, Ok(BackendName::Iptables(variant))) => Some(BackendChoice::Iptables(Some(variant))),
-        (_, Err(_)) => None,
-    });
+    let named = reader.optional(Setting::Backend, complaint, Choice::named);
     let mut contradicts = |option: &str| {
         reader.blame(Setting::Backend, &format!("contradicts {option}; give one of them"));
-        BackendChoice::Any
+        Choice::InUse(Preference::Nftables)
     };
     match (named, native, variant) {
-        (Some(BackendChoice::Iptables(_)), true, _) => contradicts("--native-nftables"),
-        (Some(BackendChoice::Nftables), _, Some(_)) => contradicts("--force-iptables-binary"),
-        (Some(BackendChoice::Iptables(Some(one))), _, Some(other)) if one != other => {
+        (Some(Choice::Iptables(_)), true, _) => contradicts("--native-nftables"),
+        (Some(Choice::Nftables), _, Some(_)) => contradicts("--force-iptables-binary"),
+        (Some(Choice::Iptables(Some(one))), _, Some(other)) if one != other => {
             contradicts("--force-iptables-binary")
         }
-        (Some(BackendChoice::Nftables), ..) | (_, true, _) => BackendChoice::Nftables,
-        (Some(BackendChoice::Iptables(one)), ..) => BackendChoice::Iptables(one.or(variant)),
-        (_, _, Some(_)) => BackendChoice::Iptables(variant),
-        (Some(BackendChoice::Any) | None, false, None) => BackendChoice::Any,
+        (Some(Choice::Nftables), ..) | (_, true, _) => Choice::Nftables,
+        (Some(Choice::Iptables(one)), ..) => Choice::Iptables(one.or(variant)),
+        (_, _, Some(_)) => Choice::Iptables(variant),
+        (Some(Choice::InUse(_)) | None, false, None) => Choice::InUse(Preference::Nftables),
     }
 }
 
@@ -372,5 +344,15 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_backend_is_one_of_the_engine() {
+        assert_eq!(Setting::Backend.row().values, Choice::NAMED.map(|(name, _)| name));
     }
 }

@@ -1,18 +1,17 @@
-//! Rules to walk through, from where they are: the kernel of a network namespace, or a listing.
+//! Rules to walk through, from the kernel of a network namespace or from a listing, and what those of other programs do.
 
 use super::run::Run;
+use super::ways::Kernel;
 use policy::Reason;
-use policy::explain::{Pod, Scene};
+use policy::explain::{Explanation, Pod, Scene, explain, usual_cases};
+use policy::mesh::Capture;
 use rules::routing::Object;
-use rules::simulate::Routing;
+use rules::simulate::{Routing, Verdict};
 use rules::{Family, Mark, parse};
-use sidecar_init::{backend, engine};
-use std::{collections::BTreeSet, error::Error, fs, io};
+use sidecar_init::{backend, engine, sys::address};
+use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.
-///
-/// # Errors
-/// When it can't be read.
 pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let text = match file {
         "-" => io::read_to_string(io::stdin())?,
@@ -26,9 +25,6 @@ pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Err
 }
 
 /// The rules that are there.
-///
-/// # Errors
-/// When they can't be read.
 pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::Error> {
     let owner = run.everyone();
     let mut kernel = run.open_for(owner)?;
@@ -38,7 +34,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::E
     }
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &owner) {
+        for text in engine::other_captures(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);
@@ -62,4 +58,39 @@ pub(super) fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<M
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     marks.collect()
+}
+
+/// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules
+/// alone. Packets of unknown verdict are ignored.
+pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
+    // What the mesh has put on `lo` is for its proxy alone.
+    let put_there = capture.owner().address.map(IpAddr::V6);
+    let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
+    let pod = Pod::new(addresses, Some(&**capture));
+    let scenes = from_kernel(run, &pod)?;
+    let cases = usual_cases(&pod, &Kernel::of(&scenes), Some(&**capture));
+    let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());
+    for Scene { family, view, routing, .. } in &scenes {
+        let alone = Scene::of_config(&**capture, *family, &pod);
+        let packets =
+            cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());
+        for packet in packets {
+            let wanted = explain(&alone.view, &alone.routing, packet);
+            let live = explain(view, routing, packet);
+            let end = |of: &Explanation<'_>| (of.outcome().verdict, of.outcome().translated);
+            if live.outcome().verdict == Verdict::Unknown || end(&live) == end(&wanted) {
+                continue;
+            }
+            // Each rule once, with the first packet that shows what it does.
+            if deciding.insert(live.deciding_rule().unwrap_or_else(|| live.verdict())) {
+                texts.push(format!(
+                    "{} is {}; by the rules of the mesh alone it is {}",
+                    live.packet_line(),
+                    live.sentence(),
+                    wanted.verdict()
+                ));
+            }
+        }
+    }
+    Ok(texts)
 }

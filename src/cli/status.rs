@@ -15,7 +15,7 @@ use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
-    engine::{self, Held, Maker, Note},
+    engine::{self, HeldRules, Maker},
     sys::{
         listener::{self, Holder, Listener, Transport},
         wait::{Requests, Woken},
@@ -28,12 +28,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait between two looks, unless somebody says.
+/// The default time between two readings.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A look at iptables starts programs, which would do nothing else in less time.
-const LEAST: Duration = Duration::from_millis(100);
+/// Reading iptables starts programs, which a shorter interval would keep busy.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why there is nothing to tell any more.
+/// Why there is no status any more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("what is here can't be read")]
@@ -47,7 +47,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let watches = reader.switch(Setting::StatusWatch);
-    let enough = |text: &str| duration::parse(text).filter(|time| *time >= LEAST);
+    let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
     let interval =
         reader.one_of(Setting::StatusInterval, "a duration from 100ms, such as 500ms or 2s", enough);
     if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {
@@ -67,9 +67,6 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
 }
 
 /// What there is to say of the rules that are here.
-///
-/// # Errors
-/// When they can't be read.
 pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, Failure> {
     Ok(Observer::open(run)?.look()?.findings)
 }
@@ -82,7 +79,7 @@ fn once(run: &Run) -> Result<Exit, Failure> {
     })
 }
 
-/// Looks again and again until somebody asks us to end.
+/// Repeats until a signal ends it.
 fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
     let requests = Requests::take()?;
     let mut observer = Observer::open(run)?;
@@ -120,7 +117,7 @@ impl Observer {
 
     fn look(&mut self) -> Result<Status, Failure> {
         let seen = engine::status(&mut self.kernel, &self.owner, &Reason::origin_of)?;
-        let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
+        let mut findings: Vec<Finding> = seen.findings.into_iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
@@ -179,10 +176,9 @@ impl Observer {
     }
 }
 
-fn finding(note: &Note) -> Finding {
-    let Note { is_fault, topic, text, remedy } = note;
-    let level = if *is_fault { Level::Fail } else { Level::Warn };
-    Finding { level, topic, text: text.clone(), remedy: Some(remedy.clone()) }
+fn finding(engine::Finding { level, topic, text, remedy }: engine::Finding) -> Finding {
+    let level = if level == engine::Level::Fail { Level::Fail } else { Level::Warn };
+    Finding { level, topic, text, remedy }
 }
 
 fn unseen(topic: &'static str, error: &io::Error) -> Finding {
@@ -193,8 +189,8 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
     Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
-fn held(held: &Held) -> status::Held {
-    let Held { owner, place, families, rules, maker, record } = held;
+fn held(held: &HeldRules) -> status::Held {
+    let HeldRules { owner, place, families, rules, maker, record } = held;
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
@@ -207,11 +203,11 @@ fn held(held: &Held) -> status::Held {
         false => format!("{program}, for {}", owner.name),
     };
     let families = families.iter().copied().map(report::family).collect();
-    let made = record.as_ref().map(|(record, is_as_made)| told(record, *is_as_made));
+    let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
     status::Held { mesh: owner.mesh, backend: place.clone(), families, rules: *rules, program, made }
 }
 
-fn told(record: &nftables::Record, is_as_made: bool) -> Record {
+fn record_of(record: &nftables::Record, is_as_made: bool) -> Record {
     let nftables::Record { made, settings_digest, rules_digest, settings } = record;
     Record {
         program_version: made.version.clone(),

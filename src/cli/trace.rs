@@ -21,7 +21,7 @@ use std::{
 };
 
 /// How often ways are looked at that may have ended without a word.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What to show, and until when.
 struct TraceOptions {
@@ -108,7 +108,7 @@ fn show(options: &TraceOptions) -> Result<(), Failure> {
     let mut shown = 0;
     loop {
         // Ways that are open may have ended without a word.
-        let look = source.has_open().then(|| Instant::now() + LOOK);
+        let look = source.has_open().then(|| Instant::now() + POLL_INTERVAL);
         let until = [look, end].into_iter().flatten().min();
         let woken = requests.wait(&source, until)?;
         let is_over = woken == Woken::Asked || end.is_some_and(|end| end <= Instant::now());

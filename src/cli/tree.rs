@@ -9,7 +9,7 @@ use super::{pflag, report};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
 use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, Setting, Topic, examples, mapping};
+use policy::settings::{self, Kind, Row, Setting, Topic, mapping};
 use std::ffi::OsString;
 
 /// The command that prints the version.
@@ -158,7 +158,7 @@ pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
     if row.topic == Topic::Compatibility {
         return None;
     }
-    let value = examples::Row::of(row.setting)?.example;
+    let value = row.example?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
     let value = if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") };
     Some(match (short, row.long) {

@@ -1,4 +1,4 @@
-//! Which way packets take in the network namespace that we are in, by the kernel's word.
+//! The routes of packets in the current network namespace, asked of the kernel.
 
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
@@ -35,7 +35,7 @@ impl Kernel {
         self.held.iter().find(|(own, _)| *own == wanted).map(|(_, name)| name.as_str())
     }
 
-    /// The interface at which a packet arrives, where nobody says it.
+    /// The interface at which a packet arrives, where it is not given.
     fn entrance(&self, packet: &Arriving<'_>) -> Option<String> {
         let outside = |name: &str| (name != LOOPBACK).then(|| name.to_owned());
         // Where an answer would leave.
@@ -86,7 +86,7 @@ impl Ways for Kernel {
             return Err(format!("nothing arrives at {interface}: no interface here has that name"));
         }
         let Some(from) = packet.from else {
-            // Whether it is taken in depends on who sends it, which nobody says.
+            // Whether it is accepted depends on its sender, which is not given.
             let local = self.holder(packet.to).is_some() || way::to(packet.to).is_ok_and(|way| way.is_local);
             return Ok(Arrival { interface, local });
         };

@@ -1,5 +1,4 @@
-//! How many calls there were, how they ended and how long they took: left in the state directory for whoever shows
-//! metrics.
+//! How many calls there were, how they ended and how long they took: kept in the state directory, for metrics.
 //!
 //! `counters.json` is read, changed and put in place under a lock of its own.
 
@@ -21,7 +20,7 @@ use std::{
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
 /// Far more than all verbs and outcomes take.
-const MOST_BYTES: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -45,9 +44,6 @@ pub(super) struct Calls {
 }
 
 /// Counts a call. Waits for the lock in turn, however long that takes.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;
@@ -59,14 +55,14 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
 
 /// All that was counted. Torn by a failure of the machine, counters start again at nothing, as they may.
 pub(super) fn read(folder: &Path) -> Counters {
-    let text = files::read(&folder.join(FILE), MOST_BYTES, Links::Refused).unwrap_or_default();
+    let text = files::read(&folder.join(FILE), MAX_BYTES, Links::Refused).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
-    // A pipe that nobody reads is an error, not a reason to wait.
+    // A pipe without a reader is an error, not a reason to wait.
     let file = options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(folder.join(LOCK))?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }

@@ -13,7 +13,7 @@ use std::{
 
 /// What the names of unfinished files start with. No attachment's does: ids start with a letter or digit.
 const UNFINISHED: &str = ".new-";
-/// After this time, whoever wrote an unfinished file is gone.
+/// The age after which an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// Whether a file outlives a failure of the machine.
@@ -52,9 +52,6 @@ impl Unread {
 }
 
 /// Opens a regular file for reading, without waiting for anything.
-///
-/// # Errors
-/// When it is not there, is something else, or can't be opened.
 pub(super) fn open(path: &Path, links: Links) -> Result<File, Unread> {
     let (found, flags) = match links {
         Links::Followed => (fs::metadata(path), 0),
@@ -74,9 +71,6 @@ pub(super) fn open(path: &Path, links: Links) -> Result<File, Unread> {
 }
 
 /// Reads a regular file of at most so many bytes.
-///
-/// # Errors
-/// As [`open`], and when it is longer.
 pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, Unread> {
     let file = open(path, links)?;
     if file.metadata()?.len() > most {
@@ -92,9 +86,6 @@ pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, Unre
 }
 
 /// Removes a file, or whatever else has its name. Says whether anything was there.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn remove(path: &Path) -> io::Result<bool> {
     let removed = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => fs::remove_dir_all(path),
@@ -135,9 +126,6 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
 }
 
 /// Makes a folder of root's, with those above it.
-///
-/// # Errors
-/// When it can't be made.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -146,9 +134,6 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Removes what killed calls have left unfinished.
-///
-/// # Errors
-/// When the folder can't be read.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         let age =

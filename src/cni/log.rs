@@ -19,9 +19,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A call, as the log tells it. What is not known is left out.
+/// The log entry of a call. Unknown fields are left out.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Line {
+pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<String>,
@@ -44,16 +44,13 @@ pub(super) struct Line {
 /// The journal's socket (`systemd.journal-fields(7)`, "Native Journal Protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Writes a line, if anybody wants it.
-///
-/// # Errors
-/// When it can't be written.
-pub(super) fn write(places: &Places, line: &Line, took: Duration) -> io::Result<()> {
+/// Writes an entry, if logging is configured.
+pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {
         time: String,
         #[serde(flatten)]
-        line: &'a Line,
+        line: &'a LogEntry,
         milliseconds: f64,
     }
     let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;
@@ -79,7 +76,7 @@ pub(super) fn write(places: &Places, line: &Line, took: Duration) -> io::Result<
 
 /// Appends in one call, so that lines of calls at the same time stay apart.
 fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
-    // A pipe that nobody reads is an error, not a reason to wait.
+    // A pipe without a reader is an error, not a reason to wait.
     let open =
         || OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(O_NONBLOCK).open(path);
     let mut file = match open() {

@@ -1,7 +1,7 @@
 //! What the API server knows of a pod, where a kubeconfig is configured.
 //!
 //! The plugin has no client: TLS would make the binary half as large again. `sidecar-node`, which lies beside it, asks;
-//! it takes the time that it is given, tries again within that, reads tokens anew and tells none. What it prints is a
+//! it takes the time that it is given, retries within that, reads tokens again and logs none. What it prints is a
 //! manifest like any other.
 
 use super::NODE_PROGRAM;
@@ -10,7 +10,7 @@ use policy::pod::{self, Pod};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
 
-/// How it ends when it was told wrongly.
+/// Its exit code for wrong arguments.
 const BAD_INPUT: i32 = 2;
 
 /// Asks for a pod, by a program, and takes at most this time.
@@ -47,7 +47,7 @@ pub(super) fn pod(
 }
 
 fn unknown(error: &ExecError) -> Fault {
-    let what = "what the API server knows of the pod can't be had (kubeconfig)";
+    let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
         ExecError::Start { .. } => Fault::caused(
             Code::NotAvailable,

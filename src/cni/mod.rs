@@ -5,6 +5,7 @@
 //! namespace, once, and nothing stays running.
 
 mod counters;
+mod decision;
 mod files;
 mod help;
 pub(crate) mod install;
@@ -16,14 +17,13 @@ mod protocol;
 mod repair;
 mod state;
 mod verbs;
-mod wanted;
 mod warnings;
 mod watch;
 
 pub(crate) use help::help;
 pub(crate) use repair::{Container, count_repair};
 
-use protocol::{Code, Fault, Fields, MOST_BYTES, Read as Words, Request, Target, Version};
+use protocol::{Code, Fault, Fields, MAX_BYTES, Read as Words, Request, Target, Version};
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::State;
 use std::{
@@ -150,14 +150,13 @@ fn input(request: &Request) -> Result<Vec<u8>, Fault> {
     }
     stdin
         .lock()
-        .take(MOST_BYTES + 1)
+        .take(MAX_BYTES + 1)
         .read_to_end(&mut input)
         .map_err(|error| Fault::caused(Code::Io, "standard input can't be read", &error))?;
     match u64::try_from(input.len()) {
-        Ok(length) if length <= MOST_BYTES => Ok(input),
+        Ok(length) if length <= MAX_BYTES => Ok(input),
         Ok(_) | Err(_) => {
-            let msg =
-                format!("the network configuration on standard input is longer than {MOST_BYTES} bytes");
+            let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
             Err(Fault::new(Code::Decode, msg, "nothing of it was used"))
         }
     }

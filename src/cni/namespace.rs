@@ -1,12 +1,12 @@
 //! A container's network namespace: on the way in, and what is done there.
 
-use super::protocol::{Backend, Code, Fault};
+use super::protocol::{Code, Fault};
 use nix::errno::Errno;
-use policy::mesh::Mesh;
+use policy::mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::{
-    backend::{self, Backend as _, Kernel, Variant, iptables::Lock, nftables::Nftables},
-    engine::{self, Choice},
+    backend::{self, iptables::Lock, nftables::Nftables},
+    engine::{self, Choice, Session},
     sys::{
         address,
         lock::Refused,
@@ -30,12 +30,9 @@ pub(super) enum Entered {
 const OWN: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
 const UNTOLD: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
-                      in it: without /proc, nothing tells; mount it";
+                      in it: /proc is needed to know; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
-///
-/// # Errors
-/// When it is the one that we are in already or the machine's own, or may be, or can't be entered.
 pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
     let shown = path.display().to_string();
     let refused = |text: &str| Fault::new(Code::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
@@ -75,9 +72,6 @@ pub(super) fn is_of_container() -> Result<(), &'static str> {
 }
 
 /// The same where there has to be one.
-///
-/// # Errors
-/// As [`enter`], and when it is gone.
 pub(super) fn enter_existing(path: &Path) -> Result<(), Fault> {
     match enter(path)? {
         Entered::Inside => Ok(()),
@@ -98,9 +92,6 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// The addresses of all interfaces, in the kernel's order.
-///
-/// # Errors
-/// When they can't be listed, or nobody has given the container any: this plugin adds none.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
     let found = address::all().map_err(|error| {
         Fault::caused(Code::Namespace, "the container's interfaces can't be listed", &error)
@@ -133,33 +124,22 @@ pub(super) fn added() -> io::Result<Option<Mesh>> {
 }
 
 /// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
-///
-/// # Errors
-/// When the kernel refuses, or another program has the lock for too long.
-pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
-    let mut kernel = open(timeout, owner)?;
-    kernel.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
-    Ok(kernel)
+pub(super) fn hold(timeout: Duration, owner: Ownership, backend: &str) -> Result<Session, Fault> {
+    let mut session = open(timeout, owner, choice(backend))?;
+    session.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
+    Ok(session)
+}
+
+/// The backend of this name, which a configuration has been read with.
+pub(super) fn choice(backend: &str) -> Choice {
+    Choice::named(backend).unwrap_or(Choice::Nftables)
 }
 
 /// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
-///
-/// # Errors
-/// When the kernel refuses.
-pub(super) fn open(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
+pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
-    Kernel::open(Lock { timeout, ..Lock::on_node(wait) }, owner)
+    Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
-}
-
-/// What to tell the engine.
-pub(super) fn choice(backend: Backend) -> Choice {
-    match backend {
-        Backend::Nftables => Choice::Nftables,
-        Backend::Iptables => Choice::Iptables(None),
-        Backend::IptablesNft => Choice::Iptables(Some(Variant::Nft)),
-        Backend::IptablesLegacy => Choice::Iptables(Some(Variant::Legacy)),
-    }
 }
 
 /// What the engine could not do, as a fault.

@@ -2,28 +2,22 @@
 
 use super::{
     Done,
+    decision::{Resolved, resolve},
     protocol::{Code, Configuration, Fault},
     state::State,
     verbs::unknown,
-    wanted::{Understood, understand},
 };
 use nix::unistd::{AccessFlags, access};
 use policy::pod::{Pod, annotated};
-use sidecar_init::{
-    engine::{self, Options},
-    sys::namespace,
-};
+use sidecar_init::sys::namespace;
 use std::{net::Ipv4Addr, time::Duration};
 
 /// GC: forgets the attachments of the network that the runtime does not know any more.
-///
-/// # Errors
-/// When the runtime does not say what it knows, or something can't be forgotten; all else is then.
 pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Done, Fault> {
     let Some(valid) = &configuration.valid else {
         let details =
             "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
-        return Err(Fault::new(Code::Configuration, "GC is told no valid attachments", details));
+        return Err(Fault::new(Code::Configuration, "GC is called without valid attachments", details));
     };
     let mut left = Vec::new();
     let mut forgotten = 0;
@@ -46,9 +40,6 @@ pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Don
 }
 
 /// STATUS: whether ADD could serve. The proof is to do it, in a namespace made for that.
-///
-/// # Errors
-/// When it could not, and why.
 pub(super) fn status(
     configuration: &Configuration<'_>,
     state: &State,
@@ -60,14 +51,14 @@ pub(super) fn status(
     writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
     let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
     let raw = configuration.capture.clone().unwrap_or(sample);
-    let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
+    let Resolved { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
-    let options = Options::replacing(super::namespace::choice(configuration.backend), policy::mesh::OWNERS);
+    let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {
-        // ADD refuses where the runtime's own namespace can't be told from a container's.
+        // ADD refuses where it is not known whether the namespace is the runtime's own.
         super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;
-        let mut kernel = super::namespace::open(timeout, capture.owner())?;
-        engine::apply(&mut kernel, &capture.desired(), &options)
+        super::namespace::open(timeout, capture.owner(), choice)?
+            .apply(&capture.desired())
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });
     match tried {

@@ -4,7 +4,7 @@
 use super::{
     counters::{self, REPAIR},
     protocol::Places,
-    watch::{PATIENCE, within},
+    watch::{TRACE_TIMEOUT, within},
 };
 use policy::{Host, sources::name_servers};
 use sidecar_init::sys::address;
@@ -51,13 +51,10 @@ impl Host for Container {
 }
 
 /// Counts a repair, in the state directory that is named or the default one, if it is there.
-///
-/// # Errors
-/// When it can't be counted.
 pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Duration) -> io::Result<()> {
     let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
     if !folder.is_dir() {
         return Ok(());
     }
-    within(PATIENCE, move || counters::count(&folder, REPAIR, outcome, took))
+    within(TRACE_TIMEOUT, move || counters::count(&folder, REPAIR, outcome, took))
 }

@@ -5,13 +5,14 @@
 //! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, Unread};
-use super::protocol::{Attachment, Backend, MOST_BYTES};
+use super::protocol::{Attachment, MAX_BYTES};
 use policy::{
     mesh::Mesh,
     settings::{self, Setting},
     sources::{Given, Raw, Source},
 };
 use serde::{Deserialize, Serialize};
+use sidecar_init::engine::Choice;
 use std::{
     collections::BTreeMap,
     fs,
@@ -52,7 +53,7 @@ pub(super) enum Known {
     /// Nothing was done for it.
     Nothing,
     Whole(Record),
-    /// Something was, and nobody can read what; why.
+    /// Something was done, but its record can't be read; why.
     Torn(String),
 }
 
@@ -63,16 +64,16 @@ const ENDING: &str = ".json";
 const BETWEEN: char = '@';
 
 impl Record {
-    pub(super) fn new(pod: Option<String>, backend: Backend, raw: &Raw) -> Self {
+    pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
         // Other meshes have settings of the same names, which configurations may hold for their pods.
         let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
         let settings = meant.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
-        Self { form: FORM, pod, backend: backend.name().to_owned(), settings: settings.collect() }
+        Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
     }
 
     /// What holds the rules; `None` where another version has written what we don't know.
-    pub(super) fn backend(&self) -> Option<Backend> {
-        Backend::of(&self.backend)
+    pub(super) fn backend(&self) -> Option<Choice> {
+        Choice::named(&self.backend)
     }
 
     /// Whose rules they make.
@@ -94,7 +95,7 @@ impl Record {
 }
 
 impl Known {
-    /// The mesh whose rules were set; `None` where nobody knows of any.
+    /// The mesh whose rules were set; `None` where it is not known.
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
             Self::Whole(record) => Some(record.mesh()),
@@ -132,9 +133,6 @@ impl State {
     }
 
     /// Makes the folder, and finds out whether it can be written.
-    ///
-    /// # Errors
-    /// When it can't.
     pub(super) fn prepare(&self) -> io::Result<()> {
         files::make_folder(&self.folder)
     }
@@ -143,7 +141,7 @@ impl State {
     /// When it can't be read, which a torn file can.
     pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
         // What was said of a pod came in a call of that length.
-        let text = match files::read(&self.folder.join(key.file()), MOST_BYTES, Links::Refused) {
+        let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(Known::Nothing),
             Err(Unread::Io(error)) => return Err(error),
             Err(why) => return Ok(Known::Torn(format!("it {why}"))),
@@ -165,17 +163,11 @@ impl State {
     }
 
     /// Says whether anything was known.
-    ///
-    /// # Errors
-    /// When the folder can't be written.
     pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
         files::remove(&self.folder.join(key.file()))
     }
 
     /// All attachments of which something is known.
-    ///
-    /// # Errors
-    /// When the folder can't be read.
     pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -189,9 +181,6 @@ impl State {
     }
 
     /// Removes what killed calls have left.
-    ///
-    /// # Errors
-    /// When the folder can't be read.
     pub(super) fn sweep(&self) -> io::Result<()> {
         let root = self.folder.parent().filter(|root| root.is_dir());
         root.into_iter()
@@ -219,7 +208,7 @@ mod tests {
     fn a_record_cut_anywhere_is_torn() {
         let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
         let raw = Raw::of([(Setting::InboundPorts, given)]);
-        let record = Record::new(Some("shop/web".to_owned()), Backend::Nftables, &raw);
+        let record = Record::new(Some("shop/web".to_owned()), "nftables", &raw);
         let text = serde_json::to_vec(&record).expect("JSON");
         for end in 0..text.len() {
             assert!(serde_json::from_slice::<Record>(&text[..end]).is_err(), "cut at {end}");
@@ -237,7 +226,7 @@ mod tests {
         for mesh in [Mesh::Istio, Mesh::Linkerd] {
             let all = [Mesh::Istio, Mesh::Linkerd].map(|of| (user(of), given(of.name())));
             let raw = Raw::of([(Setting::Mesh, given(mesh.name()))].into_iter().chain(all));
-            let record = Record::new(None, Backend::Nftables, &raw);
+            let record = Record::new(None, "nftables", &raw);
             assert_eq!(record.mesh(), mesh);
             let read = record.raw();
             assert_eq!(read.iter().count(), 2, "{record:?}");

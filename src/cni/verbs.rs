@@ -1,21 +1,19 @@
 //! What each verb does for an attachment: ADD sets the rules, CHECK compares them, DEL removes them.
 
 use super::{
-    Done, lookup,
+    Done,
+    decision::{Decision, Resolved, decide, resolve},
+    lookup,
     namespace::{self, COMMAND, Entered, choice, enter_existing},
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
-    wanted::{Understood, Wanted, understand, wanted},
 };
 use policy::{
     mesh::{self, Mesh, OWNERS, Policy},
     sources::Raw,
 };
-use rules::{Ownership, desired::Desired};
-use sidecar_init::{
-    backend::Kernel,
-    engine::{self, Choice, Options, Summary},
-};
+use rules::desired::Desired;
+use sidecar_init::engine::{Session, Summary};
 use std::{
     path::Path,
     time::{Duration, SystemTime},
@@ -39,29 +37,29 @@ impl CallContext<'_> {
         configuration: &Configuration<'_>,
     ) -> Result<Done, Fault> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
-        let (raw, problems) = match self.wanted(configuration, target)? {
-            Wanted::Nothing(reason) => return Ok(skipped(reason)),
-            Wanted::Capture(raw, problems) => (raw, problems),
+        let (raw, problems) = match self.decide(configuration, target)? {
+            Decision::Nothing(reason) => return Ok(skipped(reason)),
+            Decision::Capture(raw, problems) => (raw, problems),
         };
         enter_existing(netns)?;
-        let Understood { capture, raw, warnings } = understand(raw, problems, &namespace::addresses()?)?;
+        let Resolved { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
         if capture.captures_nothing() {
             return Ok(skipped("its settings capture nothing".to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
         // A DEL at the same time finds both the record and the rules, or neither.
-        let mut kernel = namespace::hold(self.timeout, capture.owner())?;
+        let mut session = namespace::hold(self.timeout, capture.owner(), configuration.backend)?;
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
         let record = Record::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
-        let summary = set(&mut kernel, &*capture, &raw, configuration.backend)?;
-        warn_of_rivals(&mut kernel, &capture.owner());
+        let summary = set(&mut session, &*capture, &raw)?;
+        warn_of_preceding_rules(&mut session);
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
         let is_changed = !summary.steps.is_empty();
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
-        let added = Added { state: self.state.clone(), key, before, kernel, is_changed };
+        let added = Added { state: self.state.clone(), key, before, session, is_changed };
         Ok(Done::new("captured", reason)
             .answering(result(configuration))
             .undone_by(Box::new(move || added.undo())))
@@ -84,18 +82,15 @@ impl CallContext<'_> {
         }
     }
 
-    fn wanted(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Wanted, Fault> {
+    fn decide(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Decision, Fault> {
         // The rest is for what comes then.
         let time = self.timeout.mul_f64(0.75);
-        wanted(configuration, &target.pod, |kubeconfig, pod| {
+        decide(configuration, &target.pod, |kubeconfig, pod| {
             lookup::pod(&super::beside(super::NODE_PROGRAM), kubeconfig, pod, time)
         })
     }
 
     /// CHECK: the rules are those that ADD has made.
-    ///
-    /// # Errors
-    /// When they are not, or can't be read.
     pub(super) fn check(
         &self,
         target: &Target,
@@ -115,27 +110,27 @@ impl CallContext<'_> {
             }
         };
         let (backend, raw, problems) = match &recorded {
-            Some(record) => (record.backend().unwrap_or(configuration.backend), record.raw(), Vec::new()),
-            None => match self.wanted(configuration, target)? {
-                Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
-                Wanted::Capture(raw, problems) => (configuration.backend, raw, problems),
+            Some(record) => {
+                let backend = record.backend().unwrap_or(choice(configuration.backend));
+                (backend, record.raw(), Vec::new())
+            }
+            None => match self.decide(configuration, target)? {
+                Decision::Nothing(reason) => return Ok(Done::new("skipped", reason)),
+                Decision::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
             },
         };
         enter_existing(netns)?;
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
-        let Understood { capture, .. } = understand(raw, problems, &addresses)?;
-        let mut kernel = namespace::open(self.timeout, capture.owner())?;
-        let compared = compare(&mut kernel, &*capture, choice(backend))?;
-        warn_of_rivals(&mut kernel, &capture.owner());
+        let Resolved { capture, .. } = resolve(raw, problems, &addresses)?;
+        let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
+        let compared = compare(&mut session, &*capture)?;
+        warn_of_preceding_rules(&mut session);
         Ok(compared)
     }
 
     /// DEL: nothing of ours is left, in the namespace if it is there, and on the node. What can't be known of a container
     /// that is gone is no reason to fail.
-    ///
-    /// # Errors
-    /// When something of ours is left.
     pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
@@ -149,43 +144,42 @@ impl CallContext<'_> {
                 None => Ok(self.forgotten(&key, "no namespace was named")),
             };
         }
-        let mut whose = self.whose(&key)?;
+        let mut rule_owner = self.rule_owner(&key)?;
         loop {
-            let owner = match whose {
-                Whose::Nobodys => return nothing(),
-                Whose::Shared => return self.left_to_others(&key),
-                Whose::Of(mesh) => mesh.ownership(),
-                Whose::Anybodys => Mesh::default().ownership().union(OWNERS),
+            let owner = match rule_owner {
+                RuleOwner::None => return nothing(),
+                RuleOwner::Shared => return self.left_to_others(&key),
+                RuleOwner::Of(mesh) => mesh.ownership(),
+                RuleOwner::Any => Mesh::default().ownership().union(OWNERS),
             };
-            let mut kernel = namespace::hold(self.timeout, owner)?;
+            let mut session = namespace::hold(self.timeout, owner, "nftables")?;
             // Another call may have had the lock until now.
-            let now = self.whose(&key)?;
-            if now == whose {
-                let summary = engine::clean(&mut kernel, owner, OWNERS)
-                    .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+            let now = self.rule_owner(&key)?;
+            if now == rule_owner {
+                let summary = clean(&mut session)?;
                 self.forget(&key);
                 return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
             }
-            whose = now;
+            rule_owner = now;
         }
     }
 
-    /// Whose the rules are that the end of an attachment removes.
-    fn whose(&self, key: &Key) -> Result<Whose, Fault> {
+    /// The owner of the rules that the end of an attachment removes.
+    fn rule_owner(&self, key: &Key) -> Result<RuleOwner, Fault> {
         let known = self.state.known(key).map_err(|error| unknown(&error))?;
         let is_shared = self.is_shared(key, &known)?;
         Ok(match known {
-            Known::Nothing if is_shared => Whose::Nobodys,
-            _ if is_shared => Whose::Shared,
-            Known::Whole(record) => Whose::Of(record.mesh()),
+            Known::Nothing if is_shared => RuleOwner::None,
+            _ if is_shared => RuleOwner::Shared,
+            Known::Whole(record) => RuleOwner::Of(record.mesh()),
             // What was set can't be read, so it may be any mesh's.
-            Known::Torn(_) => Whose::Anybodys,
+            Known::Torn(_) => RuleOwner::Any,
             // The record may be lost. Rules of an init container stay: the pod may still run, with other attachments.
             Known::Nothing => match namespace::added() {
-                Ok(found) => found.map_or(Whose::Nobodys, Whose::Of),
+                Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
                 Err(error) => {
-                    tracing::warn!(target: "state", "whether an ADD was here can't be told: {error}");
-                    Whose::Nobodys
+                    tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
+                    RuleOwner::None
                 }
             },
         })
@@ -228,15 +222,15 @@ impl CallContext<'_> {
     }
 }
 
-/// Whose rules a DEL removes.
+/// The owner of the rules that a DEL removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum RuleOwner {
     /// No ADD has set any for this attachment.
-    Nobodys,
+    None,
     /// Another attachment of the container needs them.
     Shared,
     Of(Mesh),
-    Anybodys,
+    Any,
 }
 
 /// What an ADD has done, until its result has reached the runtime.
@@ -246,7 +240,7 @@ struct Added {
     /// What was known before.
     before: Known,
     /// The namespace, with its lock.
-    kernel: Kernel,
+    session: Session,
     is_changed: bool,
 }
 
@@ -256,16 +250,15 @@ impl Added {
         match &self.before {
             Known::Nothing => {
                 if self.is_changed {
-                    let owner = self.kernel.owner();
-                    engine::clean(&mut self.kernel, owner, OWNERS)
-                        .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                    clean(&mut self.session)?;
                 }
                 self.state.forget(&self.key).map(drop).map_err(|error| unkept(&error))
             }
             Known::Whole(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
-                    let Understood { capture, raw, .. } = understand(record.raw(), Vec::new(), &[])?;
-                    set(&mut self.kernel, &*capture, &raw, backend)?;
+                    let Resolved { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
+                    self.session.choose(backend);
+                    set(&mut self.session, &*capture, &raw)?;
                 }
                 self.state.keep(&self.key, record).map_err(|error| unkept(&error))
             }
@@ -276,18 +269,17 @@ impl Added {
 }
 
 /// Sets rules on behalf of an ADD.
-fn set(
-    kernel: &mut Kernel,
-    capture: &dyn Policy,
-    raw: &Raw,
-    backend: protocol::Backend,
-) -> Result<Summary, Fault> {
-    let options = Options::replacing(choice(backend), OWNERS);
+fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary, Fault> {
     let at = policy::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    engine::apply(kernel, &desired, &options)
+    session
+        .apply(&desired)
         .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))
+}
+
+fn clean(session: &mut Session) -> Result<Summary, Fault> {
+    session.clean().map_err(|error| namespace::failed("our rules can't be removed", &error))
 }
 
 fn key(target: &Target, network: &str) -> Key {
@@ -300,8 +292,9 @@ fn result(configuration: &Configuration<'_>) -> String {
     protocol::result(configuration.before, configuration.version)
 }
 
-fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<Done, Fault> {
-    let compared = engine::check(kernel, &capture.desired(), choice)
+fn compare(session: &mut Session, capture: &dyn Policy) -> Result<Done, Fault> {
+    let compared = session
+        .check(&capture.desired())
         .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
     if compared.differences.is_empty() {
         return Ok(Done::new("equal", String::new()));
@@ -310,13 +303,10 @@ fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<
     Err(Fault::new(Code::Drift, msg, compared.differences))
 }
 
-/// What of others comes before our rules. No change of ours can mend it.
-fn warn_of_rivals(kernel: &mut Kernel, owner: &Ownership) {
-    match engine::rivals(kernel, owner) {
-        Ok(rivals) => rivals.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}")),
-        Err(error) => {
-            tracing::warn!(target: "iptables", "whether rules of others come before ours can't be told: {error}");
-        }
+/// Rules of other programs that come before ours: no change can repair that.
+fn warn_of_preceding_rules(session: &mut Session) {
+    for text in session.preceding_rules_if_known() {
+        tracing::warn!(target: "iptables", "{text}");
     }
 }
 

@@ -1,11 +1,11 @@
 //! The end of a call: it comes when the work is done, or when its time is up, whatever the work waits for.
 //!
-//! A thread of its own waits for that time. Whoever is first to answer does so; the other one keeps still. Where time is
+//! A thread of its own waits for that time. Only the first of the two to finish writes a result. Where time is
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
 use super::{
     Done, FAILED, Undo, counters,
-    log::{self, Line},
+    log::{self, LogEntry},
     protocol::{Code, Fault, Places, TIMEOUT, Verb, Version},
     warnings,
 };
@@ -29,7 +29,7 @@ pub(super) struct Progress {
     pub(super) verb: Option<Verb>,
     /// Where traces are left; nowhere before that is known.
     pub(super) places: Option<Places>,
-    pub(super) line: Line,
+    pub(super) line: LogEntry,
 }
 
 /// A call that will end.
@@ -45,7 +45,7 @@ pub(super) struct Watch {
 const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
 /// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Watch {
     pub(super) fn start() -> Arc<Self> {
@@ -54,7 +54,7 @@ impl Watch {
             version: Version::LATEST,
             verb: None,
             places: None,
-            line: Line::default(),
+            line: LogEntry::default(),
         };
         let watch = Arc::new(Self {
             started: Instant::now(),
@@ -103,14 +103,14 @@ impl Watch {
                 }
             }
             Err(fault) => {
-                // Where nobody listens, the exit code still speaks.
-                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + PATIENCE));
+                // Where this fails, the exit code is left.
+                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
             }
         }
     }
 
-    /// Whether nobody else answers. Until the answer is given, the call has failed.
+    /// Whether this is the first answer. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -126,15 +126,15 @@ impl Watch {
             let progress = self.progress();
             let (Some(places), Some(verb)) = (progress.places.clone(), progress.verb) else { return };
             let warnings = warnings::collected();
-            (places, verb, Line { outcome, reason, details, warnings, ..progress.line.clone() })
+            (places, verb, LogEntry { outcome, reason, details, warnings, ..progress.line.clone() })
         };
         let count = {
             let folder = places.state.clone();
             move || counters::count(&folder, verb.name(), outcome, took)
         };
-        for left in [log::write(&places, &line, took), within(PATIENCE, count)] {
+        for left in [log::write(&places, &line, took), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
-                // The runtime's log is what is left to tell it.
+                // Only the runtime's log is left.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
             }
         }
@@ -154,16 +154,16 @@ impl Watch {
         let fault =
             Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
         if self.is_first() {
-            let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + PATIENCE);
+            let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
             // That they are not left is no reason to stay.
-            let _ = within(PATIENCE, move || {
+            let _ = within(TRACE_TIMEOUT, move || {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
         } else if self.exit.load(Ordering::Acquire) == FAILURE {
             // The answer was given up when time was up, and what was done is being undone.
-            thread::sleep(PATIENCE);
+            thread::sleep(TRACE_TIMEOUT);
         }
         process::exit(self.exit.load(Ordering::Acquire));
     }
@@ -178,7 +178,7 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
     };
     let fault =
         Fault::caused(Code::Io, format!("the result can't be written to standard output; {undone}"), error);
-    // The runtime's log is what is left to tell it.
+    // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault
 }
@@ -190,7 +190,7 @@ pub(super) fn within(
 ) -> io::Result<()> {
     let (done, wait) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Nobody may be waiting any more.
+        // The caller may not be waiting any more.
         let _ = done.send(work());
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

@@ -257,7 +257,7 @@ fn carry_out(
         match commit(backend, &planned.before, &planned.steps, &planned.wanted.owner) {
             Ok(()) => return Ok(planned),
             Err(failure) if tries > 0 && failure.is_conflict() => {
-                tracing::debug!(target: "backend", %failure, "somebody else changed rules; again");
+                tracing::debug!(target: "backend", %failure, "another program changed rules; trying again");
             }
             Err(failure) => return Err(failure.into()),
         }

@@ -3,10 +3,10 @@
 use crate::backend::{Backend, BackendName, Snapshot, Variant};
 use rules::Ownership;
 
-/// What the caller says about it.
+/// The caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Nothing: what holds rules of the owner's stays in use; else what is preferred, if the kernel has it.
+    /// None: the backend that holds rules of the owner is kept; else the preferred one is used, if the kernel has it.
     InUse(Preference),
     Nftables,
     /// iptables, perhaps a certain variant of it.
@@ -24,6 +24,24 @@ pub enum Preference {
 }
 
 impl Choice {
+    /// The choices that flags and configurations name.
+    pub const NAMED: [(&'static str, Self); 4] = [
+        ("nftables", Self::Nftables),
+        ("iptables", Self::Iptables(None)),
+        ("iptables-nft", Self::Iptables(Some(Variant::Nft))),
+        ("iptables-legacy", Self::Iptables(Some(Variant::Legacy))),
+    ];
+
+    /// The choice of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
+    }
+
+    /// The same, with another preference where nothing was chosen.
+    pub fn preferring(self, preference: Preference) -> Self {
+        if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
+    }
+
     /// Chooses.
     pub fn backend(self, backend: &dyn Backend, snapshot: &Snapshot, owner: &Ownership) -> BackendName {
         match self {

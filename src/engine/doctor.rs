@@ -1,62 +1,21 @@
 //! What a namespace and its kernel can do, and what commonly goes wrong. Reads only.
 
 use super::{
-    foreign::{droppers, rivals_in},
-    hindered::keeps_from,
-    kin,
+    finding::{Finding, Level, foreign_chains, foreign_rules, hindered, unreadable},
     listeners::{self, Proxy},
     live::live,
+    provenance,
 };
 use crate::{
-    backend::{self, Backend, Contents, Kernel, Snapshot, Variant, iptables, nftables::Hindered},
+    backend::{self, Backend, Kernel, Variant, iptables},
     sys::{
         namespace,
         netfilter::{self, Extension},
         process::{self, Process},
     },
 };
-use rules::{Chain, Family, Hook, Ownership, Table, plan, simulate::View};
-use std::{collections::BTreeSet, fs};
-
-/// How good or bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// As it should be.
-    Ok,
-    /// It may be meant so.
-    Warn,
-    /// Capture can't work so.
-    Fail,
-}
-
-/// One thing found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How good or bad.
-    pub level: Level,
-    /// What it is about.
-    pub topic: &'static str,
-    /// What is the case.
-    pub text: String,
-    /// What helps.
-    pub remedy: Option<String>,
-}
-
-impl Finding {
-    pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, topic, text: text.into(), remedy: None }
-    }
-
-    /// Something that may be meant so.
-    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
-    }
-
-    /// Something that keeps capture from working.
-    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Fail, topic, text: text.into(), remedy: Some(remedy.into()) }
-    }
-}
+use rules::{Chain, Family, Hook, Ownership, Table, simulate::View};
+use std::fs;
 
 /// Looks at everything.
 pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Finding> {
@@ -66,9 +25,8 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     findings.extend(extensions());
     match kernel.read() {
         Ok(snapshot) => {
-            findings.extend(snapshot.unreadable.iter().map(|&(variant, family)| unseen(variant, family)));
-            findings.extend(hidden(&snapshot, owner));
-            findings.extend(kin::findings(&snapshot, owner));
+            findings.extend(unreadable(&snapshot, owner));
+            findings.extend(provenance::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, &owner.alone()));
             findings.extend(hindered(&snapshot, owner));
         }
@@ -84,7 +42,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     }
     match views(kernel) {
         Ok(views) => {
-            findings.extend(foreign_chains(&views, owner));
+            findings.extend(foreign_chains(&views, owner, &[owner.alone()]));
             findings.extend(listeners::findings(&views, proxy));
         }
         Err(error) => {
@@ -102,7 +60,7 @@ fn host() -> Finding {
         Some(false) => Finding::ok("namespace", "not the machine's own"),
         None => Finding::warn(
             "namespace",
-            "without /proc, nothing tells whether it is the machine's own",
+            "without /proc it is not known whether it is the machine's own",
             "mount /proc",
         ),
         Some(true) => Finding::warn(
@@ -152,7 +110,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         let exists = variant == Variant::Nft
             || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
         if exists && process::holds(process::NET_ADMIN) == Some(true) {
-            findings.extend(unreadable(programs, variant));
+            findings.extend(unlisted(programs, variant));
         }
     }
     if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
@@ -162,7 +120,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
 }
 
 /// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
-fn unreadable(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
+fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
     let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
     let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
     Some(Finding::fail(
@@ -211,71 +169,9 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-fn unseen(variant: Variant, family: Family) -> Finding {
-    let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
-    Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
-}
-
-/// Rules of the owner's that the program of iptables can't show.
-fn hidden(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let held = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
-        let text = hidden.complaint(family, table, owner)?;
-        Some(Finding::fail("rules", text, "sidecar-init clean removes them"))
-    });
-    held.collect()
-}
-
-fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let of_iptables = snapshot.all_contents().flat_map(|contents| match contents {
-        Contents::Iptables { variant, tables } => {
-            tables.iter().map(|(family, state)| (*variant, family, state)).collect()
-        }
-        Contents::Nftables(_) => Vec::new(),
-    });
-    for (variant, family, state) in of_iptables {
-        let state = state.seen_by(owner);
-        for table in Table::ALL {
-            for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
-                if let Some(line) = plan::foreign_before(&held.lines, owner) {
-                    let rule = rules::render::iptables::appended(chain, line);
-                    let text = format!("{family} {table} ({variant}): {rule} sees packets before ours");
-                    findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));
-                }
-            }
-        }
-    }
-    findings
-}
-
-/// Tables of nf_tables that are not what their rules say.
-fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let finding = |one: &Hindered| match keeps_from(one, snapshot, owner) {
-        true => Finding::fail("rules", one.to_string(), one.remedy()),
-        false => Finding::warn("foreign", one.to_string(), one.remedy()),
-    };
-    snapshot.hindered.iter().map(finding).collect()
-}
-
 /// All rules that a packet meets, family by family.
 fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
     Family::BOTH.into_iter().map(|family| live(kernel, family, &|_| None)).collect()
-}
-
-/// Rules of others that may decide about packets: those that do NAT before ours, and those that drop.
-fn foreign_chains(views: &[View], owner: &Ownership) -> Vec<Finding> {
-    let mut told: Vec<String> = Vec::new();
-    for view in views {
-        told.extend(rivals_in(view, owner).iter().map(ToString::to_string));
-        let droppers = droppers(view, owner).into_iter();
-        told.extend(droppers.map(|(place, rule)| format!("{place} may drop packets: {rule}")));
-    }
-    // A table of both families is seen twice.
-    let mut seen = BTreeSet::new();
-    told.retain(|text| seen.insert(text.clone()));
-    let finding =
-        |text| Finding::warn("foreign", text, "see what it does with nft list ruleset or iptables-save");
-    told.into_iter().map(finding).collect()
 }
 
 /// Processes that are meant to run as the proxy's user, as the kernel cuts their names (`TASK_COMM_LEN`).

@@ -8,7 +8,7 @@ use rules::{Action, Family, Ownership, Policy, Target};
 /// A chain of somebody else's that the kernel asks before ours, or perhaps before, and that sends packets elsewhere.
 /// The first that does so is the only one: ours is not asked any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rival {
+pub struct PrecedingRule {
     pub family: Family,
     /// Chain and table, for people.
     pub place: String,
@@ -20,7 +20,7 @@ pub struct Rival {
     pub rule: String,
 }
 
-impl std::fmt::Display for Rival {
+impl std::fmt::Display for PrecedingRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { place, of, priority, rule, .. } = self;
         let of = of.map(|name| format!(", of {name},")).unwrap_or_default();
@@ -36,14 +36,14 @@ impl std::fmt::Display for Rival {
 ///
 /// # Errors
 /// When something that is there can't be read.
-pub fn rivals(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Rival>, backend::Error> {
+pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<PrecedingRule>, backend::Error> {
     if !kernel.has_foreign_nat()? {
         return Ok(Vec::new());
     }
-    let mut found: Vec<Rival> = Vec::new();
+    let mut found: Vec<PrecedingRule> = Vec::new();
     for family in Family::BOTH {
         let view = live(kernel, family, &|_| None)?;
-        let more = rivals_in(&view, owner);
+        let more = preceding_rules_in(&view, owner);
         found.extend(
             more.into_iter()
                 .filter(|one| !found.iter().any(|known| known.place == one.place))
@@ -54,16 +54,22 @@ pub fn rivals(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Rival>, back
 }
 
 /// Those of one family.
-pub(super) fn rivals_in(view: &View, owner: &Ownership) -> Vec<Rival> {
+pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<PrecedingRule> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
-    let rival = |chain: usize| {
+    let preceding = |chain: usize| {
         let at = view.find(chain, &translates)?;
         let held = &view.chains()[chain];
         let priority = held.base.map_or(0, |base| base.priority);
         let of = owner.others().find(|other| is_of(view, held, other)).map(|other| other.name);
-        Some(Rival { family: view.family(), place: place(held), of, priority, rule: told(view, at) })
+        Some(PrecedingRule {
+            family: view.family(),
+            place: place(held),
+            of,
+            priority,
+            rule: text_of(view, at),
+        })
     };
-    before.filter_map(rival).collect()
+    before.filter_map(preceding).collect()
 }
 
 /// The base chains that drop and are not the owner's, nor of whoever it is joined with, each with the rule that does, or
@@ -77,7 +83,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
         // A chain of ours may be led to from a chain of iptables that everybody shares.
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, held.policy) {
-            (Some(at), _) => Some((place(held), told(view, at))),
+            (Some(at), _) => Some((place(held), text_of(view, at))),
             (None, Policy::Drop) => Some((place(held), "its policy, where no rule of it accepts".to_owned())),
             (None, Policy::Accept) => None,
         }
@@ -105,7 +111,7 @@ fn place(ViewChain { table, chain, .. }: &ViewChain) -> String {
     format!("chain {chain} of table {table}")
 }
 
-fn told(view: &View, at: At) -> String {
+fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
 //! Whether somebody listens where rules send traffic, and whether it is the proxy.
 
-use super::doctor::Finding;
+use super::finding::Finding;
 use crate::sys::listener::{self, Holder, Listener, Transport};
 use rules::field::{Field, protocol_number};
 use rules::simulate::{View, ViewRule};
@@ -55,7 +55,7 @@ pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
     let listeners = match listener::all() {
         Ok(listeners) => listeners,
         Err(error) => {
-            let text = format!("who listens can't be told: {error}");
+            let text = format!("listeners can't be listed: {error}");
             return vec![Finding::warn(TOPIC, text, "see who does with ss -lntup")];
         }
     };
@@ -154,7 +154,7 @@ fn at(
         if of.is_empty() {
             let refused = if transport == Transport::Tcp { "connections" } else { "queries" };
             let text = format!(
-                "nobody listens at {transport} {place}, where rules send traffic: {refused} are refused"
+                "nothing listens at {transport} {place}, where rules send traffic: {refused} are refused"
             );
             findings.push(Finding::warn(
                 TOPIC,
@@ -167,7 +167,7 @@ fn at(
             sent.families.iter().filter(|family| !of.iter().any(|listener| takes(listener, **family, role)))
         {
             let text = format!(
-                "at {transport} {place} nobody takes {family} from everywhere, so a part of it is refused"
+                "no listener at {transport} {place} accepts {family} at every address, so a part of it is refused"
             );
             findings.push(Finding::warn(
                 TOPIC,

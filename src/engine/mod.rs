@@ -6,7 +6,6 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
-mod book;
 mod bridge;
 mod choice;
 mod commit;
@@ -14,29 +13,34 @@ mod compare;
 mod desired_state;
 mod doctor;
 mod doubtful;
+mod finding;
 mod foreign;
 mod hindered;
-mod kin;
 mod listeners;
 mod live;
 mod probe;
+mod provenance;
+mod rule_index;
+mod session;
 mod snat;
 mod status;
 mod steps;
 
 pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
-pub use book::RuleIndex;
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};
 pub use desired_state::DesiredState;
-pub use doctor::{Finding, Level, examine};
+pub use doctor::examine;
 pub use doubtful::{Doubtful, doubtful};
-pub use foreign::{Rival, rivals};
-pub use kin::{Maker, kin, predecessors, remedy_of};
+pub use finding::{Finding, Level};
+pub use foreign::{PrecedingRule, preceding_rules};
 pub use listeners::Proxy;
 pub use live::live;
 pub use probe::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried, probe};
+pub use provenance::{Maker, other_captures, predecessors, remedy_of};
+pub use rule_index::RuleIndex;
+pub use session::Session;
 pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
-pub use status::{Held, Note, Status, status};
+pub use status::{HeldRules, Status, status};
 pub use steps::steps;

@@ -5,11 +5,9 @@
 //! stands in their way.
 
 use super::{
-    doubtful::doubtful,
-    foreign::{droppers, rivals_in},
-    hindered::keeps_from,
-    kin::{Maker, PARTS, STAYS, makers, predecessors, remedy_of, together},
+    finding::{Finding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
     live::live,
+    provenance::{Maker, PARTS, makers, remedy_of, together},
 };
 use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
 use crate::sys::{
@@ -17,7 +15,7 @@ use crate::sys::{
     listener::{self, Listener},
 };
 use rules::simulate::{OriginOf, View, ViewRule};
-use rules::{Action, ByFamily, Family, Ownership, Table, Target, plan, routing::Object};
+use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
 
 /// All that was read.
@@ -32,13 +30,13 @@ pub struct Status {
     /// Every socket that waits for peers.
     pub listeners: io::Result<Vec<Listener>>,
     /// What holds rules of the owner's or its predecessor's, or of whoever the owner is joined with.
-    pub held: Vec<Held>,
-    pub notes: Vec<Note>,
+    pub held: Vec<HeldRules>,
+    pub findings: Vec<Finding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldRules {
     /// Whose, of those that were asked for.
     pub owner: Ownership,
     /// A backend; of the predecessor's tables of nf_tables, those.
@@ -48,27 +46,6 @@ pub struct Held {
     pub maker: Maker,
     /// How the table of nf_tables was made, and whether it says the same still; `None` where nothing says it.
     pub record: Option<(Record, bool)>,
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// Whether traffic surely fails or passes by because of it.
-    pub is_fault: bool,
-    /// A word for what it is about.
-    pub topic: &'static str,
-    pub text: String,
-    pub remedy: String,
-}
-
-impl Note {
-    fn new(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { is_fault: false, topic, text: text.into(), remedy: remedy.into() }
-    }
-
-    fn fault(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { is_fault: true, ..Self::new(topic, text, remedy) }
-    }
 }
 
 /// Reads all of it. Of the owner and those that it is joined with none comes first: each is looked at as if its rules were
@@ -86,22 +63,22 @@ pub fn status(
     let views =
         ByFamily { v4: live(kernel, Family::V4, origin_of)?, v6: live(kernel, Family::V6, origin_of)? };
     let held = held(&snapshot, &views, owner);
-    let notes = notes(&snapshot, &views, owner, &held);
+    let findings = findings(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
-    Ok(Status { views, routing, addresses, listeners, held, notes })
+    Ok(Status { views, routing, addresses, listeners, held, findings })
 }
 
 /// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
-fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<Held> {
+fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<HeldRules> {
     owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
 }
 
-fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<Held> {
+fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<HeldRules> {
     let mut found = Vec::new();
     for contents in snapshot.all_contents() {
         let Contents::Iptables { variant, .. } = contents else { continue };
         let makers = makers(contents, &owner).into_iter();
-        found.extend(makers.map(|(maker, families, rules)| Held {
+        found.extend(makers.map(|(maker, families, rules)| HeldRules {
             owner,
             place: variant.to_string(),
             families,
@@ -114,7 +91,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let families = families_of(views, &format!("inet {}", table.name));
         let place = BackendName::Nftables.to_string();
         let record = table.record.as_deref().cloned().zip(table.is_as_made());
-        found.push(Held { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
+        found.push(HeldRules { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
     }
     for name in snapshot.inherited_tables(&owner) {
         let table = format!("inet {name}");
@@ -122,7 +99,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let rules = chains.map(|chain| chain.rules.len()).sum();
         let families = families_of(views, &table);
         let place = format!("table {table} of nf_tables");
-        found.push(Held { owner, place, families, rules, maker: Maker::Predecessor, record: None });
+        found.push(HeldRules { owner, place, families, rules, maker: Maker::Predecessor, record: None });
     }
     found
 }
@@ -139,118 +116,69 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
 }
 
-fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Note> {
-    let mut notes = Vec::new();
+fn findings(
+    snapshot: &Snapshot,
+    views: &ByFamily<View>,
+    owner: &Ownership,
+    held: &[HeldRules],
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
-    for (variant, family) in &snapshot.unreadable {
-        let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
-        notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
-    }
-    for (&(family, table), hidden) in &snapshot.hidden {
-        if let Some(text) = hidden.complaint(family, table, owner) {
-            notes.push(Note::fault("rules", text, "sidecar-init clean removes them"));
-        }
-    }
-    for one in &snapshot.hindered {
-        let is_fault = keeps_from(one, snapshot, owner);
-        notes.push(Note { is_fault, ..Note::new("foreign", one.to_string(), one.remedy()) });
-    }
+    findings.extend(unreadable(snapshot, owner));
+    findings.extend(hindered(snapshot, owner));
     for one in &present {
         let of_one = held.iter().filter(|held| held.owner == *one);
         let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
-            let text = format!("{} all hold rules of {}: a change was cut short", join(&places), one.name);
-            notes.push(Note::new(
+            let places = places.into_iter().collect::<Vec<_>>().join(" and ");
+            let text = format!("{places} all hold rules of {}: a change was cut short", one.name);
+            findings.push(Finding::warn(
                 "rules",
                 text,
                 "sidecar-init apply with the pod's flags leaves one of them",
             ));
         }
     }
-    for one in &present {
-        notes.extend(before(snapshot, one));
-    }
-    notes.extend(others(views, owner, &present));
+    findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
+    // Where none captures, the owner would.
+    let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
+    findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
-        let held: Vec<&Held> = held.iter().filter(|held| held.owner == one).collect();
-        notes.extend(of_routing(snapshot, owner, &one, &held));
+        let held: Vec<&HeldRules> = held.iter().filter(|held| held.owner == one).collect();
+        findings.extend(of_routing(snapshot, owner, &one, &held));
     }
     for object in &snapshot.duplicates {
         let text = format!("{object} is there more than once");
-        notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
+        findings.push(Finding::warn(
+            "routing",
+            text,
+            "sidecar-init apply with the pod's flags removes the copies",
+        ));
     }
-    for doubtful in doubtful(snapshot, owner) {
-        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
-        notes.push(Note::new("foreign", text, STAYS));
-    }
+    findings.extend(doubtful_objects(snapshot, owner));
     if present.len() > 1 {
         for one in &present {
             let by_what =
                 snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})")).unwrap_or_default();
             let text = format!("{} captures here{by_what}, beside others", one.name);
-            notes.push(Note::new("foreign", text, remedy_of(one)));
+            findings.push(Finding::warn("foreign", text, remedy_of(one)));
         }
         let names: Vec<&str> = present.iter().map(|one| one.name).collect();
-        notes.push(Note::fault("rules", together(&names), PARTS));
+        findings.push(Finding::fail("rules", together(&names), PARTS));
     }
-    notes
-}
-
-fn join(names: &BTreeSet<&str>) -> String {
-    names.iter().copied().collect::<Vec<_>>().join(" and ")
-}
-
-/// Rules of others that stand before ours in the chains of iptables.
-fn before(snapshot: &Snapshot, owner: &Ownership) -> Vec<Note> {
-    let mut notes = Vec::new();
-    for contents in snapshot.all_contents() {
-        let Contents::Iptables { variant, .. } = contents else { continue };
-        for (family, state) in contents.states() {
-            let state = state.seen_by(owner);
-            for table in Table::ALL {
-                for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
-                    let Some(line) = plan::foreign_before(&held.lines, owner) else { continue };
-                    let rule = rules::render::iptables::appended(chain, line);
-                    let text = format!("{family} {table} ({variant}): {rule} decides before ours");
-                    notes.push(Note::new("foreign", text, "sidecar-init apply puts ours first"));
-                }
-            }
-        }
-    }
-    notes
-}
-
-/// Chains of others: those that do NAT before those that are meant, and those that drop, before or behind. Where nobody
-/// captures, it is the owner who is meant.
-fn others(views: &ByFamily<View>, owner: &Ownership, present: &[Ownership]) -> Vec<Note> {
-    let remedy = "see what it does with nft list ruleset or iptables-save";
-    let mut told = BTreeSet::new();
-    let mut notes = Vec::new();
-    let meant = if present.is_empty() { vec![owner.alone()] } else { present.to_vec() };
-    for (_, view) in views.iter() {
-        let rivals = meant.iter().flat_map(|one| rivals_in(view, &one.union(owner.joined)));
-        let rivals = rivals.map(|rival| rival.to_string());
-        let drops = droppers(view, owner).into_iter();
-        let drops = drops.map(|(place, rule)| format!("{place} may drop packets, captured or not: {rule}"));
-        for text in rivals.chain(drops) {
-            if told.insert(text.clone()) {
-                notes.push(Note::new("foreign", text, remedy));
-            }
-        }
-    }
-    notes
+    findings
 }
 
 /// The address that the proxy of one calls from, and what is left of rules of its that are gone. `owner` is whom the
 /// snapshot was read for.
-fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&Held]) -> Vec<Note> {
-    let mut notes = Vec::new();
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&HeldRules]) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
-        notes.push(Note::fault("routing", text, "sidecar-init apply with the pod's flags puts it back"));
+        findings.push(Finding::fail("routing", text, "sidecar-init apply with the pod's flags puts it back"));
     }
     let left: Vec<String> = match one.table == owner.table {
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
@@ -259,7 +187,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
     if held.is_empty() && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
-        notes.push(Note::new("routing", text, remedy));
+        findings.push(Finding::warn("routing", text, remedy));
     }
-    notes
+    findings
 }

@@ -20,7 +20,7 @@ pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step>
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
-    steps.extend(Way::between(before, wanted, force).steps);
+    steps.extend(Migration::between(before, wanted, force).steps);
     let adopted = inherited.iter().map(|standing| standing.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
@@ -71,14 +71,14 @@ fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<O
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
 /// The way from the rules that are there to those that are wanted.
-struct Way<'a> {
+struct Migration<'a> {
     owner: &'a Ownership,
     /// What is there after the steps so far.
     now: Cow<'a, Snapshot>,
     steps: Vec<Step>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Migration<'a> {
     fn between(before: &'a Snapshot, wanted: &'a DesiredState, force: bool) -> Self {
         let mut way = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
         let bridge = Bridge::between(before, wanted);

@@ -12,21 +12,16 @@ use std::{
 };
 
 /// Every address of every interface, in the kernel's order.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn all() -> io::Result<Vec<IpAddr>> {
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| Some(Held::read(payload)?.address))
+    Socket::open(SockProtocol::NetlinkRoute)?
+        .dump(&request, |payload| Some(InterfaceAddress::read(payload)?.address))
 }
 
 /// Every address of every interface, each with its interface's name.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, Held::read)?;
+    let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, InterfaceAddress::read)?;
     Ok(found.into_iter().map(|held| (held.address, interface(held.interface))).collect())
 }
 
@@ -47,7 +42,7 @@ pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
 
 /// An address and the index of its interface.
 fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
-    let Held { address, scope, interface } = Held::read(payload)?;
+    let InterfaceAddress { address, scope, interface } = InterfaceAddress::read(payload)?;
     match address {
         IpAddr::V6(address) if scope == RT_SCOPE_UNIVERSE => Some((address, interface)),
         IpAddr::V4(_) | IpAddr::V6(_) => None,
@@ -58,13 +53,13 @@ fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
 const HEAD: usize = 8;
 
 /// An address of an interface.
-struct Held {
+struct InterfaceAddress {
     address: IpAddr,
     scope: u8,
     interface: u32,
 }
 
-impl Held {
+impl InterfaceAddress {
     fn read(payload: &[u8]) -> Option<Self> {
         let (head, attributes) = payload.split_first_chunk::<HEAD>()?;
         let [family, _, _, scope, ..] = *head;

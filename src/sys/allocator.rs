@@ -243,16 +243,16 @@ mod tests {
     }
 
     /// What is done with a heap: with which piece, and how.
-    type Deed = (usize, usize, u32, u8);
+    type Allocation = (usize, usize, u32, u8);
 
     /// Small sizes mostly, and those at the border between lists and dlmalloc.
-    fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    fn deeds() -> impl Strategy<Value = Vec<Allocation>> {
         let size = prop_oneof![6 => 1..=80_usize, 2 => SMALL - 20..=SMALL + 20, 1 => 1..=70_000_usize];
         proptest::collection::vec((0..40_usize, size, 0..6_u32, any::<u8>()), 1..300)
     }
 
     /// Makes, resizes and gives back pieces, none of which may touch another.
-    fn work(heap: &Allocator, deeds: &[Deed]) {
+    fn work(heap: &Allocator, deeds: &[Allocation]) {
         let mut used: Vec<Option<Used<'_>>> = (0..40).map(|_| None).collect();
         for &(place, size, bits, byte) in deeds {
             match (used[place].as_mut(), byte % 3) {

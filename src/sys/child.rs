@@ -15,26 +15,26 @@ use std::{
 };
 
 /// As much as a program may print to each of its streams.
-pub(super) const MOST: usize = 16 << 20;
+pub(super) const MAX_OUTPUT: usize = 16 << 20;
 
 /// Why a program was not waited for.
 #[derive(Debug)]
-pub(super) enum Cut {
+pub(super) enum Interruption {
     /// It took longer than it may.
     Late,
-    /// It printed more than [`MOST`] to this stream.
+    /// It printed more than [`MAX_OUTPUT`] to this stream.
     Long(&'static str),
     /// The kernel refused.
     Refused(io::Error),
 }
 
-impl From<io::Error> for Cut {
+impl From<io::Error> for Interruption {
     fn from(error: io::Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<Errno> for Cut {
+impl From<Errno> for Interruption {
     fn from(error: Errno) -> Self {
         Self::Refused(error.into())
     }
@@ -45,11 +45,11 @@ impl From<Errno> for Cut {
 ///
 /// # Errors
 /// When a limit is reached. The program still runs then.
-pub(super) fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result<Output, Cut> {
+pub(super) fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result<Output, Interruption> {
     let begun = Instant::now();
-    let mut feed = Feed::new(child.stdin.take(), input)?;
-    let mut stdout = Tap::new(child.stdout.take(), "standard output")?;
-    let mut stderr = Tap::new(child.stderr.take(), "standard error")?;
+    let mut feed = InputPipe::new(child.stdin.take(), input)?;
+    let mut stdout = OutputPipe::new(child.stdout.take(), "standard output")?;
+    let mut stderr = OutputPipe::new(child.stderr.take(), "standard error")?;
     let end = end_of(child);
     let mut has_ended = false;
     loop {
@@ -61,7 +61,7 @@ pub(super) fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result
         }
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err(Cut::Late);
+            return Err(Interruption::Late);
         }
         // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
         let mut timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
@@ -88,11 +88,11 @@ pub(super) fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result
 
 /// Ends a program, and waits for that a moment: the kernel may be busy on its behalf.
 pub(super) fn end(child: &mut Child) {
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
     let begun = Instant::now();
     // It may have ended, or been killed with its group.
     let _ = child.kill();
-    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < PATIENCE {
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -112,12 +112,12 @@ fn without_waiting(pipe: &impl AsFd) -> nix::Result<()> {
 }
 
 /// A program's input, as far as it is not written.
-struct Feed<'a> {
+struct InputPipe<'a> {
     pipe: Option<ChildStdin>,
     left: &'a [u8],
 }
 
-impl<'a> Feed<'a> {
+impl<'a> InputPipe<'a> {
     fn new(pipe: Option<ChildStdin>, left: &'a [u8]) -> nix::Result<Self> {
         pipe.iter().try_for_each(without_waiting)?;
         Ok(Self { pipe, left })
@@ -139,21 +139,21 @@ impl<'a> Feed<'a> {
 }
 
 /// A stream of a program, as far as it was read.
-struct Tap<P> {
+struct OutputPipe<P> {
     /// `None` once it is closed.
     pipe: Option<P>,
     taken: Vec<u8>,
     name: &'static str,
 }
 
-impl<P: Read + AsFd> Tap<P> {
+impl<P: Read + AsFd> OutputPipe<P> {
     fn new(pipe: Option<P>, name: &'static str) -> nix::Result<Self> {
         pipe.iter().try_for_each(without_waiting)?;
         Ok(Self { pipe, taken: Vec::new(), name })
     }
 
     /// Takes what was printed so far.
-    fn read(&mut self) -> Result<(), Cut> {
+    fn read(&mut self) -> Result<(), Interruption> {
         let mut buffer = [0; 16 << 10];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer) {
@@ -163,8 +163,8 @@ impl<P: Read + AsFd> Tap<P> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
-            if self.taken.len() > MOST {
-                return Err(Cut::Long(self.name));
+            if self.taken.len() > MAX_OUTPUT {
+                return Err(Interruption::Long(self.name));
             }
         }
         Ok(())

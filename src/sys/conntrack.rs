@@ -34,17 +34,11 @@ pub struct Conntrack(Socket);
 
 impl Conntrack {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         Socket::open(SockProtocol::NetlinkNetFilter).map(Self)
     }
 
     /// All UDP flows of a family.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<Flow>> {
         let request = Request { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
         self.0.dump(&request, |payload| flow(family, body(payload)?))
@@ -78,9 +72,6 @@ impl Conntrack {
     }
 
     /// Forgets a connection or a flow in these zones; one that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn forget_call(
         &mut self,
         protocol: Protocol,
@@ -103,9 +94,6 @@ impl Conntrack {
     }
 
     /// Forgets a flow; one that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn forget(&mut self, flow: &Flow) -> io::Result<()> {
         let request = Request { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(flow.family), 0) };
         let outcome = self.0.request(&request, |message: &mut Messages| {

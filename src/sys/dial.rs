@@ -24,7 +24,7 @@ use std::{
 /// How far packets get that no rule leads back: to the next machine, which does not pass them on.
 const HOPS: i32 = 1;
 /// How many ports to call from may be refused.
-const MOST_PORTS: u32 = 32;
+const MAX_PORTS: u32 = 32;
 /// Asks for the number in force (`setfsuid(2)`).
 const NO_ID: u32 = u32::MAX;
 
@@ -72,7 +72,7 @@ pub fn call(
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let from = SockaddrStorage::from(SocketAddr::new(from.unwrap_or(any), 0));
-    let mut tries = 0..MOST_PORTS;
+    let mut tries = 0..MAX_PORTS;
     let socket = loop {
         let socket = owned(owner, || new(to, kind))??;
         socket::bind(socket.as_raw_fd(), &from).map_err(io::Error::from)?;
@@ -135,9 +135,6 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
 
 impl Call {
     /// Where it comes from.
-    ///
-    /// # Errors
-    /// When the kernel does not tell.
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(self)
     }

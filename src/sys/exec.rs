@@ -1,7 +1,7 @@
 //! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
 //! is limited, and none outlives this process (see the module `group`).
 
-use super::child::{self, Cut, MOST};
+use super::child::{self, Interruption, MAX_OUTPUT};
 use super::group::Group;
 use super::{fork, wait};
 use nix::libc;
@@ -53,7 +53,7 @@ pub enum ExecError {
     )]
     Late { command: String, limit: Duration },
     /// It printed too much, and was killed.
-    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MOST >> 20)]
+    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MAX_OUTPUT >> 20)]
     Long { command: String, stream: &'static str },
 }
 
@@ -114,7 +114,7 @@ impl Runner {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MOST));
+            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or(&[], |error| error.as_bytes()));
             u8::from(returned.is_err())
@@ -134,9 +134,6 @@ impl Runner {
     }
 
     /// Starts a program, whose input comes later. The time that it may take begins with that.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn start(
         &self,
         program: &Path,
@@ -207,9 +204,9 @@ impl Waiting {
                 // What it has started goes as well. Others of the group are part of the same failure.
                 drop(self.runner.group().take());
                 return Err(match cut {
-                    Cut::Late => ExecError::Late { command, limit },
-                    Cut::Long(stream) => ExecError::Long { command, stream },
-                    Cut::Refused(source) => ExecError::Start { command, source },
+                    Interruption::Late => ExecError::Late { command, limit },
+                    Interruption::Long(stream) => ExecError::Long { command, stream },
+                    Interruption::Refused(source) => ExecError::Start { command, source },
                 });
             }
         };

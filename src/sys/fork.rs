@@ -58,9 +58,6 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
 }
 
 /// As [`fork`], and waits until the child says how it has begun: `work` is handed what to say it by.
-///
-/// # Errors
-/// As [`fork`], and what the child says against it.
 pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(Beginning(writer));
@@ -159,9 +156,6 @@ fn ended(status: WaitStatus) -> Option<Ended> {
 
 /// Gives our next children a process namespace of their own. The first of them is its process 1: when that ends, the
 /// kernel ends all others in it.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn new_process_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWPID)?)
 }
@@ -183,17 +177,11 @@ pub fn end_with_parent(alive: &File) -> io::Result<()> {
 }
 
 /// Puts this process into a group that there is.
-///
-/// # Errors
-/// When the group is gone.
 pub(super) fn join_group(number: libc::pid_t) -> io::Result<()> {
     Ok(setpgid(Pid::from_raw(0), Pid::from_raw(number))?)
 }
 
 /// Limits the address space of this process, and of the programs that it starts, to what they need and so many bytes.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
     // What a program of iptables, and ours, take with their libraries.
     const PROGRAM: u64 = 128 << 20;
@@ -202,18 +190,12 @@ pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
 }
 
 /// A pipe, closed in programs that we start: what is written to the second comes out of the first.
-///
-/// # Errors
-/// When no descriptor is free.
 pub fn pipe() -> io::Result<(File, File)> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     Ok((reader.into(), writer.into()))
 }
 
 /// Lets go of standard input and output, which belong to somebody else.
-///
-/// # Errors
-/// When `/dev/null` can't be opened.
 pub fn leave_streams() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;

@@ -20,9 +20,6 @@ pub struct Links {
 
 impl Links {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
     }
@@ -74,9 +71,6 @@ impl Links {
     }
 
     /// Sends everything that has no route of its own to a neighbour.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
@@ -85,9 +79,6 @@ impl Links {
 
     /// Takes every address of a family for the namespace's own that has no route of its own, so that its servers answer
     /// at all of them. `like` is an address of the family.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
         let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
@@ -99,9 +90,6 @@ impl Links {
 }
 
 /// The names of a namespace's links of a kind, such as `bridge`.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn of_kind(kind: &str) -> io::Result<Vec<String>> {
     let request = Request { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
     Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {

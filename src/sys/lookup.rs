@@ -27,7 +27,7 @@ impl Default for Places {
 
 /// Why nobody knows what is meant.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum LookupError {
     #[error("can't be entered: {0}")]
     Open(#[source] io::Error),
     #[error("is no process; there has to be a number from 1 behind pid:")]
@@ -42,7 +42,7 @@ pub enum Lost {
     Several(Vec<PathBuf>),
 }
 
-impl Lost {
+impl LookupError {
     /// Everything that would have been found by its name.
     pub fn known(&self) -> impl Iterator<Item = &str> {
         let known: [&[String]; 2] = match self {
@@ -77,26 +77,27 @@ fn some(names: &[String], width: usize) -> String {
 ///
 /// # Errors
 /// When it means none, or may mean several.
-pub fn find(word: &str, places: &Places) -> Result<Held, Lost> {
+pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
-        let number: u32 = number.trim().parse().ok().filter(|number| *number > 0).ok_or(Lost::NoNumber)?;
+        let number: u32 =
+            number.trim().parse().ok().filter(|number| *number > 0).ok_or(LookupError::NoNumber)?;
         let folder = places.proc.join(number.to_string());
         return match Held::open(&folder.join("ns/net")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(Lost::NoProcess(places.proc.clone()))
+                Err(LookupError::NoProcess(places.proc.clone()))
             }
-            held => held.map_err(Lost::Open),
+            held => held.map_err(LookupError::Open),
         };
     }
     // As `kubectl get pod -o yaml` names a container: containerd://ID.
     let id = word.split_once("://").map(|(_, id)| id);
     if id.is_none() && word.contains('/') {
-        return Held::open(Path::new(word)).map_err(Lost::Open);
+        return Held::open(Path::new(word)).map_err(LookupError::Open);
     }
     if id.is_none()
         && let Some(path) = places.names.iter().map(|folder| folder.join(word)).find(|path| path.exists())
     {
-        return Held::open(&path).map_err(Lost::Open);
+        return Held::open(&path).map_err(LookupError::Open);
     }
     let containers = containers(&places.proc);
     if let Some(held) = container(id.unwrap_or(word), &containers)? {
@@ -104,9 +105,9 @@ pub fn find(word: &str, places: &Places) -> Result<Held, Lost> {
     }
     let here = Path::new(word);
     if id.is_none() && here.exists() {
-        return Held::open(here).map_err(Lost::Open);
+        return Held::open(here).map_err(LookupError::Open);
     }
-    Err(Lost::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
+    Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
 
 fn names(folders: &[PathBuf]) -> Vec<String> {
@@ -117,12 +118,12 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
 }
 
 /// How much of an id has to be given: fewer digits are too often words.
-const LEAST: usize = 4;
+const MIN_DIGITS: usize = 4;
 
 /// The one container whose id starts so.
-fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result<Option<Held>, Lost> {
+fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result<Option<Held>, LookupError> {
     let start = start.to_ascii_lowercase();
-    if start.len() < LEAST || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if start.len() < MIN_DIGITS || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(None);
     }
     let found: Vec<(&String, &Vec<PathBuf>)> =
@@ -130,12 +131,12 @@ fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result
     match found[..] {
         [] => Ok(None),
         [(id, folders)] => of_processes(id, folders),
-        _ => Err(Lost::Ambiguous(found.into_iter().map(|(id, _)| id.clone()).collect())),
+        _ => Err(LookupError::Ambiguous(found.into_iter().map(|(id, _)| id.clone()).collect())),
     }
 }
 
 /// The namespace of a container's processes; `None` where they have all ended.
-fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, Lost> {
+fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
         match Held::open(&folder.join("ns/net")) {
@@ -150,9 +151,9 @@ fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, Lost> {
         }
     }
     match (found.len(), refused) {
-        (0, Some(error)) => Err(Lost::Open(error)),
+        (0, Some(error)) => Err(LookupError::Open(error)),
         (0 | 1, _) => Ok(found.into_values().next()),
-        _ => Err(Lost::Several(found.into_values().map(|held| held.found).collect())),
+        _ => Err(LookupError::Several(found.into_values().map(|held| held.found).collect())),
     }
 }
 

@@ -7,9 +7,6 @@ use nix::{
 use std::{fs, io, path::Path};
 
 /// Moves this process into a copy of its mounts. What is mounted from now on, nobody else sees.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn leave() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE)

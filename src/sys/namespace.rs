@@ -25,9 +25,6 @@ pub struct Held {
 
 impl Held {
     /// Opens the namespace behind a path. Whether it is one is seen when it is entered.
-    ///
-    /// # Errors
-    /// When it can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         // A pipe would wait for its writer.
         let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
@@ -52,9 +49,6 @@ impl Held {
     }
 
     /// The same, held once more.
-    ///
-    /// # Errors
-    /// When no more files can be open.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, found: self.found.clone() })
     }
@@ -65,9 +59,6 @@ impl Held {
     }
 
     /// By which the kernel knows it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn id(&self) -> io::Result<Id> {
         self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
     }
@@ -84,9 +75,6 @@ pub type Id = (u64, u64);
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
 /// starts from now on are there as well.
-///
-/// # Errors
-/// When the path can't be opened, is no network namespace, or we may not enter it.
 pub fn enter(path: &Path) -> io::Result<()> {
     Held::open(path)?.enter()
 }

@@ -34,9 +34,6 @@ pub enum Extension {
 
 /// Whether the kernel has an extension of iptables. It may load the module to find out, as it would for a
 /// rule.
-///
-/// # Errors
-/// When the kernel can't be asked.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
     let request = Request { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
@@ -101,9 +98,6 @@ impl BaseChain {
 }
 
 /// The base chains of all tables of nf_tables, those of iptables included.
-///
-/// # Errors
-/// When the kernel can't be asked.
 pub(crate) fn base_chains(socket: &mut Socket) -> io::Result<Vec<BaseChain>> {
     let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
     socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?))

@@ -44,17 +44,11 @@ pub struct Socket {
 
 impl Socket {
     /// Opens a socket in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn open(protocol: SockProtocol) -> io::Result<Self> {
         Self::listen(protocol, 0)
     }
 
     /// Opens a socket that hears what the kernel tells these groups, one bit for each, the first for group 1.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
@@ -62,9 +56,6 @@ impl Socket {
     }
 
     /// Sends one request and waits for its acknowledgement.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn request(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<()> {
         self.send(request, NLM_F_ACK, fill)?;
         let sequence = self.sequence;
@@ -75,9 +66,6 @@ impl Socket {
     }
 
     /// Asks for one object and gives the payload of the answer.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn one(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
         self.send(request, 0, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
@@ -128,9 +116,6 @@ impl Socket {
     }
 
     /// Makes room for messages that come faster than they are read.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn reserve(&self, bytes: usize) -> io::Result<()> {
         // Beyond the machine's limit if we may, else up to it.
         setsockopt(&self.descriptor, sockopt::RcvBufForce, &bytes)
@@ -147,9 +132,6 @@ impl Socket {
     }
 
     /// Reads all that has come already, as [`Socket::events`]; waits for nothing.
-    ///
-    /// # Errors
-    /// As [`Socket::events`].
     pub fn events_so_far(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
             match self.datagram(MsgFlags::MSG_DONTWAIT, &mut visit) {
@@ -194,9 +176,6 @@ impl Socket {
     }
 
     /// As [`Socket::dump`], of those objects that the attributes of the request choose.
-    ///
-    /// # Errors
-    /// As [`Socket::dump`].
     pub fn dump_some<T>(
         &mut self,
         request: &Request<'_>,

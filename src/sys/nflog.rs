@@ -71,9 +71,6 @@ impl Listener {
     }
 
     /// Takes the reports that have come already.
-    ///
-    /// # Errors
-    /// As [`Listener::take`].
     pub fn take_so_far(&mut self) -> io::Result<Vec<Report>> {
         let mut reports = Vec::new();
         self.0.events_so_far(|kind, payload| {

@@ -27,9 +27,6 @@ pub struct Listener(Socket);
 
 impl Listener {
     /// Starts to listen. Any number of programs may.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn open() -> io::Result<Self> {
         let socket = Socket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;

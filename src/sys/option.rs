@@ -7,9 +7,6 @@ use std::{
 };
 
 /// Sets an option that takes a number to 1.
-///
-/// # Errors
-/// When the kernel refuses, or does not know the option.
 #[expect(unsafe_code, reason = "nix has no NETLINK_EXT_ACK")]
 pub(super) fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     static ON: libc::c_int = 1;
@@ -23,9 +20,6 @@ pub(super) fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_
 }
 
 /// Asks for an option that the kernel looks up by what `value` holds, and that it answers into `value`.
-///
-/// # Errors
-/// When the kernel refuses, or does not know the option.
 #[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
 pub(super) fn get(
     socket: &impl AsFd,

@@ -70,9 +70,6 @@ pub(super) fn holding_socket(inode: u64) -> Vec<u32> {
 }
 
 /// The folders of processes below `/proc`, or below where it is mounted.
-///
-/// # Errors
-/// When it can't be read.
 pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(proc)?.flatten();

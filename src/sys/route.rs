@@ -52,17 +52,11 @@ pub struct Routes {
 
 impl Routes {
     /// Opens a connection in the thread's network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the socket.
     pub fn open(owner: Ownership) -> io::Result<Self> {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)?, owner })
     }
 
     /// Reads what is the owner's. Creates nothing.
-    ///
-    /// # Errors
-    /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
         let ours = self.owner.protocol;
         let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();
@@ -117,9 +111,6 @@ impl Routes {
 
     /// Gives an address or a route that somebody else has made the owner's protocol; it serves all the while. A policy
     /// rule can't be changed: the owner's is added beside it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
@@ -131,9 +122,6 @@ impl Routes {
 
     /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
     /// owner's, a policy rule beside it.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn give_back(&mut self, standing: OwnedRoute) -> io::Result<()> {
         match standing.object {
             Object::Rule { .. } => self.send(standing, NEW, NLM_F_CREATE),
@@ -147,9 +135,6 @@ impl Routes {
     }
 
     /// Removes an object. One that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
             // The kernel takes the first rule that has what the request names, be it with further selectors: only with its
@@ -163,9 +148,6 @@ impl Routes {
     }
 
     /// Removes an object, whoever has made it. One that is gone already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn remove_standing(&mut self, standing: OwnedRoute) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
         match self.send(standing, DELETE, 0) {
@@ -259,7 +241,7 @@ fn fill(message: &mut Messages, attributes: &[(u16, Vec<u8>)]) {
 /// keep waiting; the proxy may start in between. While `lo` is down it never does.
 fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 1_000;
-    const PAUSE: Duration = Duration::from_millis(1);
+    const RETRY_INTERVAL: Duration = Duration::from_millis(1);
     let is_routed = || {
         let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
         socket.connect((address, DISCARD))?;
@@ -270,7 +252,7 @@ fn wait_for(address: Ipv6Addr) {
         if is_routed().unwrap_or(false) || !is_loopback_up() {
             return;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_INTERVAL);
     }
     tracing::debug!(target: "route", "{address} is not routed yet");
 }

@@ -39,9 +39,6 @@ pub struct Caught {
 
 impl Signals {
     /// Holds signals back from now on, here and in children.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn hold() -> io::Result<Self> {
         let held: SigSet = HELD.into_iter().collect();
         let mut before = SigSet::empty();
@@ -50,9 +47,6 @@ impl Signals {
     }
 
     /// Waits for the next one that was sent to the process that asks.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn next(&self) -> io::Result<Caught> {
         loop {
             let Some(told) = self.queue.read_signal()? else { continue };
@@ -63,9 +57,6 @@ impl Signals {
     }
 
     /// Lets them come as they did before, for a command.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn release(&self) -> io::Result<()> {
         Ok(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None)?)
     }
@@ -73,9 +64,6 @@ impl Signals {
 
 /// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG` instead of ending the process, here and
 /// in programs that are started from now on.
-///
-/// # Errors
-/// When the kernel refuses.
 #[expect(unsafe_code, reason = "a signal's disposition belongs to the whole process")]
 pub fn ignore_file_size_limit() -> io::Result<()> {
     // SAFETY: no handler is installed, so no code of ours ever runs in a signal's context.

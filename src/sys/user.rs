@@ -37,9 +37,6 @@ pub fn new_namespace() -> io::Result<()> {
 
 /// Gives the new namespace that we are in one user and one group: ours, under other numbers. Nobody needs a right for
 /// that, and gives up that of changing groups for it.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn map_one((uid, gid): (u32, u32), inside: (u32, u32)) -> io::Result<()> {
     let write = |file: &str, text: &str| fs::write(Path::new("/proc/self").join(file), text);
     write("setgroups", "deny")?;

@@ -30,9 +30,6 @@ pub struct Requests(SignalFd);
 
 impl Requests {
     /// Starts to take them. Also as process 1, to which the kernel else delivers neither.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn take() -> io::Result<Self> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
         signals.thread_block()?;
@@ -40,17 +37,11 @@ impl Requests {
     }
 
     /// Waits until a request comes, or it is `end`.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn pause(&self, end: Instant) -> io::Result<Woken> {
         self.wait(&self.0, Some(end))
     }
 
     /// Waits until there is something to read, a request comes, or it is `end`.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn wait(&self, source: &impl AsFd, end: Option<Instant>) -> io::Result<Woken> {
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -76,9 +67,6 @@ impl Requests {
 }
 
 /// Waits until there is something to read from one of these, or for that long. Whether there is.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool> {
     let mut descriptors: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::new(*source, PollFlags::POLLIN)).collect();

@@ -55,9 +55,6 @@ pub fn to(destination: IpAddr) -> io::Result<Way> {
 }
 
 /// The way of a packet.
-///
-/// # Errors
-/// As [`to`]; and where the interface at which it arrives is not there.
 pub fn of(flow: &Flow<'_>) -> io::Result<Way> {
     let Flow { to, from, service, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;

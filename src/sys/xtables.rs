@@ -86,9 +86,6 @@ pub fn is_to_be_had(family: Family, table: &str) -> bool {
 }
 
 /// How many rules each chain of a table holds. As with [`holds_anything`], asking may make the table.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>> {
     const TRIES: usize = 10;
     let Some(socket) = opened(family)? else { return Ok(BTreeMap::new()) };

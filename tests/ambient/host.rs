@@ -189,7 +189,7 @@ fn bad_input_is_told_at_once_and_touches_nothing() {
             "--format: \"xml\" is no format",
         ],
     );
-    check(&["--add", "10.0.0.1", "--remove", "10.0.0.1"], &["--remove: \"10.0.0.1\" stands in --add too"]);
+    check(&["--add", "10.0.0.1", "--remove", "10.0.0.1"], &["--remove: \"10.0.0.1\" is in --add too"]);
     check(&["--clean", "--add", "10.0.0.1"], &["--add: \"10.0.0.1\" has no place beside --clean"]);
     check(&["--clean=perhaps"], &["--clean: \"perhaps\" is no boolean"]);
     check(&["--ad", "10.0.0.1"], &["--ad: no such flag; did you mean --add?"]);

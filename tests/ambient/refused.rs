@@ -168,7 +168,7 @@ fn all_problems_are_told_at_once_by_every_command() {
     for text in [
         "--add: \"x\" is no IP address",
         "--remove: \"::\" is no pod's address",
-        "--remove: \"10.0.0.1\" stands in --add too; say whether the pod comes or goes",
+        "--remove: \"10.0.0.1\" is in --add too; give it to one of them",
         "--add: \"10.0.0.1,x\" has no place beside --clean",
         "--remove: \"10.0.0.1,::\" has no place beside --clean",
         "--probe-address: \"y\" is no IP address",

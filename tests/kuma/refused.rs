@@ -134,11 +134,11 @@ fn what_to_do_has_to_be_said() {
     for (words, told) in [
         (
             &[][..],
-            "kuma-init: says not what to do; expected install transparent-proxy or uninstall transparent-proxy",
+            "kuma-init: names no action; expected install transparent-proxy or uninstall transparent-proxy",
         ),
         (
             &["install"],
-            "kuma-init: says not what to do; expected install transparent-proxy or uninstall transparent-proxy",
+            "kuma-init: names no action; expected install transparent-proxy or uninstall transparent-proxy",
         ),
         (&["install", "transparent-proxy", "now"], "argument: \"now\" is not expected"),
         (

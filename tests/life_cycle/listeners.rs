@@ -36,7 +36,7 @@ fn who_listens_where_rules_send_traffic_is_told() {
         let alone = said(&namespace);
         for (port, role) in [(15001, "outbound"), (15006, "inbound")] {
             let text = format!(
-                "nobody listens at tcp port {port} ({role}), where rules send traffic: connections are refused"
+                "nothing listens at tcp port {port} ({role}), where rules send traffic: connections are refused"
             );
             assert!(alone.contains(&("warning".to_owned(), text)), "{variant:?}: {alone:?}");
         }
@@ -47,10 +47,10 @@ fn who_listens_where_rules_send_traffic_is_told() {
         assert!(says("ok", "listens at tcp port 15001 (outbound) as user 1337"), "{found:?}");
         assert!(says("warning", "(inbound) as user 4711, who is not the proxy's (1337)"), "{found:?}");
         assert!(
-            says("warning", "at tcp port 15006 (inbound) nobody takes IPv4 from everywhere"),
+            says("warning", "no listener at tcp port 15006 (inbound) accepts IPv4 at every address"),
             "{found:?}"
         );
-        assert!(!says("warning", "nobody listens"), "{found:?}");
+        assert!(!says("warning", "nothing listens at"), "{found:?}");
     }
 }
 

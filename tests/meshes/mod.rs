@@ -105,7 +105,7 @@ fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
     );
     let add = "--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd";
     says(&["explain", "--inbound-ports-to-ignore", "80", "8080"], &[add]);
-    says(&["--mesh", "kuma", "lint"], &["--mesh: stands behind a command: sidecar-init COMMAND --mesh"]);
+    says(&["--mesh", "kuma", "lint"], &["--mesh: belongs after a command: sidecar-init COMMAND --mesh"]);
 }
 
 /// What makes Istio capture; the others do without a word.

@@ -34,7 +34,7 @@ fn streams_and_exit_codes_are_those_of_the_command() {
         );
         let lines: Vec<&str> = ended.stderr.lines().collect();
         match (who, lines.as_slice()) {
-            (Who::One, [note, "oh"]) => assert!(note.contains("only one user can be had here"), "{note}"),
+            (Who::One, [note, "oh"]) => assert!(note.contains("only one user is available here"), "{note}"),
             (Who::Root | Who::Many, ["oh"]) => {}
             other => panic!("{other:?}"),
         }
@@ -93,12 +93,9 @@ fn whoever_runs_is_who_was_asked_for() {
 fn what_is_wrong_is_told_all_at_once() {
     let ended = sandbox(Who::Root, &["--proxy", "envoy", "--run-as", "me", "-b", "x", "curl", "--", "true"]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    for part in [
-        "--proxy: \"envoy\"",
-        "--run-as: \"me\"",
-        "--istio-inbound-ports: \"x\"",
-        "a command stands behind --",
-    ] {
+    for part in
+        ["--proxy: \"envoy\"", "--run-as: \"me\"", "--istio-inbound-ports: \"x\"", "a command follows --"]
+    {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
     for words in [&["--proxy", "none"][..], &["--run-as", "app"], &["--run-as", "app", "--"]] {
@@ -110,7 +107,7 @@ fn what_is_wrong_is_told_all_at_once() {
 #[test]
 fn what_can_t_be_had_is_said() {
     let ended = sandbox(Who::One, &["--backend", "iptables", "--", "true"]);
-    assert!(ended.code == Some(1) && ended.stderr.contains("only one user can be had here"), "{ended:?}");
+    assert!(ended.code == Some(1) && ended.stderr.contains("only one user is available here"), "{ended:?}");
     // The agent has the port already.
     let ended = sandbox(Who::Root, &["-p", "15053", "--redirect-dns", "--", "true"]);
     assert!(ended.code == Some(1) && ended.stderr.contains("the proxy does not start"), "{ended:?}");
@@ -125,7 +122,7 @@ fn names_have_addresses_there() {
     }
     let ended = sandbox(Who::Root, &["--redirect-dns", "--", "getent", "ahosts", "reviews.example"]);
     assert!(ended.stdout.contains("10.9.0.2"), "{ended:?}");
-    assert!(ended.stderr.contains("dns question for reviews.example -> 15053, from uid 1000\n"), "{ended:?}");
+    assert!(ended.stderr.contains("dns query for reviews.example -> 15053, from uid 1000\n"), "{ended:?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn without_flags_it_shows_both_families() {
         assert!(text.contains("called at 10.9.0.1:8080, sees 127.0.0.6:"), "{text}");
         assert!(text.contains("called at [fd09::1]:8080, sees [::6]:"), "{text}");
         assert!(text.contains("called at 10.9.0.1:15021, sees 10.9.0.2:"), "{text}");
-        assert_eq!(text.contains("Only one user can be had here"), who == Who::One, "{text}");
+        assert_eq!(text.contains("Only one user is available here"), who == Who::One, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }
@@ -51,7 +51,7 @@ fn flags_have_stories_of_their_own() {
             "called at 10.1.0.10:80, sees 10.9.0.1:",
             "called at 10.9.0.2:5432, sees 10.9.0.1:",
             "proxy: outbound 10.9.0.2:9999 -> 15001, from uid ",
-            "proxy: dns question for reviews.example -> 15053, from uid ",
+            "proxy: dns query for reviews.example -> 15053, from uid ",
             "answer: reviews.example is 10.9.0.2\n",
         ] {
             assert!(text.contains(line), "{line}\n{text}");

@@ -4,7 +4,7 @@
 
 use crate::typed::program::{Folder, commands, flags, output, output_with, stdout};
 use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting, examples};
+use policy::settings::{self, Row, Setting};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.
@@ -39,7 +39,7 @@ fn examples_of_variables_are_taken() {
     let rows: Vec<&Row> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     assert!(rows.len() >= 4, "only {} rows", rows.len());
     for row in rows {
-        let example = examples::Row::of(row.setting).expect("an example").example;
+        let example = row.example.expect("an example");
         let said = |value: &str| {
             // Variables count beside a flag that describes rules.
             let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
@@ -59,8 +59,7 @@ fn values(help: &str, flag: &str) -> &'static [&'static str] {
     // Settings of single commands share some names, and differ in what help says.
     let told = |row: &&Row| row.long == flag && help.contains(&flat(row.help));
     let row = settings::all().find(told).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
-    let row = examples::Row::of(row.setting).expect("an example");
-    if row.all.is_empty() { std::slice::from_ref(&row.example) } else { row.all }
+    if row.values.is_empty() { row.example.as_slice() } else { row.values }
 }
 
 /// The words, however they are broken into lines.

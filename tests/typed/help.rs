@@ -2,7 +2,7 @@
 
 use crate::typed::program::{commands, stdout};
 use policy::mesh::Mesh;
-use policy::settings::{self, Topic, examples, mapping};
+use policy::settings::{self, Topic, mapping};
 
 fn help(command: &str, flag: &str) -> String {
     stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())
@@ -65,9 +65,9 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
             has(name);
         }
         // What has no effect needs no example.
-        let example = examples::Row::of(row.setting).filter(|_| row.topic != Topic::Compatibility);
+        let example = row.example.filter(|_| row.topic != Topic::Compatibility);
         if let Some(example) = example {
-            has(example.example);
+            has(example);
             told += 1;
         }
     }

@@ -30,7 +30,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
 pub use routing::{PolicyRoute, Routing, routing};
-pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
+pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, Named, NoIpv6, Policy, Proxy, Unused};

@@ -24,7 +24,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
-pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
+pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
 use crate::settings::Setting;

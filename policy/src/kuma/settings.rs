@@ -1,11 +1,10 @@
 //! What Kuma's proxy can be told about capture: upstream's flags and variables, and flags of ours for what upstream knows
 //! by variables alone.
 
-use crate::mesh::{Feature, Mesh};
+use crate::mesh::Mesh;
 use crate::settings::Kind::{Switch, Value};
-use crate::settings::examples::{self, closed, open};
+use crate::settings::Table;
 use crate::settings::table_macro::settings;
-use crate::settings::{Setting, Table};
 
 /// The settings of Kuma, as constants.
 #[derive(Clone, Copy, Debug)]
@@ -14,103 +13,120 @@ pub struct Kuma;
 settings! {
     Kuma of Table::Of(Mesh::Kuma);
     Capture {
-        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"], Value("USER"),
+        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"] example "5678" features [Identity], Value("USER"),
             "User, by number or name, whose traffic is the proxy's own [default: 5678, or user kuma-dp]";
         IpFamilyMode: "ip-family-mode" _ ["KUMA_TRANSPARENT_PROXY_IP_FAMILY_MODE"]
-            @ ["kuma.io/transparent-proxying-ip-family-mode"], Value("MODE"),
+            @ ["kuma.io/transparent-proxying-ip-family-mode"]
+            example "ipv4" of ["dualstack", "ipv4"] features [Ipv6], Value("MODE"),
             "dualstack, with IPv6 where the pod has it, or ipv4 [default: dualstack]";
-        RedirectInbound: "redirect-inbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_ENABLED"], Switch,
+        RedirectInbound: "redirect-inbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_ENABLED"]
+            features [Directions], Switch,
             "Capture inbound TCP [default: true]";
-        RedirectOutbound: "redirect-outbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_ENABLED"], Switch,
+        RedirectOutbound: "redirect-outbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_ENABLED"]
+            features [Directions], Switch,
             "Capture outbound TCP [default: true]";
-        InboundPort: "redirect-inbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_PORT"], Value("PORT"),
+        InboundPort: "redirect-inbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_PORT"]
+            example "15006" features [Listeners], Value("PORT"),
             "Proxy port that inbound TCP goes to [default: 15006]";
-        OutboundPort: "redirect-outbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT"], Value("PORT"),
+        OutboundPort: "redirect-outbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT"]
+            example "15001" features [Listeners], Value("PORT"),
             "Proxy port that outbound TCP goes to [default: 15001]";
         InboundPortsInclude: "include-inbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INCLUDE_PORTS"], Value("PORT,.."),
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INCLUDE_PORTS"]
+            example "80,8080" features [InboundOnly], Value("PORT,.."),
             "Inbound ports to capture, and no others; empty captures all";
         OutboundPortsInclude: "include-outbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INCLUDE_PORTS"], Value("PORT,.."),
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INCLUDE_PORTS"]
+            example "80,443" features [OutboundOnly], Value("PORT,.."),
             "Outbound ports to capture, and no others; empty captures all";
         InboundPortsExclude: "exclude-inbound-ports" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS"]
-            @ ["traffic.kuma.io/exclude-inbound-ports"], Value("PORT,.."),
+            @ ["traffic.kuma.io/exclude-inbound-ports"] example "9901" features [InboundExcept], Value("PORT,.."),
             "Inbound ports to leave alone";
         OutboundPortsExclude: "exclude-outbound-ports" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports"], Value("PORT,.."),
+            @ ["traffic.kuma.io/exclude-outbound-ports"] example "5432" features [OutboundExcept], Value("PORT,.."),
             "Outbound ports to leave alone";
         InboundIpsExclude: "exclude-inbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-inbound-ips"] joined ",", Value("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-inbound-ips"] joined ","
+            example "10.0.0.1,fd00::/8" features [SourcesExcept], Value("CIDR,.."),
             "Addresses or networks whose calls to the pod are left alone; may be repeated";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-outbound-ips"] joined ",", Value("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-outbound-ips"] joined ","
+            example "10.96.0.1,fd00::/8" features [OutboundNetworksExcept], Value("CIDR,.."),
             "Addresses or networks to which calls of the pod are left alone; may be repeated";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";", Value("[[PROTO:]PORTS:]UID;.."),
+            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";"
+            example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
             "Outbound ports to leave alone for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
             "Put the jump for inbound TCP before the other rules of this program that stand in PREROUTING";
         OutboundInsert: "redirect-outbound-insert-instead-of-append" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
             "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";
-        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"], Switch,
+        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"] features [Dns], Switch,
             "Capture DNS queries by UDP to the servers of resolv.conf";
-        CaptureAllDns: "redirect-all-dns-traffic" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_CAPTURE_ALL"], Switch,
+        CaptureAllDns: "redirect-all-dns-traffic" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_CAPTURE_ALL"]
+            features [DnsAll], Switch,
             "Capture DNS queries by UDP to any server; not together with --redirect-dns";
-        DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"], Value("PORT"),
+        DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"]
+            example "15053" features [Listeners], Value("PORT"),
             "Proxy port that DNS queries go to [default: 15053]";
         SkipZoneSplit: "skip-dns-conntrack-zone-split" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"] features [Dns], Switch,
             "Leave the proxy's DNS queries and those of others in one zone of conntrack";
-        ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"], Value("PATH"),
+        ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"]
+            example "/etc/resolv.conf" features [Dns], Value("PATH"),
             "The file that names the DNS servers [default: /etc/resolv.conf]";
-        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] joined ",", Value("NAME:CIDR,.."),
+        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] joined ","
+            example "docker0:172.17.0.0/16,br+:172.18.0.0/16" features [Machines], Value("NAME:CIDR,.."),
             "Interfaces behind which machines of a virtual network sit, with its addresses; 'br+' means all that start with \
              br; may be repeated";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
-            @ ["traffic.kuma.io/drop-invalid-packets"], Switch,
+            @ ["traffic.kuma.io/drop-invalid-packets"] features [Invalid], Switch,
             "Drop packets that conntrack calls INVALID";
         Logs: "iptables-logs" _ ["KUMA_TRANSPARENT_PROXY_LOG_ENABLED"]
-            @ ["traffic.kuma.io/iptables-logs"], Switch,
+            @ ["traffic.kuma.io/iptables-logs"] features [Logs], Switch,
             "Let the kernel log packets that come to PREROUTING and OUTPUT of the table nat";
-        LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"], Value("LEVEL"),
+        LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"] example "7" features [Logs], Value("LEVEL"),
             "With --iptables-logs: the kernel's level of the lines, 0 to 7 [default: 7]";
-        DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"], Switch,
+        DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"] features [Form], Switch,
             "Leave comments away where rules are found again without them";
-        InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"],
-            Value("[[PROTO:]PORTS:]UID;.."),
+        InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
+            example "" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
             "Nothing but empty: packets that arrive are no user's";
     }
     DropIn {
-        Verb: "verb" _ [], Value("WHAT"),
+        Verb: "verb" _ [] example "install" of ["install", "uninstall"], Value("WHAT"),
             "What to do: install or uninstall";
-        Component: "component" _ [], Value("WHAT"),
+        Component: "component" _ [] example "transparent-proxy" of ["transparent-proxy"], Value("WHAT"),
             "With what to do it: transparent-proxy";
-        Config: "config" _ [] joined ",", Value("FILE,.."),
+        Config: "config" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
             "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated";
-        ConfigFile: "config-file" _ [] joined ",", Value("FILE,.."),
+        ConfigFile: "config-file" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
             "The same, as releases before 3.0 have it";
-        DpUid: "kuma-dp-uid" _ [], Value("UID"),
+        DpUid: "kuma-dp-uid" _ [] example "5678", Value("UID"),
             "The same as --kuma-dp-user, as old releases have it";
         DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"], Switch,
             "Print the rules of both families, or what would be removed; touch nothing";
         Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"], Switch,
             "With --dry-run: long options, and a heading before each chain";
-        LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"], Value("SECONDS"),
+        LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"] example "5", Value("SECONDS"),
             "How long to wait for the lock that programs of iptables share [default: 5]";
-        LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"], Value("MICROSECONDS"),
+        LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] example "0", Value("MICROSECONDS"),
             "No effect: the lock is not looked at again and again";
-        MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"], Value("COUNT"),
+        MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"] example "4", Value("COUNT"),
             "No effect: what others change meanwhile makes a change be planned anew, up to five times";
-        RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"], Value("TIME"),
+        RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"]
+            example "2s", Value("TIME"),
             "No effect, as --max-retries";
-        Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"], Value("NAME:PATH,.."),
+        Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"]
+            example "iptables:/sbin/iptables-nft,iptables-save:/sbin/iptables-nft-save,iptables-restore:/sbin/iptables-nft-restore",
+            Value("NAME:PATH,.."),
             "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"], Switch,
             "No effect: firewalld is given no rules";
@@ -118,66 +134,3 @@ settings! {
             "Run on a node for a pod: users by number only";
     }
 }
-
-/// What may be given to them, in their order.
-pub(crate) const EXAMPLES: &[examples::Row] = &[
-    open(Kuma::ProxyUser, "5678"),
-    closed(Kuma::IpFamilyMode, "ipv4", &["dualstack", "ipv4"]),
-    open(Kuma::InboundPort, "15006"),
-    open(Kuma::OutboundPort, "15001"),
-    open(Kuma::InboundPortsInclude, "80,8080"),
-    open(Kuma::OutboundPortsInclude, "80,443"),
-    open(Kuma::InboundPortsExclude, "9901"),
-    open(Kuma::OutboundPortsExclude, "5432"),
-    open(Kuma::InboundIpsExclude, "10.0.0.1,fd00::/8"),
-    open(Kuma::OutboundIpsExclude, "10.96.0.1,fd00::/8"),
-    open(Kuma::OutboundPortsForUids, "tcp:1900,1000-2000:106-108"),
-    open(Kuma::DnsPort, "15053"),
-    open(Kuma::ResolvConf, "/etc/resolv.conf"),
-    open(Kuma::Vnet, "docker0:172.17.0.0/16,br+:172.18.0.0/16"),
-    open(Kuma::LogLevel, "7"),
-    open(Kuma::InboundPortsForUids, ""),
-    closed(Kuma::Verb, "install", &["install", "uninstall"]),
-    closed(Kuma::Component, "transparent-proxy", &["transparent-proxy"]),
-    open(Kuma::Config, "tproxy.yaml"),
-    open(Kuma::ConfigFile, "tproxy.yaml"),
-    open(Kuma::DpUid, "5678"),
-    open(Kuma::LockWait, "5"),
-    open(Kuma::LockWaitInterval, "0"),
-    open(Kuma::MaxRetries, "4"),
-    open(Kuma::RetrySleep, "2s"),
-    open(
-        Kuma::Executables,
-        "iptables:/sbin/iptables-nft,iptables-save:/sbin/iptables-nft-save,iptables-restore:/sbin/iptables-nft-restore",
-    ),
-];
-
-/// What they let people say.
-pub(crate) const FEATURES: &[(Feature, Setting)] = &[
-    (Feature::Listeners, Kuma::InboundPort),
-    (Feature::Listeners, Kuma::OutboundPort),
-    (Feature::Listeners, Kuma::DnsPort),
-    (Feature::Identity, Kuma::ProxyUser),
-    (Feature::Directions, Kuma::RedirectInbound),
-    (Feature::Directions, Kuma::RedirectOutbound),
-    (Feature::InboundOnly, Kuma::InboundPortsInclude),
-    (Feature::InboundExcept, Kuma::InboundPortsExclude),
-    (Feature::SourcesExcept, Kuma::InboundIpsExclude),
-    (Feature::OutboundNetworksExcept, Kuma::OutboundIpsExclude),
-    (Feature::OutboundOnly, Kuma::OutboundPortsInclude),
-    (Feature::OutboundExcept, Kuma::OutboundPortsExclude),
-    (Feature::PortsByUser, Kuma::OutboundPortsForUids),
-    (Feature::PortsByUser, Kuma::InboundPortsForUids),
-    (Feature::Machines, Kuma::Vnet),
-    (Feature::Dns, Kuma::RedirectDns),
-    (Feature::Dns, Kuma::ResolvConf),
-    (Feature::Dns, Kuma::SkipZoneSplit),
-    (Feature::DnsAll, Kuma::CaptureAllDns),
-    (Feature::Ipv6, Kuma::IpFamilyMode),
-    (Feature::Invalid, Kuma::DropInvalid),
-    (Feature::Logs, Kuma::Logs),
-    (Feature::Logs, Kuma::LogLevel),
-    (Feature::Form, Kuma::DisableComments),
-    (Feature::Form, Kuma::InboundInsert),
-    (Feature::Form, Kuma::OutboundInsert),
-];

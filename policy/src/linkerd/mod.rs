@@ -20,7 +20,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, missing};
 pub use settings::Linkerd;
-pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
+pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};

@@ -48,13 +48,11 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
         None => findings.extend(all_left_alone(comparison, &lists, &proxy)),
     }
     // Where all that leaves is excluded, what else is said of it makes no difference, and what is preset can't be taken back.
-    let features = comparison.capture.mesh().features();
     let is_moot = |setting: Setting| {
         use Feature::{Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly};
         let of_leaving = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
-        let is_of_leaving =
-            |(feature, of): &(Feature, Setting)| *of == setting && of_leaving.contains(feature);
-        excluded.as_ref().is_some_and(|(by, _)| *by != setting) && features.iter().any(is_of_leaving)
+        let is_of_leaving = || setting.row().features.iter().any(|feature| of_leaving.contains(feature));
+        excluded.as_ref().is_some_and(|(by, _)| *by != setting) && is_of_leaving()
     };
     let raw = comparison.raw;
     let is_preset = |setting| raw.get(setting).is_some_and(|given| matches!(given.source, Source::Preset(_)));
@@ -230,8 +228,7 @@ fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
     // How a drop-in runs makes no rule, and has its effect all the same.
     let of_capture = |row: &&Row| row.topic == Topic::Capture;
     // Whom the proxy runs as is said although it is the default.
-    let features = comparison.capture.mesh().features();
-    let is_identity = |row: &&Row| features.contains(&(Feature::Identity, row.setting));
+    let is_identity = |row: &&Row| row.features.contains(&Feature::Identity);
     let is_explained = |row: &&Row| unused.iter().any(|one| one.setting == row.setting) || is_identity(row);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
     let text = "has no effect beside the other options";

@@ -8,11 +8,9 @@ const COARSE: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
 /// The flags by which `mesh` lets people say what a setting of another mesh says; none where it can't be said.
 pub(crate) fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
-    let Some(of) = setting.mesh() else { return Vec::new() };
-    let features = of.features().iter().filter(|(feature, own)| *own == setting && !COARSE.contains(feature));
     let mut found = Vec::new();
-    for (feature, _) in features {
-        let same = mesh.features().iter().filter(|(other, _)| other == feature).map(|(_, other)| other.row());
+    for feature in setting.row().features.iter().filter(|feature| !COARSE.contains(feature)) {
+        let same = mesh.settings().iter().filter(|row| row.features.contains(feature));
         for option in same.filter(|row| !row.long.is_empty()).map(Row::option) {
             if !found.contains(&option) {
                 found.push(option);

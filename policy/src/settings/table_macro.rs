@@ -4,11 +4,12 @@
 ///
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
 /// `_` where there is none. Behind the variables may stand `@ ["annotation"]`: what of a pod says the same, the
-/// first that is there. `joined ","` says that the flag may be repeated: its values are a list, joined so.
+/// first that is there. `joined ","` says that the flag may be repeated: its values are a list, joined so. `example "value"`
+/// is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting covers.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
-        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $joint:literal)?, $kind:expr, $help:literal;)* })*
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $joint:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
     ) => {
         /// Places in the table.
         enum Place {
@@ -28,8 +29,11 @@ macro_rules! settings {
             long: $long,
             short: $crate::settings::table_macro::settings!(@short $short),
             variables: &$variables,
-            annotations: $crate::settings::table_macro::settings!(@annotations $($annotations)?),
+            annotations: $crate::settings::table_macro::settings!(@list $($annotations)?),
             joint: $crate::settings::table_macro::settings!(@joint $($joint)?),
+            example: $crate::settings::table_macro::settings!(@example $($example)?),
+            values: $crate::settings::table_macro::settings!(@list $($($values)?)?),
+            features: &[$($($crate::mesh::Feature::$feature,)*)?],
             kind: $kind,
             topic: $crate::settings::Topic::$topic,
             help: $help,
@@ -39,8 +43,10 @@ macro_rules! settings {
     (@short $short:literal) => { Some($short) };
     (@joint) => { None };
     (@joint $joint:literal) => { Some($joint) };
-    (@annotations) => { &[] };
-    (@annotations $annotations:tt) => { &$annotations };
+    (@example) => { None };
+    (@example $example:literal) => { Some($example) };
+    (@list) => { &[] };
+    (@list $list:tt) => { &$list };
 }
 
 pub(crate) use settings;

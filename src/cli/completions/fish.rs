@@ -6,7 +6,7 @@ use policy::mesh::Mesh;
 use policy::settings::{self, Row};
 use std::collections::BTreeSet;
 
-/// What tells whether the words name one of some meshes, or none where the default is among them.
+/// A function of fish: whether the words name one of some meshes, or none where the default is among them.
 const MESH: &str = r"function __sidecar_init_mesh
     set -l found DEFAULT
     set -l words (commandline -opc)
@@ -46,7 +46,7 @@ pub(super) fn script() -> String {
         text.push_str(&format!("{first} -a {name} -d {}\n", quoted(about)));
     }
     for flag in global_flags() {
-        text.push_str(&format!("{first} {}\n", told(&flag)));
+        text.push_str(&format!("{first} {}\n", options(&flag)));
     }
     for group in groups() {
         let within = commands(Some(group));
@@ -74,7 +74,7 @@ pub(super) fn script() -> String {
                 let names: Vec<&str> = entries.iter().map(|entry| entry.within().1).collect();
                 if !names.is_empty() {
                     let when = format!("'__fish_seen_subcommand_from {}{which}'", names.join(" "));
-                    let flag = told(&Flag::new(row, short));
+                    let flag = options(&Flag::new(row, short));
                     text.push_str(&format!("complete -c {PROGRAM} -n {when} {flag}\n"));
                 }
             }
@@ -94,14 +94,14 @@ pub(super) fn script() -> String {
         }
         if entry.name == DROP_IN {
             for flag in flags(entry, Mesh::default()) {
-                text.push_str(&format!("complete -c {DROP_IN} {}\n", told(&flag)));
+                text.push_str(&format!("complete -c {DROP_IN} {}\n", options(&flag)));
             }
         }
     }
     text
 }
 
-fn told(flag: &Flag) -> String {
+fn options(flag: &Flag) -> String {
     let short = flag.short.map(|short| format!("-s {short} ")).unwrap_or_default();
     let values = match flag.values {
         Values::Switch => String::new(),

@@ -10,7 +10,7 @@ mod zsh;
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, pflag, report, run, start_logging, tree};
 use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, Topic, examples};
+use policy::settings::{self, Kind, Row, Topic};
 use policy::sources::{Raw, Reader};
 use policy::{Problem, Problems, Setting};
 
@@ -27,12 +27,8 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problem
     }
     let mut reader = Reader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
-    let script = reader.one_of(Setting::Shell, SHELLS, |text| match text {
-        "bash" => Some(bash::script as fn() -> String),
-        "zsh" => Some(zsh::script),
-        "fish" => Some(fish::script),
-        _ => None,
-    });
+    let scripts: [fn() -> String; 3] = [bash::script, zsh::script, fish::script];
+    let script = run::one_of(&mut reader, Setting::Shell, &scripts);
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
     Ok(script.map_or(Exit::Done, |script| report::text(&script())))
@@ -47,16 +43,15 @@ enum Values {
     Closed(&'static [&'static str]),
     File,
     Folder,
-    /// What nobody can guess.
+    /// Any other value.
     Free,
 }
 
 impl Values {
     fn of(row: &Row) -> Self {
-        let all = examples::Row::of(row.setting).map_or(&[][..], |row| row.all);
         match row.kind {
             Kind::Switch => Self::Switch,
-            Kind::Value(_) if !all.is_empty() => Self::Closed(all),
+            Kind::Value(_) if !row.values.is_empty() => Self::Closed(row.values),
             Kind::Value("DIR") => Self::Folder,
             Kind::Value("FILE" | "PATH") => Self::File,
             Kind::Value(_) => Self::Free,

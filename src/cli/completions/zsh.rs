@@ -97,7 +97,7 @@ fn arguments(options: &str, lines: &[String]) -> String {
     format!("_arguments {options} \\\n        {}", lines.join(" \\\n        "))
 }
 
-/// What `_arguments` is told of a flag, a line for each of its forms: they exclude each other.
+/// The specifications of a flag for `_arguments`, a line for each of its forms: they exclude each other.
 fn specs(flag: &Flag) -> Vec<String> {
     let help = quoted(flag.help).replace('[', "\\[").replace(']', "\\]");
     let both: Vec<String> = flag.forms().collect();

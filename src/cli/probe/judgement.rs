@@ -66,7 +66,9 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) ->
         // No rule has rewritten it, or the listener there would have heard of it.
         (Verdict::Pass, End::Silent) => true,
         (Verdict::Pass, End::Refused) if !asked => {
-            return unknown("somebody refused it, and only conntrack knows who: needs CAP_NET_ADMIN");
+            return unknown(
+                "it was refused, and only conntrack knows by which listener: needs CAP_NET_ADMIN",
+            );
         }
         (Verdict::Drop, End::Nowhere | End::Refused) => true,
         _ => false,
@@ -79,7 +81,7 @@ pub(super) fn known(proof: Proof) -> Option<&'static str> {
     match proof {
         Proof::Token => None,
         Proof::Conntrack => Some("conntrack"),
-        Proof::Answer => Some("somebody answered"),
+        Proof::Answer => Some("an unknown listener answered"),
         Proof::Silence => Some("no listener heard of it"),
     }
 }

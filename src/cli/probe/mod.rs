@@ -2,13 +2,13 @@
 //! asks for, by the same means.
 
 mod judgement;
-mod told;
+mod summary;
 
 #[cfg(test)]
-pub(in crate::cli) use told::Report;
+pub(in crate::cli) use summary::Report;
 
-use super::here::{self, Here};
 use super::manifest::{self, Subject};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format, Run};
 use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
@@ -21,7 +21,7 @@ use policy::{Basis, Problems, status};
 use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
-    engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
+    engine::{self, Listener, Outcomes, Probe, Trial},
     sys::{address, dial, way},
 };
 use std::{
@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The zones of conntrack: that of everybody, and those of the policy's rules for DNS.
+/// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
 /// How often a validation tries again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ const RETRY: Duration = Duration::from_secs(1);
 struct Tried {
     call: probe::Call,
     judgement: Judgement,
-    /// Why the rules that are there do otherwise, where that can be told.
+    /// Why the rules that are there do otherwise, where that is known.
     now: Option<String>,
 }
 
@@ -50,16 +50,16 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
-    match here::here(subject)? {
-        Ok(Here::Noted(noted, basis)) => by_settings(&noted, &basis),
-        Ok(Here::Unnoted(_) | Here::Nothing) => by_rules(subject),
+    match noted::settings(subject)? {
+        Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
+        Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
         Err(exit) => Ok(exit),
     }
 }
 
 /// Expects what the rules of a configuration say.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
-    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let tried = || {
         let pod = pod(Some(&*call.capture))?;
@@ -81,7 +81,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     Ok(print(call.run.format, basis, &tried, differences.as_deref()))
 }
 
-/// Expects what the rules say that are there: nobody knows by which settings they were made.
+/// Expects what the rules say that are there, as their settings are not known.
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
@@ -112,8 +112,8 @@ fn failed(error: &io::Error) -> Exit {
 
 fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&str>) -> Exit {
     let printed = match format {
-        Format::Text => report::text(&told::text(basis, tried, differences)),
-        Format::Data(encoding) => report::data(encoding, &told::Report::new(basis, tried)),
+        Format::Text => report::text(&summary::text(basis, tried, differences)),
+        Format::Data(encoding) => report::data(encoding, &summary::Report::new(basis, tried)),
     };
     match printed {
         Exit::Done => exit(basis, tried),
@@ -133,9 +133,9 @@ fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
     }
 }
 
-/// The pod as it is, whatever is declared: other addresses would be somebody else's.
+/// The pod with its real addresses: declared ones could belong to another host.
 fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
-    // The address from which the proxy calls the application is nobody's to call.
+    // The address that the proxy calls the application from is no destination.
     let passthrough = match config {
         Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
         None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),
@@ -208,7 +208,7 @@ fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<Listener> {
     found
 }
 
-/// As whom a proxy listens. One that is known by neither user nor group may run as anybody, and so as we do.
+/// The user and group of a listening proxy. One that rules know by neither may have any, so also those of this process.
 fn owner(proxy: &Proxy) -> (u32, u32) {
     let (uid, gid) = dial::owner();
     let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
@@ -234,9 +234,7 @@ fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
 
 /// How the rules differ from those that the flags make.
 fn compare(call: &Call) -> Option<String> {
-    let choice: Choice = call.run.backend.choice(Preference::Nftables);
-    let mut kernel = call.run.open().ok()?;
-    let compared = engine::check(&mut kernel, &call.capture.desired(), choice).ok()?;
+    let compared = call.run.session(call.capture.owner()).ok()?.check(&call.capture.desired()).ok()?;
     Some(compared.differences.to_string()).filter(|text| !text.is_empty())
 }
 
@@ -253,7 +251,7 @@ enum Unproven {
 }
 
 /// Proves by real connections that capture works, where that is asked for. Calls that went elsewhere are tried again until
-/// time is up: somebody may be about to set the rules.
+/// time is up: another program may be about to set the rules.
 pub(super) fn validated(call: &Call) -> Exit {
     if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;
@@ -293,8 +291,8 @@ pub(super) fn validated(call: &Call) -> Exit {
             Some(one) if Instant::now() >= end => {
                 let error = Unproven::Elsewhere {
                     destination: one.call.to,
-                    instead: told::instead(&one.judgement),
-                    expected: told::expected(&one.call),
+                    instead: summary::instead(&one.judgement),
+                    expected: summary::expected(&one.call),
                     timeout,
                 };
                 return report::failure(&error, Exit::ValidationFailed);

@@ -1,8 +1,8 @@
-//! A command in the sandbox, as if there were nobody between it and the caller: its streams, its signals and its exit
+//! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
 //! code are the caller's.
 
-use super::users::Person;
-use super::{Exit, Failure, become_somebody, report};
+use super::users::Identity;
+use super::{Exit, Failure, assume, report};
 use nix::sys::signal::Signal;
 use sidecar_init::sys::{
     fork::{Child, fork, reap},
@@ -24,19 +24,16 @@ const NOT_STARTED: u8 = 126;
 #[error("{0} can't be started")]
 struct Unstarted(String, #[source] io::Error);
 
-/// Runs a program as somebody, and gives its exit code. Of `watched` processes it is told when they end before.
-///
-/// # Errors
-/// When no process can be made.
+/// Runs a program with an identity, and gives its exit code. Logs `watched` processes that end before it.
 pub(super) fn run(
     program: &OsStr,
     arguments: &[OsString],
-    person: Person,
+    identity: Identity,
     signals: &Signals,
     watched: &[(Child, &str)],
 ) -> Result<u8, Failure> {
     let work = || {
-        let error = match become_somebody(person).and_then(|()| signals.release()) {
+        let error = match assume(identity).and_then(|()| signals.release()) {
             Ok(()) => Command::new(program).args(arguments).exec(),
             Err(error) => error,
         };
@@ -49,9 +46,6 @@ pub(super) fn run(
 }
 
 /// Waits for a child and gives its exit code. Signals are for it if it `takes` them; else they end it.
-///
-/// # Errors
-/// When the kernel does not tell of signals any more.
 pub(super) fn supervise(
     child: Child,
     signals: &Signals,

@@ -15,12 +15,9 @@ use std::{
 /// Enough for a thread that passes bytes on, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;
 /// For connections to end, where no descriptor is left.
-const PAUSE: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Accepts connections from now on, on a thread, and hands each to `each` with what stands beside its listener.
-///
-/// # Errors
-/// When a listener can't be asked without waiting for it.
 pub(super) fn start<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, TcpStream) + Send + 'static,
@@ -36,14 +33,14 @@ pub(super) fn start<Name: Copy + Send + 'static>(
             let mut polled: Vec<PollFd<'_>> = waiting.collect();
             match poll(&mut polled, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(_) => thread::sleep(PAUSE),
+                Err(_) => thread::sleep(RETRY_INTERVAL),
             }
             let calls: Vec<bool> = polled.iter().map(|polled| polled.any().unwrap_or(false)).collect();
             for ((name, listener), _) in listeners.iter().zip(calls).filter(|(_, calls)| *calls) {
                 match listener.accept() {
                     Ok((client, _)) => each(*name, client),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                    Err(_) => thread::sleep(PAUSE),
+                    Err(_) => thread::sleep(RETRY_INTERVAL),
                 }
             }
         }
@@ -51,7 +48,7 @@ pub(super) fn start<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// Does `work` on a thread of its own. Where there can be no more of them, whoever waits for it sees the end.
+/// Does `work` on a thread of its own. If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
 }

@@ -1,4 +1,4 @@
-//! Servers of a sandbox: those of the world, and the application of the tour.
+//! Servers of a sandbox: those of the world, and the application of the demo.
 //!
 //! They answer HTTP with a sentence that says who they are and by whom they think they are called. What is no HTTP comes
 //! back as it went. `CONNECT` makes the world call the pod. Names are answered with the world's own addresses.
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// Who answers.
+/// The answering server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Application,
@@ -21,16 +21,13 @@ pub(super) enum Server {
 }
 
 /// How long a client may wait before it says anything, or a host that is called before it answers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much a request may hold before its first empty line.
 const REQUEST: usize = 16 * 1024;
 const ECHO: usize = 128 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
 /// Listens at all addresses of one or both families, and answers on threads from then on.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()> {
     let hosts =
         [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
@@ -59,7 +56,7 @@ fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     if !METHODS.iter().any(|method| begins(&said[..length], method.as_bytes())) {
         return echo(client, &said[..length]);
     }
-    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(TIMEOUT))?;
     while !said[..length].windows(4).any(|end| end == b"\r\n\r\n") {
         match client.read(&mut said[length..])? {
             0 => return Ok(()),
@@ -96,12 +93,12 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
     Ok(())
 }
 
-/// Calls somebody for the client, and passes on what both say.
+/// Calls an address for the client, and relays the bytes of both.
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     let called = to
         .parse()
         .map_err(|_| "400 The world calls addresses only".to_owned())
-        .and_then(|to| tcp::call(tcp::From::default(), to, PATIENCE).map_err(|error| format!("502 {error}")));
+        .and_then(|to| tcp::call(tcp::From::default(), to, TIMEOUT).map_err(|error| format!("502 {error}")));
     match called {
         Ok(server) => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
@@ -127,9 +124,6 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
 }
 
 /// Answers questions for names at these addresses, over UDP and TCP.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {
@@ -154,7 +148,7 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<
 
 /// Each message has its length before it (RFC 1035, 4.2.2).
 fn name_over_tcp(mut client: &TcpStream, answers: Names) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(TIMEOUT))?;
     loop {
         let mut length = [0; 2];
         client.read_exact(&mut length)?;

@@ -1,4 +1,4 @@
-//! Who is who in a sandbox, and how somebody without rights gets users of their own.
+//! The users of a sandbox, and how a caller without privileges gets several of them.
 
 use super::Failure;
 use policy::mesh::{Policy, Proxy};
@@ -13,29 +13,26 @@ use std::{
     path::Path,
 };
 
-/// A user and a group.
-pub(super) type Person = (u32, u32);
+/// The user and the group of a process.
+pub(super) type Identity = (u32, u32);
 
-/// Who is who.
+/// The identities in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Users {
-    pub(super) app: Person,
-    pub(super) proxy: Person,
-    /// Who sets the rules.
-    pub(super) root: Person,
+    pub(super) app: Identity,
+    pub(super) proxy: Identity,
+    /// The one that sets the rules.
+    pub(super) root: Identity,
     /// Whether all three are the same, because there is one user only.
     pub(super) shared: bool,
 }
 
-const ROOT: Person = (0, 0);
-/// The application, where nothing speaks for another number.
+const ROOT: Identity = (0, 0);
+/// The application's number, unless another one is needed.
 const APPLICATION: u32 = 1000;
 
-/// Sees to it that there are users, and that we are the one who sets the rules. Whoever may not do so on this machine
-/// moves into a user namespace for it.
-///
-/// # Errors
-/// When there can be none.
+/// Provides the users, and becomes the one that sets the rules. A caller who may not do so on this machine moves into a user
+/// namespace for it.
 pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     let own = user::own();
     let known = capture.proxy();
@@ -57,7 +54,7 @@ pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
 }
 
 /// The proxy as injection runs it: with TPROXY as root, known by its group alone.
-fn proxy(known: &Proxy) -> Person {
+fn proxy(known: &Proxy) -> Identity {
     let uid = known.uids.first().map_or(0, |uid| uid.number());
     let gid = known.gids.first().map_or(0, |gid| gid.number());
     if known.listeners.transparent.is_some() { (0, gid) } else { (uid, gid) }
@@ -70,9 +67,9 @@ fn application(preferred: u32, taken: &[u32]) -> u32 {
     found.expect("the proxy has not all numbers")
 }
 
-/// Moves into a new user namespace. Whether it has many users: by `newuidmap` and its like, where an administrator has
-/// given us numbers for that.
-fn enter_with_many(own: Person, app: Person, proxy: Person) -> Result<bool, Failure> {
+/// Moves into a new user namespace. Says whether it has several users: by `newuidmap` and `newgidmap`, where an administrator
+/// has assigned subordinate numbers.
+fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool, Failure> {
     const NEEDED: u32 = 2;
     let given = |file: &str| user::subordinate(Path::new(file), own.0, NEEDED);
     let programs = exec::find("newuidmap").zip(exec::find("newgidmap"));
@@ -125,7 +122,7 @@ const ALL_MAPPED: u8 = 0;
 const NOTHING_MAPPED: u8 = 1;
 const HALF_MAPPED: u8 = 2;
 
-/// The application is whoever has called us, so that it can read its files; the others get numbers that were given to us.
+/// The application has the caller's number, so that it can read the caller's files; the others get subordinate numbers.
 fn ranges(own: u32, app: u32, proxy: u32, given: Subordinate) -> Vec<Range> {
     let one = |inside, outside| Range { inside, outside, count: 1 };
     let mut ranges = vec![one(0, given.first), one(app, own)];

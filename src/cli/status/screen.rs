@@ -52,7 +52,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_terminal {
-            // Where it can't be given back any more, nobody is there to see it.
+            // A terminal that can't be restored is gone.
             let _ = control(LEAVE).and_then(|()| report::at_once(&self.last));
         }
     }

@@ -57,8 +57,8 @@ fn read(run: &Run) -> Result<Read, backend::Error> {
     let mut kernel = run.open_for(run.everyone())?;
     let book = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
     let routes = kernel.routing()?;
-    // Without addresses fewer walks are told in full; what the kernel says is told all the same.
-    let pod = Pod::new(System.addresses().unwrap_or_default(), None);
+    // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
+    let pod = Pod::new(System::Any.addresses().unwrap_or_default(), None);
     Ok(Read { kernel, book, routes, pod })
 }
 

@@ -51,7 +51,7 @@ impl Reports {
             ),
             Err(error) => tracing::warn!(
                 target: "trace",
-                "whether any rule here reports, and what it decides, can't be told: {error}"
+                "could not read whether any rule here reports, and what it decides: {error}"
             ),
         }
         Ok(Self { listener, groups: Groups::default() })
@@ -123,7 +123,7 @@ impl Enabled {
             Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
         }
         let listener = nftrace::Listener::open().map_err(|error| refused(error, Failure::ListenToTraces))?;
-        // A trace does not tell whose a packet is. Reports do, to a group that nobody else listens to.
+        // A trace lacks the sender of a packet. Reports have it, and go to a group of our own.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::Listener::open(group).ok()?)))
             .unzip();
@@ -159,7 +159,7 @@ impl Source for Enabled {
     fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>> {
         let steps = self.listener.take()?;
         let now = SystemTime::now();
-        // Whose a packet is has been told before its steps: it is there by now.
+        // The report with the sender comes before the steps.
         let owners = self.owners.as_mut().map(nflog::Listener::take_so_far);
         for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
             self.walks.hear(&report, now);

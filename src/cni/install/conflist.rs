@@ -69,9 +69,6 @@ impl Kind {
 
 impl<'a> Network<'a> {
     /// Reads a file's text.
-    ///
-    /// # Errors
-    /// When no runtime would use it.
     pub(super) fn read(text: &'a str, kind: Kind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);
@@ -93,9 +90,6 @@ impl<'a> Network<'a> {
 
     /// Whether the plugin could serve in it. Nor does a list of another version come in place of a single plugin: that one
     /// may speak only its own.
-    ///
-    /// # Errors
-    /// When it could not.
     pub(super) fn serves(&self) -> Result<(), Unusable> {
         match Version::parse(&self.version) {
             Ok(_) => Ok(()),

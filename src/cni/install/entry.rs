@@ -1,9 +1,9 @@
-//! Our entry in a network configuration: what it says, proven by the plugin's own reading before anybody depends on it.
+//! Our entry in a network configuration, validated by the plugin's own parser before it is installed.
 
 use crate::cni::{
     PLUGIN,
+    decision::resolve,
     protocol::{Fault, Fields, KEYS, Read, Verb, Version},
-    wanted::understand,
 };
 use policy::{Problem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
@@ -13,9 +13,6 @@ use std::net::Ipv4Addr;
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// Makes the entry of keys that flags have given, by the flag's name each, and of an object of keys (`--entry`).
-///
-/// # Errors
-/// Everything that the plugin would refuse.
 pub(crate) fn entry(
     flags: &[(&str, &'static str, Value)],
     object: Option<&str>,
@@ -47,7 +44,7 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
         Ok(fields) => fields,
         Err(error) => {
             blame(format!(
-                "is no object of JSON: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
+                "is not a JSON object: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
             ));
             return Vec::new();
         }
@@ -88,7 +85,7 @@ fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
 
 /// What is wrong with the meaning of settings, in a namespace with some address.
 fn meaning(raw: Raw) -> Vec<Problem> {
-    match understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
+    match resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
         Ok(_) => Vec::new(),
         Err(fault) => problems(&fault),
     }
@@ -127,8 +124,8 @@ mod tests {
     #[test]
     fn what_the_plugin_would_refuse_is_refused_at_once() {
         for (object, expected) in [
-            ("[]", "--entry: is no object of JSON"),
-            ("{\"log\":\"none\"", "--entry: is no object of JSON"),
+            ("[]", "--entry: is not a JSON object"),
+            ("{\"log\":\"none\"", "--entry: is not a JSON object"),
             (r#"{"log":"none","log":"none"}"#, "--entry: has the key \"log\" twice"),
             (r#"{"logs":"none"}"#, "did you mean \"log\"?"),
             (r#"{"cniVersion":"1.0.0"}"#, "which is none of the plugin's"),

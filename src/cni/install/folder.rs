@@ -15,13 +15,13 @@ use std::{
 };
 
 /// How long a file may be half-written before a runtime that passes over it is followed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often one attempt may be overtaken by other agents.
 const ATTEMPTS: u32 = 20;
 /// When to try again after that.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
-const MOST_BYTES: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Where our entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +56,10 @@ struct View {
 }
 
 /// Sees to it that the first usable file has our entry, once.
-///
-/// # Errors
-/// When the folder can't be read or written.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
-        let View { first, unusable } = look(folder)?;
+        let View { first, unusable } = scan(folder)?;
         let mut told: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
@@ -83,35 +80,34 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         let put = match kind {
             Kind::Single => convert(&path, &network, &text, entry)?,
             Kind::List => match network.with(entry) {
-                None => Step::Was(path.clone()),
-                Some(new) if is_long(&new) => Step::Blocked(grown(&path)),
-                Some(new) => Step::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path),
+                None => InsertOutcome::Was(path.clone()),
+                Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(&path)),
+                Some(new) => {
+                    InsertOutcome::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path)
+                }
             },
         };
         match put {
-            Step::Was(path) => return attempt(Found::Installed(path), false, None, told),
-            Step::Is(path) => return attempt(Found::Installed(path), true, None, told),
-            Step::Blocked(why) => return attempt(Found::Waiting(why), false, None, told),
-            Step::Overtaken => {}
+            InsertOutcome::Was(path) => return attempt(Found::Installed(path), false, None, told),
+            InsertOutcome::Is(path) => return attempt(Found::Installed(path), true, None, told),
+            InsertOutcome::Blocked(why) => return attempt(Found::Waiting(why), false, None, told),
+            InsertOutcome::Overtaken => {}
         }
     }
     let why = "other programs keep writing it".to_owned();
-    attempt(Found::Waiting(why), false, Some(Instant::now() + PAUSE), Vec::new())
+    attempt(Found::Waiting(why), false, Some(Instant::now() + RETRY_INTERVAL), Vec::new())
 }
 
 /// Whether it could not be read again.
 fn is_long(text: &str) -> bool {
-    u64::try_from(text.len()).is_ok_and(|length| length > MOST_BYTES)
+    u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
 }
 
 fn grown(path: &Path) -> String {
-    format!("{} would have more than {MOST_BYTES} bytes with the entry", path.display())
+    format!("{} would have more than {MAX_BYTES} bytes with the entry", path.display())
 }
 
 /// Takes our entry out of every file, and files that we have made. Tells those that were changed.
-///
-/// # Errors
-/// When the folder can't be read or written, or a file holds our entry that can't be understood.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for (path, kind) in files(folder)? {
@@ -123,7 +119,7 @@ pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn withdraw_of(path: &Path) -> io::Result<bool> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let bytes = match content(path) {
             Ok(Some(bytes)) => bytes,
@@ -177,7 +173,7 @@ fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result
 }
 
 /// What an attempt has done with a file.
-enum Step {
+enum InsertOutcome {
     Was(PathBuf),
     Is(PathBuf),
     Overtaken,
@@ -185,7 +181,7 @@ enum Step {
     Blocked(String),
 }
 
-impl Step {
+impl InsertOutcome {
     fn of(put: Put, path: &Path) -> Self {
         match put {
             Put::Done => Self::Is(path.to_owned()),
@@ -195,16 +191,16 @@ impl Step {
 }
 
 /// Makes a list of a single plugin. The list is there before the single one goes, so that there is always one of them.
-fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::Result<Step> {
+fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::Result<InsertOutcome> {
     let list = path.with_extension("conflist");
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let new = network.list(&file, entry);
     if is_long(&new) {
-        return Ok(Step::Blocked(grown(path)));
+        return Ok(InsertOutcome::Blocked(grown(path)));
     }
     let put = match content(&list) {
         Err(Unread::Io(error)) => return Err(error),
-        Err(why) => return Ok(Step::Blocked(format!("{} {why}; remove it", list.display()))),
+        Err(why) => return Ok(InsertOutcome::Blocked(format!("{} {why}; remove it", list.display()))),
         Ok(None) => replace::create(&list, new.as_bytes(), path)?,
         Ok(Some(there)) if there == new.as_bytes() => Put::Done,
         Ok(Some(there)) => {
@@ -212,18 +208,20 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
             let is_ours = Network::read(&text, Kind::List).is_ok_and(|list| list.made_of() == Some(&file));
             if !is_ours {
                 let (one, other) = (path.display(), list.display());
-                return Ok(Step::Blocked(format!("both {one} and {other} are there; remove one of them")));
+                return Ok(InsertOutcome::Blocked(format!(
+                    "both {one} and {other} are there; remove one of them"
+                )));
             }
             replace::replace(&list, &there, new.as_bytes())?
         }
     };
     Ok(match put {
-        Put::Overtaken => Step::Overtaken,
-        Put::Done => Step::of(replace::remove(path, text.as_bytes())?, &list),
+        Put::Overtaken => InsertOutcome::Overtaken,
+        Put::Done => InsertOutcome::of(replace::remove(path, text.as_bytes())?, &list),
     })
 }
 
-fn look(folder: &Path) -> io::Result<View> {
+fn scan(folder: &Path) -> io::Result<View> {
     let mut view = View { first: None, unusable: Vec::new() };
     for (path, kind) in files(folder)? {
         let text = match content(&path) {
@@ -269,7 +267,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
 
 /// What a file says; `None` if it is gone. A link may lead to it, as agents make them.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
-    match files::read(path, MOST_BYTES, Links::Followed) {
+    match files::read(path, MAX_BYTES, Links::Followed) {
         Err(absent) if absent.is_absence() => Ok(None),
         other => other.map(Some),
     }
@@ -286,6 +284,6 @@ impl Broken {
             (_, Some(_)) => now,
         };
         self.0 = first.map(|path| (path.clone(), since));
-        (now < since + PATIENCE).then(|| since + PATIENCE)
+        (now < since + TIMEOUT).then(|| since + TIMEOUT)
     }
 }

@@ -1,4 +1,4 @@
-//! The time while it is installed: one loop that looks, mends, and sleeps until a folder changes.
+//! The install loop: it checks, repairs, and sleeps until a directory changes.
 
 use super::{
     Error, Folders, InstallOptions, Removed, WatchOptions,
@@ -26,33 +26,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to sleep at most: what no event has told is found then.
-const LOOK: Duration = Duration::from_secs(10);
-/// How long to sleep after a failure that nobody may tell the end of.
+/// The longest sleep: changes without an event are found then.
+const MAX_SLEEP: Duration = Duration::from_secs(10);
+/// How long to sleep after a failure whose end no event reports.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often to ask for the folder that another of us has.
+/// How often to try the lock that another installer has.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Who mends again and again within this time sleeps before the next look: an agent that undoes what we do must not keep
-/// the node busy.
+/// Repairs that repeat within this time are delayed: an agent that undoes them must not keep the node busy.
 const QUIET: Duration = Duration::from_secs(10);
-/// How often to mend at once ..
+/// How many repairs are made without delay.
 const AT_ONCE: u32 = 4;
-/// .. and how long to sleep then, twice as long each time up to a limit.
+/// The delay after those: the first one, doubled each time, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
 /// How the time ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is installed, and nobody was asked to stay.
+    /// It is installed, and was not asked to keep running.
     Installed(PathBuf),
-    /// We were asked to end, and have left it, or taken it back.
+    /// A signal ended it; what was uninstalled then, if anything.
     Asked(Option<Removed>),
 }
 
-/// Installs, and stays where that is wished.
-///
-/// # Errors
-/// When it can't be installed, or could not be kept.
+/// Installs, and keeps running where that is asked for.
 pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
     options.folders.exist()?;
     options.warn_of_missing_node();
@@ -97,20 +93,20 @@ pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
 struct InstallLoop<'a> {
     options: &'a InstallOptions,
     requests: Requests,
-    /// What never has anything to tell.
+    /// A source without events, for plain sleeps.
     silence: Inotify,
     status: Arc<SharedStatus>,
     /// When waiting for a configuration is over.
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
-    /// What was told last, which is not told again.
+    /// The last state that was logged, which is not logged again.
     told: Option<String>,
     /// The files that were warned of last.
     passed_over: Vec<String>,
 }
 
-/// How fast we may mend.
+/// Limits the rate of repairs.
 #[derive(Debug, Default)]
 struct RetryInterval {
     last: Option<Instant>,
@@ -119,7 +115,7 @@ struct RetryInterval {
 }
 
 impl RetryInterval {
-    fn mended(&mut self) {
+    fn repaired(&mut self) {
         let goes_on = self.last.is_some_and(|last| last.elapsed() < QUIET);
         self.times = if goes_on { self.times + 1 } else { 1 };
         self.last = Some(Instant::now());
@@ -144,7 +140,7 @@ impl InstallLoop<'_> {
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(busy);
             }
-            self.tell(format!("waiting: {busy}"));
+            self.report_once(format!("waiting: {busy}"));
             if self.sleep(POLL_INTERVAL)? == Woken::Asked {
                 return Ok(None);
             }
@@ -155,7 +151,7 @@ impl InstallLoop<'_> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
-            let (found, again) = self.look(&mut broken)?;
+            let (found, again) = self.check(&mut broken)?;
             match found {
                 Found::Installed(path) if self.options.watch.is_none() => return Ok(End::Installed(path)),
                 Found::Installed(_) => {}
@@ -164,13 +160,13 @@ impl InstallLoop<'_> {
                 }
                 Found::Waiting(_) => {}
             }
-            let limits = [Some(Instant::now() + LOOK), again, self.end];
+            let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
             let until = limits.into_iter().flatten().min();
             loop {
                 match self.requests.wait(&watcher.0, until).map_err(Error::Watch)? {
                     Woken::Asked => return Ok(End::Asked(None)),
                     Woken::Late => break,
-                    Woken::Ready if watcher.have_seen_something(&self.options.folders)? => break,
+                    Woken::Ready if watcher.has_relevant_events(&self.options.folders)? => break,
                     Woken::Ready => {}
                 }
             }
@@ -182,8 +178,8 @@ impl InstallLoop<'_> {
         }
     }
 
-    /// Looks and mends. Who stays gets over failures, which may pass.
-    fn look(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
+    /// Checks and repairs. With `--watch`, failures are retried.
+    fn check(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
         let InstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
             return Err(Error::Removed(folder.to_owned()));
@@ -200,12 +196,12 @@ impl InstallLoop<'_> {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let why = format!("{error}{}", cause.unwrap_or_default());
                 self.show(false)?;
-                self.tell(format!("waiting: {why}"));
+                self.report_once(format!("waiting: {why}"));
                 return Ok((Found::Waiting(why), Some(Instant::now() + RETRY)));
             }
         };
         if new > 0 || attempt.changed {
-            self.interval.mended();
+            self.interval.repaired();
             self.status.change(|installer| {
                 installer.programs += new;
                 installer.entries += u64::from(attempt.changed);
@@ -219,17 +215,21 @@ impl InstallLoop<'_> {
         match &attempt.found {
             Found::Installed(path) => {
                 self.show(true)?;
-                self.tell(format!("installed: {} and {}", path.display(), folders.program().display()));
+                self.report_once(format!(
+                    "installed: {} and {}",
+                    path.display(),
+                    folders.program().display()
+                ));
             }
             Found::Waiting(why) => {
                 self.show(false)?;
-                self.tell(format!("waiting: {why}"));
+                self.report_once(format!("waiting: {why}"));
             }
         }
         Ok((attempt.found, attempt.again))
     }
 
-    /// Lets others know whether it is installed.
+    /// Publishes whether it is installed.
     fn show(&self, is_installed: bool) -> Result<(), Error> {
         self.status.change(|installer| installer.is_installed = is_installed);
         let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
@@ -243,7 +243,7 @@ impl InstallLoop<'_> {
         done.map_err(|error| Error::ReadyFile(file.clone(), error))
     }
 
-    fn tell(&mut self, what: String) {
+    fn report_once(&mut self, what: String) {
         if self.told.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
             self.told = Some(what);
@@ -255,7 +255,7 @@ impl InstallLoop<'_> {
     }
 }
 
-/// Eyes on both folders.
+/// Watches both directories with inotify.
 struct DirectoryWatcher(Inotify);
 
 impl DirectoryWatcher {
@@ -268,7 +268,7 @@ impl DirectoryWatcher {
                 | AddWatchFlags::IN_DELETE
                 | AddWatchFlags::IN_ATTRIB
                 | AddWatchFlags::IN_ONLYDIR;
-            // We hold a folder open, so it does not itself tell that it goes; the one above does.
+            // A watched directory that is held open reports no removal; its parent does.
             let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
             let both = [&folders.configurations, &folders.programs];
             for folder in both {
@@ -286,7 +286,7 @@ impl DirectoryWatcher {
     }
 
     /// Takes all that was seen. Says whether any of it concerns us.
-    fn have_seen_something(&self, folders: &Folders) -> Result<bool, Error> {
+    fn has_relevant_events(&self, folders: &Folders) -> Result<bool, Error> {
         let mut concerns = false;
         loop {
             let events = match self.0.read_events() {

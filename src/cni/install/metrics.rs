@@ -42,7 +42,7 @@ pub(super) fn text(counters: &Counters, installer: &Installer) -> String {
     text.value(name, &[("what", "program")], installer.programs);
     text.value(name, &[("what", "entry")], installer.entries);
     let name = "sidecar_cni_installed";
-    text.head(name, "gauge", "Whether the plugin stands in the network configuration that the runtime uses.");
+    text.head(name, "gauge", "Whether the plugin is in the network configuration that the runtime uses.");
     text.value(name, &[], u8::from(installer.is_installed));
     text.0
 }

@@ -52,12 +52,12 @@ pub(crate) struct InstallOptions {
     pub(crate) wait: Option<Duration>,
 }
 
-/// What somebody does who stays.
+/// Options for `--watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
     /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
-    /// Where readiness and metrics are told.
+    /// Where readiness and metrics are served.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Take all back in the end.
     pub(crate) uninstall: bool,
@@ -66,7 +66,7 @@ pub(crate) struct WatchOptions {
 /// Why it can't be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("{} is no folder; {flag} names the one that the runtime reads", .folder.display())]
+    #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
     NoFolder { folder: PathBuf, flag: &'static str },
     #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
     Configurations(PathBuf, #[source] io::Error),
@@ -98,9 +98,6 @@ pub(crate) struct Removed {
 
 /// Takes back what was installed. The programs may stay: a runtime that remembers by which plugins it has added a container
 /// calls them when that container goes.
-///
-/// # Errors
-/// When something is left.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| Error::Busy(folders.configurations.clone()))?;

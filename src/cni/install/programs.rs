@@ -1,9 +1,9 @@
 //! What lies among the runtime's plugins: this program, by the plugin's name, and `sidecar-node`, which the plugin starts,
-//! where that lies beside us. It need not: without a kubeconfig nobody starts it.
+//! if it is next to this program. It is optional: without a kubeconfig it is not used.
 
 use super::{
     Error, Folders, InstallOptions,
-    replace::{self, Seen},
+    replace::{self, FileIdentity},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
 use std::{
@@ -15,8 +15,8 @@ use std::{
 /// The programs in their places, as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    plugin: Option<Seen>,
-    node: Option<Seen>,
+    plugin: Option<FileIdentity>,
+    node: Option<FileIdentity>,
 }
 
 impl Folders {

@@ -1,8 +1,8 @@
 //! Files put in the place of others, whole or not at all, while other agents may write them too.
 //!
-//! Who reads a file, decides and renames loses what another has written in between. So a file is exchanged for ours in one
-//! step, and then it is known for sure what was there: if it is not what was read, it is put back, and the caller starts
-//! anew. An agent that writes into the file itself goes on writing into the one that is put back.
+//! A program that reads a file, decides and renames loses what another has written in between. So a file is exchanged for
+//! ours in one step, which shows for sure what was there: if it is not what was read, it is put back, and the caller starts
+//! again. An agent that writes into the file itself goes on writing into the one that is put back.
 
 use super::folder::content;
 use crate::cni::files::{self, Links};
@@ -60,9 +60,6 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
 }
 
 /// Puts a file where none is, with the owner and the rights of another.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
     let like = match fs::metadata(like) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
@@ -78,9 +75,6 @@ pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
 }
 
 /// Removes a file that said `old`.
-///
-/// # Errors
-/// When the folder can't be written.
 pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     let aside = Aside::beside(path);
     match fs::rename(path, &aside.0) {
@@ -102,11 +96,11 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     Ok(put)
 }
 
-/// A file as it was seen: whoever writes it, or puts another in its place, changes one of these.
+/// The identity of a file: writing or replacing it changes one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen([u64; 3], [i64; 4], u32);
+pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 
-impl Seen {
+impl FileIdentity {
     /// A regular file; `None` where there is none.
     fn at(path: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
@@ -119,8 +113,8 @@ impl Seen {
 ///
 /// # Errors
 /// When the folder can't be written. The old program is in place then.
-pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<Seen>) -> io::Result<bool> {
-    let now = Seen::at(to);
+pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<FileIdentity>) -> io::Result<bool> {
+    let now = FileIdentity::at(to);
     if now.is_some() && now == *seen {
         return Ok(false);
     }
@@ -171,9 +165,6 @@ fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
 }
 
 /// Removes what killed runs have left in a folder, in which no other is at work.
-///
-/// # Errors
-/// When the folder can't be read.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

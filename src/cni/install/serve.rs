@@ -1,5 +1,4 @@
-//! Readiness and metrics over HTTP, for whoever is on the node: one request a connection, each with little to say and
-//! little time to say it.
+//! Readiness and metrics over HTTP: one request a connection, limited in size and time.
 //!
 //! One thread serves all connections of an address at once, so a client that says nothing holds up no other. There is room
 //! for some; where one more comes, the oldest that still waits for its request is closed.
@@ -21,13 +20,13 @@ use std::{
 };
 
 /// How long a connection may take, from its start to the last byte of the answer.
-const TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the head of a request may be.
-const MOST_BYTES: usize = 8 * 1024;
+const MAX_BYTES: usize = 8 * 1024;
 /// How many connections may be open: a node has a kubelet and a scraper or two.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How long to wait where no connection can be taken, as without descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the installer shows.
 #[derive(Debug)]
@@ -50,9 +49,6 @@ impl SharedStatus {
 type Answer = (&'static str, &'static str, String);
 
 /// Serves at an address from now on, on a thread of its own. Returns the address, whose port the kernel may have chosen.
-///
-/// # Errors
-/// When the address can't be had.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -61,7 +57,7 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
     let work = move || {
         loop {
             if server.turn().is_err() {
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_INTERVAL);
             }
         }
     };
@@ -105,7 +101,7 @@ impl Server {
 
     /// Takes one connection.
     fn accept(&mut self) -> io::Result<()> {
-        if self.open.len() >= MOST_CONNECTIONS {
+        if self.open.len() >= MAX_CONNECTIONS {
             self.close_one();
         }
         let stream = match self.listener.accept() {
@@ -121,7 +117,7 @@ impl Server {
         };
         stream.set_nonblocking(true)?;
         let mut connection =
-            Connection { stream, end: Instant::now() + TIME, head: Vec::new(), answer: None };
+            Connection { stream, end: Instant::now() + TIMEOUT, head: Vec::new(), answer: None };
         // The request is here by now, most likely.
         if connection.go_on(&self.status).is_ok_and(|goes_on| goes_on) {
             self.open.push(connection);
@@ -163,7 +159,7 @@ impl Connection {
             self.head.extend_from_slice(&buffer[..count]);
             if count == 0 || self.head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
                 self.answer = Some(answer(&String::from_utf8_lossy(&self.head), status).into_bytes());
-            } else if self.head.len() > MOST_BYTES {
+            } else if self.head.len() > MAX_BYTES {
                 return Err(ErrorKind::InvalidData.into());
             }
         }

@@ -1,8 +1,8 @@
-//! The network configuration: from bytes to values, with everything that is wrong told at once.
+//! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{Backend, Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
+use super::{Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
 use policy::{
-    Problem,
+    Problem, Setting,
     pod::EXCLUDED_NAMESPACES,
     sources::{Raw, duration},
 };
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
-pub(crate) const MOST_BYTES: u64 = 4 * 1024 * 1024;
-/// How long a call may take when nobody says.
+pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// The default time limit of a call.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may be told to take.
+/// The range of that limit.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
 /// The capability by which a runtime hands over a pod's annotations.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -68,7 +68,7 @@ pub(crate) struct Read<'a> {
     of_network: Vec<Problem>,
     /// What else is wrong.
     problems: Vec<Problem>,
-    /// Keys that nobody knows.
+    /// Unknown keys.
     unsupported: Vec<Problem>,
 }
 
@@ -91,14 +91,12 @@ pub(crate) struct Configuration<'a> {
     pub(crate) excluded_namespaces: Vec<String>,
     /// How the API server is asked for pods; `None` if it is not.
     pub(crate) kubeconfig: Option<PathBuf>,
-    pub(crate) backend: Backend,
+    /// What holds the rules, by one of the names that `--backend` takes.
+    pub(crate) backend: &'static str,
 }
 
 impl<'a> Read<'a> {
     /// Reads a network configuration.
-    ///
-    /// # Errors
-    /// When it is no JSON, or no object.
     pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
         let what = "the network configuration on standard input can't be decoded";
         let undecodable = |error: &dyn std::error::Error| Fault::caused(Code::Decode, what, error);
@@ -108,9 +106,6 @@ impl<'a> Read<'a> {
     }
 
     /// The version and the network's name.
-    ///
-    /// # Errors
-    /// When they are not as they should be.
     pub(crate) fn network(&self) -> Result<(Version, &str), Fault> {
         let version = self.version.clone()?;
         match &self.name {
@@ -120,9 +115,6 @@ impl<'a> Read<'a> {
     }
 
     /// All of it, for a verb.
-    ///
-    /// # Errors
-    /// Everything that is wrong.
     pub(crate) fn configuration(self, verb: Verb) -> Result<Configuration<'a>, Fault> {
         let version = self.version?;
         version.require(verb)?;
@@ -145,8 +137,8 @@ fn fault(code: Code, problems: &[Problem]) -> Fault {
 
 /// As much of a value as a message needs.
 fn short(value: &str) -> String {
-    const MOST: usize = 200;
-    let start: String = value.chars().take(MOST).collect();
+    const MAX_LENGTH: usize = 200;
+    let start: String = value.chars().take(MAX_LENGTH).collect();
     if start.len() == value.len() { start } else { start + " .." }
 }
 
@@ -277,7 +269,7 @@ impl<'a> Reader<'a> {
     fn annotations(&mut self) -> Option<BTreeMap<String, String>> {
         let given = self.fields.value("runtimeConfig")?;
         let Ok(given) = Fields::parse(given.get()) else {
-            self.blame("runtimeConfig", given.get(), "is no object of capabilities");
+            self.blame("runtimeConfig", given.get(), "is not an object of capabilities");
             return None;
         };
         let value = given.value(ANNOTATIONS)?;
@@ -311,9 +303,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn backend(&mut self) -> Backend {
+    fn backend(&mut self) -> &'static str {
+        let named = |text: &str| Setting::Backend.row().values.iter().find(|name| **name == text).copied();
         let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
-        let text = self.text(keys::BACKEND, |text| Backend::of(text).is_some(), form);
-        text.and_then(|text| Backend::of(&text)).unwrap_or(Backend::Nftables)
+        let text = self.text(keys::BACKEND, |text| named(text).is_some(), form);
+        text.and_then(|text| named(&text)).unwrap_or("nftables")
     }
 }

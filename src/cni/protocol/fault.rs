@@ -9,7 +9,7 @@ use std::{error::Error, fmt::Display};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     IncompatibleVersion = 1,
-    /// A field of the network configuration that nobody knows.
+    /// An unknown field of the network configuration.
     UnsupportedField = 2,
     /// A variable is missing or wrong.
     Environment = 4,

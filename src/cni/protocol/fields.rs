@@ -1,4 +1,4 @@
-//! An object of JSON, its values unread: each is understood by whoever knows its key.
+//! An object of JSON, its values not yet parsed.
 
 use serde::{
     Deserialize, Deserializer,

@@ -1,9 +1,8 @@
 //! What a container runtime says to a plugin and what it is answered, by the CNI specification 1.1 and those before it.
 //!
 //! Pure: words go in, values or a [`Fault`] come out. Nothing here reads the environment, a file or a namespace, so that
-//! whoever writes a network configuration can ask how it will be understood.
+//! a network configuration can be checked before it is written.
 
-mod backend;
 mod capture;
 mod configuration;
 mod environment;
@@ -13,8 +12,7 @@ mod keys;
 mod result;
 mod version;
 
-pub(crate) use backend::Backend;
-pub(crate) use configuration::{Attachment, Configuration, LogTarget, MOST_BYTES, Places, Read, TIMEOUT};
+pub(crate) use configuration::{Attachment, Configuration, LogTarget, MAX_BYTES, Places, Read, TIMEOUT};
 pub(crate) use environment::{Pod, Request, Target, Verb};
 pub(crate) use fault::{Code, Fault};
 pub(crate) use fields::Fields;

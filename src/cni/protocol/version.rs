@@ -37,9 +37,6 @@ impl Version {
     }
 
     /// Whether a verb is there in this version.
-    ///
-    /// # Errors
-    /// When it came with a later one.
     pub(crate) fn require(self, verb: Verb) -> Result<(), Fault> {
         let since = match verb {
             Verb::Add | Verb::Del | Verb::Version => Self::V0_3_1,

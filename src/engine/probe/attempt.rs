@@ -1,6 +1,6 @@
 //! One trial under way, and what it comes to.
 
-use super::listeners::{At, Listeners, Place, read_into};
+use super::listeners::{Arrival, Listeners, Place, read_into};
 use super::{End, Flows, Proof, Seen, Trial, Untried};
 use crate::sys::dial::{self, Call, NoCall};
 use rules::{Family, Protocol};
@@ -33,7 +33,7 @@ pub(super) struct Attempt<'a> {
     complaint: Option<ErrorKind>,
     /// When it was first seen to be accepted by somebody.
     accepted: Option<Instant>,
-    arrival: Option<(At, TcpStream, Vec<u8>)>,
+    arrival: Option<(Arrival, TcpStream, Vec<u8>)>,
     /// Where its datagram was read, and whether the answer has to come back.
     read: Option<(SocketAddr, bool)>,
     outcome: Option<Result<Seen, Untried>>,
@@ -105,7 +105,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// A listener of ours has it; now it may say what only it knows.
-    pub(super) fn accepted(&mut self, at: At, stream: TcpStream) {
+    pub(super) fn accepted(&mut self, at: Arrival, stream: TcpStream) {
         if let Some(Call::Tcp(call)) = &mut self.call {
             // If it can't be said, it will not be heard.
             let _ = call.write_all(&self.says);
@@ -149,10 +149,10 @@ impl<'a> Attempt<'a> {
         let original = dial::original_destination(stream);
         let (at, local) = (*at, stream.local_addr());
         let end = match (at, local) {
-            (At::Destination, _) => End::Passed,
-            (At::Port(port), Ok(local)) if local == self.trial.to => End::Handed(Some(port)),
-            (At::Port(_), Ok(local)) => End::Redirected(local),
-            (At::Port(_), Err(_)) => return,
+            (Arrival::Destination, _) => End::Passed,
+            (Arrival::Port(port), Ok(local)) if local == self.trial.to => End::Handed(Some(port)),
+            (Arrival::Port(_), Ok(local)) => End::Redirected(local),
+            (Arrival::Port(_), Err(_)) => return,
         };
         self.outcome = Some(Ok(Seen { end, proof: Proof::Token, original }));
     }

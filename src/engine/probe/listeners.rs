@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Of a range of ports, so many get a listener. Beyond them conntrack tells.
-const MOST: usize = 64;
+const MAX_LISTENERS: usize = 64;
 const LOOPBACK: &str = "lo";
 
 /// Whether calls to an address end on this machine, and whether we listen there.
@@ -33,21 +33,21 @@ pub(super) enum Place {
 
 /// What has arrived at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum Arrival {
     /// A port that rules lead to.
     Port(u16),
     Destination,
 }
 
 /// Where datagrams arrive.
-struct Mailbox {
+struct DatagramListener {
     address: SocketAddr,
     socket: UdpSocket,
     /// Whether rules lead its answers back.
     answers: bool,
 }
 
-impl Mailbox {
+impl DatagramListener {
     /// Opened as whoever rules expect to answer; if we may not be them, as ourselves.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
@@ -59,8 +59,8 @@ impl Mailbox {
 }
 
 pub(super) struct Listeners {
-    connections: Vec<(At, SocketAddr, TcpListener)>,
-    datagrams: Vec<Mailbox>,
+    connections: Vec<(Arrival, SocketAddr, TcpListener)>,
+    datagrams: Vec<DatagramListener>,
     destinations: BTreeMap<SocketAddr, Place>,
     /// Ports of transparent listeners that are somebody else's.
     transparent_taken: bool,
@@ -86,7 +86,7 @@ impl Listeners {
             }
             for listener in &what.listeners {
                 let ports = listener.ports.first().number()..=listener.ports.last().number();
-                for port in ports.take(MOST) {
+                for port in ports.take(MAX_LISTENERS) {
                     let address = SocketAddr::new(heard(family, listener.transparent), port);
                     all.add(listener, address);
                 }
@@ -99,9 +99,11 @@ impl Listeners {
         let Listener { protocol, transparent, owner, .. } = *listener;
         let opened = match protocol {
             Protocol::Tcp => listen(address, transparent)
-                .map(|socket| self.connections.push((At::Port(address.port()), address, socket)))
+                .map(|socket| self.connections.push((Arrival::Port(address.port()), address, socket)))
                 .map_err(NoCall::from),
-            Protocol::Udp => Mailbox::open(owner, address).map(|mailbox| self.datagrams.push(mailbox)),
+            Protocol::Udp => {
+                DatagramListener::open(owner, address).map(|listener| self.datagrams.push(listener))
+            }
         };
         if let Err(error) = opened {
             tracing::debug!(target: "validation", %address, %error, "not ours to listen at");
@@ -128,7 +130,7 @@ impl Listeners {
                 }
                 let place = match dial::listen(trial.to, false) {
                     Ok(socket) => {
-                        self.connections.push((At::Destination, trial.to, socket));
+                        self.connections.push((Arrival::Destination, trial.to, socket));
                         Place::Held
                     }
                     Err(_) => Place::Taken,
@@ -157,7 +159,7 @@ impl Listeners {
             }
         }
         let mut room = [0; 64];
-        for Mailbox { address, socket, answers } in datagrams.iter() {
+        for DatagramListener { address, socket, answers } in datagrams.iter() {
             while let Ok((length, peer)) = socket.recv_from(&mut room) {
                 let said = &room[..length];
                 if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.says(said)) {
@@ -176,7 +178,7 @@ impl Listeners {
                 let everywhere = at.ip().is_unspecified() && at.is_ipv4() == to.is_ipv4();
                 at.port() == to.port() && (at.ip() == to.ip() || everywhere)
             }),
-            Protocol::Udp => self.datagrams.iter().any(|mailbox| mailbox.address == to),
+            Protocol::Udp => self.datagrams.iter().any(|listener| listener.address == to),
         }
     }
 
@@ -193,7 +195,7 @@ impl Listeners {
     /// All that may have something to read.
     pub(super) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
-        let datagrams = self.datagrams.iter().map(|mailbox| mailbox.socket.as_fd());
+        let datagrams = self.datagrams.iter().map(|listener| listener.socket.as_fd());
         connections.chain(datagrams).chain(self.streams.iter().map(AsFd::as_fd)).collect()
     }
 }

@@ -112,7 +112,7 @@ pub enum Untried {
     #[error("{0}")]
     Owner(#[source] NoCall),
     /// Something listens at the destination, so that nobody can tell who has accepted the call.
-    #[error("{0} is in use, so that who accepts a call can't be told")]
+    #[error("{0} is in use, so it is not known which listener accepts a call")]
     Taken(SocketAddr),
 }
 
@@ -126,7 +126,7 @@ pub struct Outcomes {
 }
 
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Tries everything.
 ///
@@ -151,7 +151,7 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
         if now >= end || attempts.iter().all(Attempt::is_over) {
             break;
         }
-        wait::for_any(&listeners.sources(), LOOK.min(end - now))?;
+        wait::for_any(&listeners.sources(), POLL_INTERVAL.min(end - now))?;
     }
     let tracked = Family::BOTH.map(|family| attempts.iter().any(|one| one.is_tracked(family)));
     drop(listeners);
@@ -169,7 +169,7 @@ fn turn(end: Instant) -> Option<UnixDatagram> {
     loop {
         match UnixDatagram::bind_addr(&name) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
             taken => return taken.ok(),
         }

@@ -1,7 +1,7 @@
-//! A small proxy for a sandbox: takes what the rules send to it, tells of it, and passes it on to where it was meant to go.
+//! A small proxy for a sandbox: accepts what the rules send to it, logs it, and passes it on to its original destination.
 //!
-//! What one mesh's proxy does otherwise than another's stands in [`Facts`], so that this one can play any of them. It
-//! understands no protocol: bytes are bytes.
+//! What differs between the proxies of meshes is in [`Facts`], so that this one can stand for any of them. It understands no
+//! protocol: bytes are bytes.
 
 mod names;
 mod owner;
@@ -27,19 +27,19 @@ pub(super) struct Facts {
     pub(super) outbound: Option<RangeInclusive<u16>>,
     /// Its ports for connections to the pod.
     pub(super) inbound: Option<RangeInclusive<u16>>,
-    /// The port of the agent that answers questions for names; `None` if it does not run.
+    /// The port of the agent that answers DNS queries; `None` if it does not run.
     pub(super) agent: Option<u16>,
-    /// Whom that asks, in each family.
+    /// Upstream resolvers, one per address family.
     pub(super) name_servers: Vec<SocketAddr>,
-    /// From where it calls the application, where the rules know such calls by these addresses.
+    /// The addresses that it calls the application from, where the rules recognise such calls by them.
     pub(super) passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
-    /// In place of that, with this mark, from where the client has called. The inbound ports listen for all addresses then.
+    /// Instead of that, it calls from the client's address, with this mark. The inbound ports listen for all addresses then.
     pub(super) transparent: Option<u32>,
-    /// The mark of all its calls, where the rules know them by that; those of clients come from where these have called.
+    /// The mark of all its calls, where the rules recognise them by it; those for clients come from the client's address.
     pub(super) mark: Option<u32>,
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
-    /// The network namespace from which it calls others, where it can't be told from the application by its user.
+    /// The network namespace of its own calls, where its user does not tell it from the application.
     pub(super) world: Option<Held>,
 }
 
@@ -56,10 +56,10 @@ impl Facts {
 
 /// The direction of a connection, as seen from the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Outbound,
     Inbound,
-    /// A question for a name, over TCP.
+    /// A DNS query over TCP.
     Names,
 }
 
@@ -69,38 +69,35 @@ struct Proxy {
     log: Mutex<File>,
 }
 
-/// How long whoever is called may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Listens everywhere, and serves on threads of its own from then on.
-///
-/// # Errors
-/// When a port is taken, or may not be used.
 pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
     for host in facts.hosts() {
         let transparent = facts.transparent.is_some();
         let outbound = facts.outbound.clone().into_iter().flatten();
-        let outbound = outbound.map(|port| (Way::Outbound, host, port, false));
+        let outbound = outbound.map(|port| (Direction::Outbound, host, port, false));
         let inbound = facts.inbound.clone().into_iter().flatten();
-        let inbound = inbound.map(|port| (Way::Inbound, host, port, transparent));
-        for (way, host, port, transparent) in outbound.chain(inbound) {
-            listeners.push((way, listen((host, port).into(), transparent)?));
+        let inbound = inbound.map(|port| (Direction::Inbound, host, port, transparent));
+        for (direction, host, port, transparent) in outbound.chain(inbound) {
+            listeners.push((direction, listen((host, port).into(), transparent)?));
         }
         if let Some(agent) = facts.agent {
-            // The rules send questions there, and nobody else has to.
+            // Only the rules send queries there.
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
-            listeners.push((Way::Names, listen(agent, false)?));
+            listeners.push((Direction::Names, listen(agent, false)?));
             agents.push(UdpSocket::bind(agent).map_err(|error| at(agent, &error))?);
         }
     }
     let proxy = Arc::new(Proxy { facts, log: Mutex::new(log) });
     agents.into_iter().for_each(|agent| names::serve(&proxy, agent));
-    serve::start(listeners, move |way, client| {
+    serve::start(listeners, move |direction, client| {
         let proxy = Arc::clone(&proxy);
-        serve::on_thread(move || proxy.serve(way, &client));
+        serve::on_thread(move || proxy.serve(direction, &client));
     })
 }
 
@@ -113,20 +110,20 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
 }
 
 impl Proxy {
-    fn serve(&self, way: Way, client: &TcpStream) {
+    fn serve(&self, direction: Direction, client: &TcpStream) {
         let Ok((peer, own, to)) = ends(client) else { return };
-        let (name, from) = match way {
-            Way::Outbound | Way::Names => {
+        let (name, from) = match direction {
+            Direction::Outbound | Direction::Names => {
                 let uid =
-                    owner::of("tcp", peer).map_or("nobody known".to_owned(), |uid| format!("uid {uid}"));
-                (if way == Way::Outbound { "outbound" } else { "dns over tcp" }, uid)
+                    owner::of("tcp", peer).map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
+                (if direction == Direction::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
-            Way::Inbound => ("inbound", peer.to_string()),
+            Direction::Inbound => ("inbound", peer.to_string()),
         };
         // The port by which a transparent connection came is not its own.
-        let port = if to == own { self.listener_of(way) } else { own.port() };
+        let port = if to == own { self.listener_of(direction) } else { own.port() };
         let told = |note: &str| self.say(&format!("{name} {to} -> {port}, from {from}{note}"));
-        match self.call(way, client, to) {
+        match self.call(direction, client, to) {
             Ok(server) => {
                 told("");
                 let _ = relay(client, &server);
@@ -138,42 +135,42 @@ impl Proxy {
         }
     }
 
-    fn listener_of(&self, way: Way) -> u16 {
-        match way {
-            Way::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
-            Way::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
-            Way::Names => self.facts.agent.unwrap_or(0),
+    fn listener_of(&self, direction: Direction) -> u16 {
+        match direction {
+            Direction::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
+            Direction::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
+            Direction::Names => self.facts.agent.unwrap_or(0),
         }
     }
 
-    /// Calls whom the client meant to call.
-    fn call(&self, way: Way, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
+    /// Calls the client's original destination.
+    fn call(&self, direction: Direction, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
         let is_own = |range: &Option<RangeInclusive<u16>>| {
             range.as_ref().is_some_and(|range| range.contains(&to.port()))
         };
-        let calls_itself = match way {
-            Way::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
-            Way::Inbound => is_own(&self.facts.inbound),
-            Way::Names => false,
+        let calls_itself = match direction {
+            Direction::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
+            Direction::Inbound => is_own(&self.facts.inbound),
+            Direction::Names => false,
         };
         if calls_itself {
             return Err(io::Error::other(
-                "somebody has called the proxy itself, so there is nowhere to pass it on to",
+                "the proxy itself was called, so there is nowhere to pass it on to",
             ));
         }
         let own = tcp::From { address: None, transparent: self.facts.mark };
-        let from = match (way, self.facts.transparent.or(self.facts.mark)) {
-            (Way::Outbound, _) => own,
-            (Way::Names, _) => {
-                self.leave(way)?;
-                return tcp::call(own, self.facts.name_server(to), PATIENCE);
+        let from = match (direction, self.facts.transparent.or(self.facts.mark)) {
+            (Direction::Outbound, _) => own,
+            (Direction::Names, _) => {
+                self.leave(direction)?;
+                return tcp::call(own, self.facts.name_server(to), TIMEOUT);
             }
-            (Way::Inbound, Some(mark)) => {
+            (Direction::Inbound, Some(mark)) => {
                 // Its port is taken: by the client's own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
                 tcp::From { address: Some(address), transparent: Some(mark) }
             }
-            (Way::Inbound, None) => {
+            (Direction::Inbound, None) => {
                 let of_family = |(v4, v6): (Ipv4Addr, Ipv6Addr)| match to {
                     SocketAddr::V4(_) => IpAddr::from(v4),
                     SocketAddr::V6(_) => v6.into(),
@@ -182,27 +179,27 @@ impl Proxy {
                 tcp::From { address, transparent: None }
             }
         };
-        self.leave(way)?;
-        tcp::call(from, to, PATIENCE)
+        self.leave(direction)?;
+        tcp::call(from, to, TIMEOUT)
     }
 
     /// Moves this thread to where calls of this kind are made, for good.
-    fn leave(&self, way: Way) -> io::Result<()> {
+    fn leave(&self, direction: Direction) -> io::Result<()> {
         match &self.facts.world {
-            Some(world) if way != Way::Inbound => world.enter(),
+            Some(world) if direction != Direction::Inbound => world.enter(),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Tells of a connection, in one line that no other comes into.
+    /// Logs a connection, in one line that no other is mixed into.
     fn say(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Connections go on where nobody listens.
+        // Connections go on where the log can't be written.
         let _ = log.write_all(format!("proxy: {line}\n").as_bytes());
     }
 }
 
-/// Who has called, whom it has got, and whom it meant.
+/// The peer, local and original destination addresses of a connection.
 fn ends(client: &TcpStream) -> io::Result<(SocketAddr, SocketAddr, SocketAddr)> {
     Ok((client.peer_addr()?, client.local_addr()?, tcp::original_destination(client)?))
 }

@@ -1,7 +1,7 @@
-//! The agent beside the proxy that answers questions for names: it passes them on to the server outside.
+//! The agent beside the proxy that answers DNS queries: it forwards them to the server outside.
 
 use super::super::serve;
-use super::{Proxy, Way, owner};
+use super::{Direction, Proxy, owner};
 use sidecar_init::sys::tcp;
 use std::{
     io,
@@ -14,7 +14,7 @@ use std::{
 /// More than a question or an answer over UDP takes without agreement; with it, 4096 is usual.
 const DATAGRAM: usize = 4096;
 /// How long the server may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers at this socket, on threads of its own.
 pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
@@ -34,7 +34,7 @@ fn answer(proxy: &Proxy, socket: &UdpSocket, question: &[u8], client: SocketAddr
     let of = name(question).map(|name| format!(" for {name}")).unwrap_or_default();
     let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
     let told = |note: &str| {
-        proxy.say(&format!("dns question{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
+        proxy.say(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
     };
     match ask(proxy, question, client) {
         Ok(answer) => {
@@ -46,7 +46,7 @@ fn answer(proxy: &Proxy, socket: &UdpSocket, question: &[u8], client: SocketAddr
 }
 
 fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
-    proxy.leave(Way::Outbound)?;
+    proxy.leave(Direction::Outbound)?;
     let server = proxy.facts.name_server(client);
     let unspecified: SocketAddr =
         if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
@@ -55,7 +55,7 @@ fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>
         tcp::mark(&socket, mark)?;
     }
     socket.connect(server)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     socket.send(question)?;
     let mut answer = vec![0; DATAGRAM];
     let length = socket.recv(&mut answer)?;

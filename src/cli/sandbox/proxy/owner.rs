@@ -1,12 +1,12 @@
-//! Whose a connection is, as the kernel tells everybody in the network namespace.
+//! The user of a connection, from the socket tables in `/proc/net`.
 
 use std::{
     fs,
     net::{IpAddr, SocketAddr},
 };
 
-/// The user of the socket of this protocol that has this address as its own. A socket that calls nobody in particular has
-/// none but a port.
+/// The user of the socket of this protocol that has this address as its own. An unconnected
+/// socket has only a port.
 pub(super) fn of(protocol: &str, own: SocketAddr) -> Option<u32> {
     let six = if own.is_ipv6() { "6" } else { "" };
     let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}{six}")).ok()?;

@@ -1,6 +1,6 @@
 //! Bytes from one connection to another and back, until both are done.
 //!
-//! Nothing is read that can't be passed on soon, so whoever is slow slows down the other side. An end of one direction is
+//! Nothing is read that can't be passed on soon, so a slow side slows down the other. An end of one direction is
 //! passed on while the other goes on. A reset is passed on as a reset.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -33,14 +33,14 @@ fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
         // Small answers are not kept back for more to come.
         stream.set_nodelay(true)?;
     }
-    let (mut there, mut back) = (Direction::new(), Direction::new());
+    let (mut there, mut back) = (Half::new(), Half::new());
     while !(there.closed && back.closed) {
         let mut polled = Vec::with_capacity(2);
         for (stream, from, to) in [(one, &there, &back), (other, &back, &there)] {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, from.wants_input());
             events.set(PollFlags::POLLOUT, to.wants_output());
-            // That a side has reset is always told. That it is closed in both directions is told as well, again and again,
+            // A reset is always reported. So is a connection that is closed in both directions, again and again,
             // so that we do not listen once we have closed ours and want nothing more.
             if !events.is_empty() || !to.closed {
                 polled.push(PollFd::new(stream.as_fd(), events));
@@ -62,7 +62,7 @@ fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
 }
 
 /// One direction: what was read and not yet written.
-struct Direction {
+struct Half {
     buffer: Vec<u8>,
     /// Where the rest of it begins, and where it ends.
     start: usize,
@@ -73,7 +73,7 @@ struct Direction {
     closed: bool,
 }
 
-impl Direction {
+impl Half {
     fn new() -> Self {
         Self { buffer: vec![0; BUFFER], start: 0, end: 0, ended: false, closed: false }
     }

@@ -1,4 +1,4 @@
-//! What was tried, for people and for programs.
+//! The outcome of a probe, as text and as data.
 
 use super::Tried;
 use super::judgement::{Fault, Judgement, known};
@@ -27,14 +27,14 @@ pub(super) fn expected(call: &Call) -> String {
 /// What became of a call instead.
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => fate(seen).1,
+        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => outcome(seen).1,
         Judgement::Wrong(Fault::NoAddress(to)) => format!("found no {} on lo", to.ip()),
         Judgement::Untried(why) => why.clone(),
     }
 }
 
-/// In what tone to say what, and what.
-fn fate(seen: &Seen) -> (Tone, String) {
+/// The style and the text of the outcome.
+fn outcome(seen: &Seen) -> (Tone, String) {
     match seen.end {
         End::Redirected(there) if there.ip().is_loopback() => {
             (Tone::Captured, format!("captured at {}", there.port()))
@@ -55,7 +55,7 @@ fn fate(seen: &Seen) -> (Tone, String) {
 const CALLER: usize = 16;
 const TO: usize = 20;
 /// So many lines of differences are shown.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
 pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) -> String {
@@ -92,15 +92,15 @@ pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) ->
     text
 }
 
-/// How the rules differ. Of much, only that: a command tells it.
+/// How the rules differ; for long differences, the command that shows them.
 fn differing(basis: &Basis, differences: &str) -> String {
     let (whose, lines) = match basis {
         Basis::Noted { .. } => ("the noted settings", differences.lines().count()),
         _ => ("these flags", differences.lines().count()),
     };
     let title = format!("How the rules differ from those of {whose}");
-    let body = if lines > MOST_LINES {
-        format!("in {lines} lines, told by sidecar-init check with the same flags\n")
+    let body = if lines > MAX_LINES {
+        format!("in {lines} lines, shown by sidecar-init check with the same flags\n")
     } else {
         differences.to_owned()
     };
@@ -110,16 +110,16 @@ fn differing(basis: &Basis, differences: &str) -> String {
 fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
     let (mark, tone, what, note) = match judgement {
         Judgement::Right(seen) => {
-            let (tone, what) = fate(seen);
+            let (tone, what) = outcome(seen);
             ("ok", tone, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, fate(seen).1, None),
+        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
         Judgement::Wrong(Fault::NoAddress(to)) => {
             ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
         }
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
     };
-    // From where the proxy hands connections over; from loopback calls everybody.
+    // The proxy's own source address; loopback is every caller's.
     let caller = match call.from.filter(|from| !is_localhost(*from)) {
         Some(from) => format!("{} @{from}", call.caller),
         None => call.caller.to_string(),
@@ -321,7 +321,7 @@ impl Observed {
         }
     }
 }
-/// Whether an address is that from which everybody calls over loopback.
+/// Whether an address is the usual source over loopback.
 fn is_localhost(address: IpAddr) -> bool {
     [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&address)
 }

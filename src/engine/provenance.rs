@@ -1,14 +1,13 @@
-//! Who has made what: the owner, its predecessor, or another one of its trade.
+//! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
-use super::doctor::Finding;
-use super::doubtful::doubtful;
+use super::finding::{Finding, doubtful_objects};
 use crate::backend::{Contents, Snapshot, Variant};
 use rules::predecessor::{Confidence, Pattern};
 use rules::simulate::View;
 use rules::{Chain, Family, ListedRule, Ownership, State, inheritance};
 use std::collections::BTreeSet;
 
-/// Whose rules a family's tables of iptables hold.
+/// The program that made the rules of a family in iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Owner,
@@ -17,7 +16,7 @@ pub enum Maker {
     Predecessor,
 }
 
-/// What there is, each with who made it: of the owner, and of whoever it is joined with.
+/// The rules of the owner and of those that it is joined with, each with the program that made it.
 pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
     let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
@@ -29,10 +28,7 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         let text = format!("made by {}: {}", predecessor(&one), standing.object);
         found.push(Finding::warn("routing", text, TAKES_OVER));
     }
-    for doubtful in doubtful(snapshot, owner) {
-        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
-        found.push(Finding::warn("foreign", text, STAYS));
-    }
+    found.extend(doubtful_objects(snapshot, owner));
     let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
     for (other, by_what) in &others {
         let held = held(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
@@ -58,9 +54,6 @@ pub(super) fn together(names: &[&str]) -> String {
 pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
 
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
-
-/// What helps about what may be anybody's.
-pub(super) const STAYS: &str = "sidecar-init clean leaves it; remove it by hand if nobody needs it";
 
 fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
@@ -147,8 +140,8 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     }
 }
 
-/// Those beside the owner who capture in what a packet meets, and by what they are known.
-pub fn kin(view: &View, owner: &Ownership) -> BTreeSet<String> {
+/// Other owners that capture in the rules that a packet meets, with the evidence.
+pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |table: &str, chain: &str| {
         let is_in = |tables: &[&str]| table.strip_prefix("inet ").is_some_and(|name| tables.contains(&name));
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {

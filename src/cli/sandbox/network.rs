@@ -1,5 +1,5 @@
-//! Where a sandbox stands: two network namespaces without names, joined by a cable, in a process namespace that ends
-//! with us. The machine's own never sees any of it.
+//! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a process namespace that ends with
+//! this process. The machine's own namespace never sees any of it.
 
 use super::Failure;
 use policy::mesh::DNS_PORT;
@@ -22,7 +22,7 @@ pub(super) const WORLD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2)
 
 const LENGTH_V4: u8 = 24;
 const LENGTH_V6: u8 = 64;
-const CABLE: &str = "eth0";
+const VETH: &str = "eth0";
 
 /// The addresses of both ends, in each family that there is.
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
@@ -30,15 +30,12 @@ fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
 }
 
-/// The world's servers for names.
+/// The world's DNS servers.
 pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
-/// Leaves the machine's network, mounts and, for our children, processes.
-///
-/// # Errors
-/// When the kernel refuses.
+/// Leaves the network and mount namespaces of the machine and, for child processes, its process namespace.
 pub(super) fn leave() -> Result<(), Failure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
@@ -46,12 +43,9 @@ pub(super) fn leave() -> Result<(), Failure> {
         .map_err(Failure::Leave)
 }
 
-/// Lays the cable from the network namespace that we are in to a new one, which is the world.
-///
-/// # Errors
-/// When the kernel refuses.
-pub(super) fn furnish(ipv6: bool) -> Result<Held, Failure> {
-    // Where the machine's `/proc` stays, programs that look for themselves there find somebody else.
+/// Connects the current network namespace to a new one, which is the world.
+pub(super) fn create(ipv6: bool) -> Result<Held, Failure> {
+    // With the machine's `/proc`, programs that look up their own process there find another one.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
     }
@@ -60,30 +54,30 @@ pub(super) fn furnish(ipv6: bool) -> Result<Held, Failure> {
     if let Err(error) = mount::cover(Path::new("/etc/resolv.conf"), &servers) {
         tracing::debug!(target: "sandbox", "/etc/resolv.conf stays as it is: {error}");
     }
-    lay(ipv6).map_err(Failure::Ground)
+    connect(ipv6).map_err(Failure::Network)
 }
 
-fn lay(ipv6: bool) -> io::Result<Held> {
+fn connect(ipv6: bool) -> io::Result<Held> {
     let pod = Held::own()?;
     namespace::enter_new()?;
     let world = Held::own()?;
     pod.enter()?;
     let mut links = Links::open()?;
-    links.cable(CABLE, &world)?;
+    links.cable(VETH, &world)?;
     links.up("lo")?;
-    links.up(CABLE)?;
+    links.up(VETH)?;
     for (own, other, length) in ends(ipv6) {
-        links.address(CABLE, own, length)?;
+        links.address(VETH, own, length)?;
         links.default_by(other)?;
     }
-    // Applications of containers often listen at ports that are root's elsewhere. Where this can't be said, they can't.
+    // Applications in containers often listen at ports that are reserved for root elsewhere. Where this fails, they can't.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     world.enter()?;
     let mut links = Links::open()?;
     links.up("lo")?;
-    links.up(CABLE)?;
+    links.up(VETH)?;
     for (_, own, length) in ends(ipv6) {
-        links.address(CABLE, own, length)?;
+        links.address(VETH, own, length)?;
         links.answer_at_all(own)?;
     }
     pod.enter()?;

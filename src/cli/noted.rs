@@ -1,4 +1,4 @@
-//! What is there, in the place of flags that are not given: the settings that are noted beside the rules.
+//! The settings that are noted beside the rules, which take the place of flags that are not given.
 
 use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};
@@ -7,21 +7,18 @@ use policy::{Basis, Problem, Problems, Subject};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 
-/// What a question without flags is about.
-pub(super) enum Here {
+/// What a command without flags is about.
+pub(super) enum NotedSettings {
     /// The settings by which the rules were made.
-    Noted(Box<Subject>, Basis),
+    Found(Box<Subject>, Basis),
     /// Rules of which nothing says by which settings they were made; what is the case, as a clause.
-    Unnoted(String),
+    Unknown(String),
     /// No rules of any mesh.
-    Nothing,
+    NoRules,
 }
 
 /// Reads it, for a subject that describes no rules.
-///
-/// # Errors
-/// What is wrong with the input, and when what is there can't be read, which is told here.
-pub(super) fn here(subject: &Subject) -> Result<Result<Here, Exit>, Problems> {
+pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
     let (run, _) = run::resolve_run(&subject.raw, subject.before.clone())?;
     Ok(read(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
 }
@@ -31,7 +28,7 @@ pub(super) fn here(subject: &Subject) -> Result<Result<Here, Exit>, Problems> {
 #[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
 
-fn read(subject: &Subject, run: &Run) -> Result<Here, backend::Error> {
+fn read(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
     let snapshot = run.open_for(run.everyone())?.read()?;
     let noted: Vec<(Mesh, Option<&str>)> =
         run.everyone().each().filter_map(|one| note(&snapshot, &one)).collect();
@@ -40,17 +37,19 @@ fn read(subject: &Subject, run: &Run) -> Result<Here, backend::Error> {
             Some(raw) => {
                 let raw = subject.raw.clone().without_rules().over(raw);
                 let basis = Basis::Noted { namespace: subject.namespace(), settings: settings.to_owned() };
-                Here::Noted(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
+                NotedSettings::Found(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
             }
-            None => Here::Unnoted(format!("those noted beside the rules are another version's ({settings})")),
+            None => NotedSettings::Unknown(format!(
+                "those noted beside the rules are another version's ({settings})"
+            )),
         },
-        [(_, None)] => Here::Unnoted(
+        [(_, None)] => NotedSettings::Unknown(
             "they were too long to be noted beside the rules, or nft has loaded those".to_owned(),
         ),
         [] => unnoted(&snapshot, run),
         [..] => {
             let names: Vec<&str> = noted.iter().map(|(mesh, _)| mesh.name()).collect();
-            Here::Unnoted(format!("rules of several meshes are here ({})", names.join(", ")))
+            NotedSettings::Unknown(format!("rules of several meshes are here ({})", names.join(", ")))
         }
     })
 }
@@ -61,24 +60,25 @@ fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
 }
 
-/// Of whom rules are there, if of anybody.
-fn unnoted(snapshot: &Snapshot, run: &Run) -> Here {
+/// The owners of the rules that are there, if any.
+fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
     let known: Vec<String> = run.everyone().each().filter_map(known).collect();
     match known.is_empty() {
-        true => Here::Nothing,
-        false => {
-            Here::Unnoted(format!("none are noted beside the rules that are here ({})", known.join("; ")))
-        }
+        true => NotedSettings::NoRules,
+        false => NotedSettings::Unknown(format!(
+            "none are noted beside the rules that are here ({})",
+            known.join("; ")
+        )),
     }
 }
 
 /// What a command needs that can't do without settings.
-pub(super) fn needed(here: &Here) -> Problems {
+pub(super) fn needed(here: &NotedSettings) -> Problems {
     let why = match here {
-        Here::Unnoted(why) => why,
-        Here::Nothing => "no rules of a mesh are here",
-        Here::Noted(..) => unreachable!("these are settings"),
+        NotedSettings::Unknown(why) => why,
+        NotedSettings::NoRules => "no rules of a mesh are here",
+        NotedSettings::Found(..) => unreachable!("these are settings"),
     };
     let text = format!("no flag gives any, and {why}; give the flags of apply, or -f FILE");
     Problems(vec![Problem::of("settings", text)])

@@ -11,7 +11,7 @@ use policy::{
 use std::{io, net::IpAddr, path::Path};
 
 /// What is to be done for a container.
-pub(super) enum Wanted {
+pub(super) enum Decision {
     /// Capture by these settings, of which these are wrong already.
     Capture(Raw, Vec<Problem>),
     /// Nothing; why.
@@ -20,14 +20,11 @@ pub(super) enum Wanted {
 
 /// Decides. What a network configuration captures, it captures of every container: whether an injector has seen the pod
 /// does not matter then. All other reasons to leave a pod alone do.
-///
-/// # Errors
-/// When the API server was to be asked and nothing is known of the pod.
-pub(super) fn wanted(
+pub(super) fn decide(
     configuration: &Configuration<'_>,
     pod: &Pod,
     ask: impl FnOnce(&Path, (&str, &str)) -> Result<pod::Pod, Fault>,
-) -> Result<Wanted, Fault> {
+) -> Result<Decision, Fault> {
     let Configuration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } = configuration;
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&pod.name), name(&pod.namespace));
@@ -41,16 +38,16 @@ pub(super) fn wanted(
     Ok(match (pod::skip(&known, excluded_namespaces), capture) {
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
-        (Some(skip), None) => Wanted::Nothing(skip.to_string()),
+        (Some(skip), None) => Decision::Nothing(skip.to_string()),
         (Some(_), Some(capture)) => match pod::skip_of(&known, excluded_namespaces) {
-            Some(skip) if !skip.is_before_injection() => Wanted::Nothing(skip.to_string()),
+            Some(skip) if !skip.is_before_injection() => Decision::Nothing(skip.to_string()),
             Some(_) | None => of_every_container(&known, &title, capture),
         },
     })
 }
 
 /// Whether the API server may know what decides otherwise. A pod without the injector's annotation is left alone whatever
-/// else it says, where the runtime has told all annotations.
+/// else it says, where the runtime has passed all annotations.
 fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
@@ -59,22 +56,22 @@ fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> boo
     }
 }
 
-fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Wanted {
+fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Decision {
     let said = annotated(pod, title, defaults);
     let problems = said.problems();
-    Wanted::Capture(said.raw, problems)
+    Decision::Capture(said.raw, problems)
 }
 
-/// What nobody injected has no proxy that more could be meant of than is said.
-fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Wanted {
+/// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
+fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Decision {
     let said = annotated(pod, title, capture);
     let words = said.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
     let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
-    Wanted::Capture(words.over(capture.clone()), said.problems())
+    Decision::Capture(words.over(capture.clone()), said.problems())
 }
 
 /// What the settings mean in a namespace of these addresses.
-pub(super) struct Understood {
+pub(super) struct Resolved {
     pub(super) capture: Capture,
     /// The settings, facts included: they mean the same whenever they are read again.
     pub(super) raw: Raw,
@@ -82,21 +79,14 @@ pub(super) struct Understood {
 }
 
 /// Understands settings.
-///
-/// # Errors
-/// Everything that is wrong with them.
-pub(super) fn understand(
-    raw: Raw,
-    problems: Vec<Problem>,
-    addresses: &[IpAddr],
-) -> Result<Understood, Fault> {
+pub(super) fn resolve(raw: Raw, problems: Vec<Problem>, addresses: &[IpAddr]) -> Result<Resolved, Fault> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
     let raw = raw.over(Raw::of([(Setting::PodIps, fact)]));
     let mut reader = Reader::new(&raw, problems);
     let capture = mesh::configure(&mut reader, &Node, true);
     match reader.finish() {
-        Ok(warnings) => Ok(Understood { capture, raw, warnings }),
+        Ok(warnings) => Ok(Resolved { capture, raw, warnings }),
         Err(problems) => Err(Fault::of_problems(
             Code::Configuration,
             "the settings are not as they should be",
@@ -105,7 +95,7 @@ pub(super) fn understand(
     }
 }
 
-/// The node, which knows nothing of a container: neither its users nor its DNS servers.
+/// The node, which has neither the users nor the DNS servers of a container.
 struct Node;
 
 impl Host for Node {

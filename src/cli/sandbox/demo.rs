@@ -1,0 +1,300 @@
+//! The demo: one connection after the other, each announced before it is made and proven after, against what the rules say.
+
+use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
+use super::scenario::{Caller, Scenario, dashed};
+use super::server::{self, Server};
+use super::users::{Identity, Users};
+use super::{Exit, Failure, assume, report, start};
+use policy::explain::{Pod, Scene, explain};
+use policy::mesh::Policy;
+use policy::pod::Skip;
+use policy::sources::Dialect;
+use policy::{Tone, fold};
+use rules::Family;
+use sidecar_init::sys::{
+    fork::{fork, pipe},
+    namespace::Held,
+    tcp,
+};
+use std::{
+    fs::File,
+    io::{self, IsTerminal, Read, Write},
+    net::{SocketAddr, UdpSocket},
+    os::fd::AsFd,
+    thread,
+    time::Duration,
+};
+
+/// What the demo can't show where there is one user only.
+const SHARED: &str = "Only one user is available here, so the rules can't tell the proxy from the application by its user. The \
+    proxy makes its own calls from the world instead, and DNS queries are not captured. Run this as root, or with newuidmap \
+    and numbers in /etc/subuid and /etc/subgid, to see everything.";
+
+/// What is shown.
+pub(super) struct Demo<'a> {
+    pub(super) capture: &'a dyn Policy,
+    pub(super) users: Users,
+    /// The command that sets these rules.
+    pub(super) command: &'a str,
+    pub(super) dialect: &'a Dialect,
+    /// Why nothing is captured, where a pod never is.
+    pub(super) skip: Option<&'a Skip>,
+}
+
+/// The longest time that the demo takes on a terminal.
+const MINUTE: Duration = Duration::from_secs(55);
+/// The longest time for one scenario.
+const MAX_PAUSE: Duration = Duration::from_secs(7);
+/// Lines longer than this are hard to read.
+const MAX_WIDTH: usize = 100;
+/// How long to wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Shows all scenarios, and gives the exit code: whether each connection went as the rules say.
+pub(super) fn run(
+    demo: &Demo<'_>,
+    scenarios: &[Scenario],
+    world: &Held,
+    mut log: File,
+) -> Result<u8, Failure> {
+    let pod = Held::own().map_err(Failure::Lost)?;
+    start("the application", &pod, || serve(demo, scenarios))?;
+    let pause = pause(scenarios.len());
+    set_nonblocking(&log).map_err(Failure::Lost)?;
+    // A reader that has closed its end gets no more.
+    let show = |text: &str| {
+        let shown = report::whole(text);
+        thread::sleep(if shown == Exit::Done { pause / 2 } else { Duration::ZERO });
+        shown
+    };
+    if show(&demo.introduction()) != Exit::Done {
+        return Ok(Exit::Failed as u8);
+    }
+    thread::sleep(pause / 2);
+    let mut wrong = 0;
+    for (number, scenario) in (1..).zip(scenarios) {
+        let expected = demo.expected(scenario);
+        if show(&announcement(number, scenario, &expected)) != Exit::Done {
+            return Ok(Exit::Failed as u8);
+        }
+        let identity = match scenario.caller {
+            Caller::App | Caller::World => demo.users.app,
+            Caller::Proxy => demo.users.proxy,
+        };
+        let from = (scenario.caller == Caller::World).then_some(world);
+        let answer = call(identity, from, scenario).map_err(Failure::Lost)?;
+        let logged = read_log(&mut log).map_err(Failure::Lost)?;
+        let fault = fault(&expected, &answer, &logged);
+        wrong += usize::from(fault.is_some());
+        if show(&proof(scenario, identity, &answer, &logged, &expected, fault)) != Exit::Done {
+            return Ok(Exit::Failed as u8);
+        }
+    }
+    let printed = report::whole(&ending(scenarios.len(), wrong));
+    Ok(if wrong == 0 { printed } else { Exit::Failed } as u8)
+}
+
+/// The time for each scenario; none without a terminal.
+fn pause(scenarios: usize) -> Duration {
+    let each = MINUTE / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
+    if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO }
+}
+
+fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
+    assume(demo.users.app)?;
+    let mut ports: Vec<u16> = scenarios.iter().filter_map(Scenario::port_in_the_pod).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    server::start(Server::Application, &ports, demo.capture.ipv6())
+}
+
+/// What the rules say about a connection.
+struct Expected {
+    captured: Option<bool>,
+    sentence: String,
+}
+
+impl Demo<'_> {
+    fn expected(&self, scenario: &Scenario) -> Expected {
+        let addresses = [Some(POD_V4.into()), self.capture.ipv6().then_some(POD_V6.into())];
+        let pod = Pod::new(addresses.into_iter().flatten(), Some(self.capture));
+        let packet = scenario.packet(&self.users);
+        let scene = Scene::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
+        let explained =
+            explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect).of_skipped(self.skip);
+        Expected { captured: explained.is_captured(), sentence: explained.sentence() }
+    }
+
+    /// What to know before the first scenario; on a terminal, how long it takes too.
+    fn introduction(&self) -> String {
+        let both = |v4: String, v6: String| if self.capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
+        let pod = both(POD_V4.to_string(), POD_V6.to_string());
+        let world = both(WORLD_V4.to_string(), WORLD_V6.to_string());
+        let listeners = self.capture.proxy().listeners;
+        let (out, back) = (dashed(listeners.outbound), dashed(listeners.inbound));
+        let mut text = wrapped(
+            "",
+            &format!(
+                "This is a pod: a network namespace with the addresses {pod}. A veth pair connects it to the rest of the \
+                 world, {world}. An application runs in the pod, and beside it a proxy that has to see the application's \
+                 traffic. Neither is configured for the other. Rules in the kernel connect them, and this has set them:"
+            ),
+        );
+        text += &format!("\n  {}\n\n", Tone::Strong.paint(self.command));
+        text += &wrapped(
+            "",
+            &format!(
+                "The proxy listens at port {out} for what leaves the pod and at port {back} for what arrives. Below, each \
+                 connection is a real one: the caller and its destination, the proxy's log, the answer, and the rules' reason."
+            ),
+        );
+        if self.users.shared {
+            text += &format!("\n{}", wrapped("", SHARED));
+        }
+        if io::stdout().is_terminal() {
+            let text_of_time = Tone::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.");
+            text += &format!("\n{text_of_time}\n");
+        }
+        text
+    }
+}
+
+fn announcement(number: usize, scenario: &Scenario, expected: &Expected) -> String {
+    let text = if expected.captured == Some(true) { &scenario.captured } else { &scenario.passing };
+    let title = format!("{number}. {}", scenario.title);
+    format!("\n{}\n{}", Tone::Strong.paint(title), wrapped("   ", text))
+}
+
+/// What is wrong with what has happened.
+fn fault(expected: &Expected, answer: &Result<String, String>, logged: &[String]) -> Option<&'static str> {
+    match (expected.captured, answer) {
+        (Some(_), Err(_)) => Some("there is no answer"),
+        (Some(true), Ok(_)) if logged.is_empty() => Some("the proxy has not seen it"),
+        (Some(false), Ok(_)) if !logged.is_empty() => Some("the proxy has got it"),
+        (None, Ok(_)) => Some("it has got through"),
+        (Some(_), Ok(_)) | (None, Err(_)) => None,
+    }
+}
+
+fn proof(
+    scenario: &Scenario,
+    (uid, _): Identity,
+    answer: &Result<String, String>,
+    logged: &[String],
+    expected: &Expected,
+    fault: Option<&str>,
+) -> String {
+    let caller = match scenario.caller {
+        Caller::App => format!("the application, uid {uid},"),
+        Caller::Proxy => format!("the proxy, uid {uid},"),
+        Caller::World => "a client".to_owned(),
+    };
+    let answer = match answer {
+        Ok(answer) => format!("answer: {answer}"),
+        Err(error) => format!("no answer: {error}"),
+    };
+    let mut text = String::from("\n");
+    for line in [&format!("{caller} calls {}", scenario.to)].into_iter().chain(logged).chain([&answer]) {
+        text += &format!("   {} {line}\n", Tone::Quiet.paint(">"));
+    }
+    let tone = match expected.captured {
+        Some(true) => Tone::Captured,
+        Some(false) => Tone::Passing,
+        None => Tone::Dropped,
+    };
+    let sentence = wrapped("   ", &expected.sentence);
+    text += &match sentence.trim_start().split_once(':') {
+        Some((verdict, reason)) => format!("\n   {}:{reason}", tone.paint(verdict)),
+        None => format!("\n{sentence}"),
+    };
+    if let Some(fault) = fault {
+        text += &format!("   {}\n", Tone::Dropped.paint(format!("WRONG: {fault}")));
+    }
+    text
+}
+
+fn ending(count: usize, wrong: usize) -> String {
+    if wrong > 0 {
+        let text = format!("{wrong} of {count} connections went otherwise than the rules say.");
+        return format!("\n{}\n", Tone::Dropped.paint(text));
+    }
+    let next = "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://10.9.0.2\n  \
+        sidecar-init explain -b '*' -i '*' --pod-ips 10.9.0.1 10.9.0.2:80\n";
+    format!("\n{}\n\n{next}", Tone::Strong.paint(format!("All {count} connections went as the rules say.")))
+}
+
+/// The text in lines that fit, each behind an indent.
+fn wrapped(indent: &str, text: &str) -> String {
+    fold(&format!("{indent}{text}\n"), indent.len(), report::width().min(MAX_WIDTH))
+}
+
+/// Calls with the identity of a process, perhaps from another network namespace; gives the answer or what went wrong.
+fn call(identity: Identity, from: Option<&Held>, scenario: &Scenario) -> io::Result<Result<String, String>> {
+    let (mut reader, writer) = pipe()?;
+    let mut writer = Some(writer);
+    let child = fork(|| {
+        let entered = from.map_or(Ok(()), Held::enter).and_then(|()| assume(identity));
+        let answer = entered.and_then(|()| match scenario.name {
+            None => hello(scenario.to),
+            Some(name) => resolve(scenario.to, name),
+        });
+        let (text, code) = match answer {
+            Ok(text) => (text, 0),
+            Err(error) => (error.to_string(), 1),
+        };
+        let written = writer.take().map(|mut writer| writer.write_all(text.as_bytes()));
+        if written.is_some_and(|written| written.is_ok()) { code } else { 1 }
+    })?;
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text)?;
+    Ok(if child.wait()? == 0 { Ok(text) } else { Err(text) })
+}
+
+fn hello(to: SocketAddr) -> io::Result<String> {
+    let mut stream = tcp::call(tcp::From::default(), to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.trim_end().to_owned()),
+        _ => Err(io::Error::other("the answer is not from a server of the sandbox")),
+    }
+}
+
+fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
+    let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    // One question of class 1, for an address of type 1 (RFC 1035, 4.1); recursion is desired.
+    let mut query = vec![0x51, 0xca, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).map_err(io::Error::other)?);
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    socket.send(&query)?;
+    let mut answer = [0; 512];
+    let length = socket.recv(&mut answer)?;
+    match answer[..length] {
+        [0x51, 0xca, .., a, b, c, d] if length > query.len() => Ok(format!("{name} is {a}.{b}.{c}.{d}")),
+        _ => Err(io::Error::other("the answer is not from a server of the sandbox")),
+    }
+}
+
+fn set_nonblocking(file: &File) -> io::Result<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    fcntl(file.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+/// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything, so the lines
+/// of an answer are there when the answer is.
+fn read_log(log: &mut File) -> io::Result<Vec<String>> {
+    let mut text = Vec::new();
+    match log.read_to_end(&mut text) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),
+    }
+}

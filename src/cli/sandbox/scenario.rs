@@ -1,0 +1,302 @@
+//! The scenarios of the demo: connections that show what a configuration does, and what a reader should know of each.
+
+use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
+use super::users::Users;
+use policy::mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
+use rules::simulate::{Direction, Packet};
+use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The calling process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    App,
+    Proxy,
+    World,
+}
+
+/// A connection to be shown.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) title: &'static str,
+    pub(super) caller: Caller,
+    pub(super) to: SocketAddr,
+    /// The name to resolve over UDP; `None` for a request over HTTP.
+    pub(super) name: Option<&'static str>,
+    /// What happens where the proxy gets the connection, and where it does not.
+    pub(super) captured: String,
+    pub(super) passing: String,
+}
+
+/// A port such as the kernel picks.
+const SOURCE_PORT: u16 = 40_000;
+
+impl Scenario {
+    fn http(title: &'static str, caller: Caller, to: SocketAddr, captured: String, passing: String) -> Self {
+        Self { title, caller, to, name: None, captured, passing }
+    }
+
+    fn is_to_pod(&self) -> bool {
+        [IpAddr::from(POD_V4), POD_V6.into()].contains(&self.to.ip())
+    }
+
+    /// The port at which the world has to listen.
+    pub(super) fn port_in_the_world(&self) -> Option<u16> {
+        (!self.is_to_pod() && self.name.is_none()).then_some(self.to.port())
+    }
+
+    /// The port at which the application has to listen.
+    pub(super) fn port_in_the_pod(&self) -> Option<u16> {
+        self.is_to_pod().then_some(self.to.port())
+    }
+
+    /// The first packet of the connection, as rules see it.
+    pub(super) fn packet(&self, users: &Users) -> Packet {
+        let (pod, world): (IpAddr, IpAddr) = match self.to.is_ipv4() {
+            true => (POD_V4.into(), WORLD_V4.into()),
+            false => (POD_V6.into(), WORLD_V6.into()),
+        };
+        let interface = if self.to.ip() == pod { "lo" } else { "eth0" }.to_owned();
+        let leaving = |(uid, gid)| Direction::Outbound {
+            interface,
+            uid: Uid::new(uid).expect("a user that there is"),
+            gid: Gid::new(gid).expect("a group that there is"),
+        };
+        let (direction, source) = match self.caller {
+            Caller::App => (leaving(users.app), pod),
+            Caller::Proxy => (leaving(users.proxy), pod),
+            Caller::World => (Direction::Inbound { interface: "eth0".to_owned(), local: true }, world),
+        };
+        Packet {
+            direction,
+            protocol: if self.name.is_none() { Protocol::Tcp } else { Protocol::Udp },
+            source: SocketAddr::new(source, SOURCE_PORT),
+            destination: self.to,
+            mark: 0,
+            connmark: 0,
+            state: ConnState::New,
+        }
+    }
+}
+
+/// The scenarios that a configuration gives rise to.
+pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
+    let facts =
+        Facts { proxy: capture.proxy(), lists: capture.lists(), captures: !capture.captures_nothing() };
+    let mut scenarios = outbound(&facts, users);
+    scenarios.extend(inbound(&facts));
+    if capture.ipv6() {
+        scenarios.extend(over_ipv6(&facts));
+    }
+    scenarios
+}
+
+/// What scenarios are made of.
+struct Facts {
+    proxy: Proxy,
+    lists: Vec<Listed>,
+    /// Whether anything is captured.
+    captures: bool,
+}
+
+impl Facts {
+    /// The items of one kind of the lists that capture, or of those that exclude.
+    fn items<T>(&self, captured: bool, of_kind: impl Fn(&Named) -> Option<T>) -> Vec<T> {
+        let lists = self.lists.iter().filter(|listed| listed.captured == captured);
+        lists.filter_map(|listed| of_kind(&listed.named)).collect()
+    }
+
+    fn networks(&self, captured: bool) -> Vec<Cidr> {
+        self.items(
+            captured,
+            |named| if let Named::Destination(network) = named { Some(*network) } else { None },
+        )
+    }
+
+    fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
+        self.items(
+            captured,
+            |named| if let Named::OutboundPort(ports, _) = named { Some(*ports) } else { None },
+        )
+    }
+
+    fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
+        self.items(captured, |named| if let Named::InboundPort(ports) = named { Some(*ports) } else { None })
+    }
+}
+
+/// Ports in words.
+pub(super) fn dashed(ports: Option<PortRange>) -> String {
+    ports.map(|ports| ports.dashed().to_string()).unwrap_or_default()
+}
+
+fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
+    let port = outbound_port(facts);
+    let service = SocketAddr::from((service(facts), port));
+    let listener = dashed(facts.proxy.listeners.outbound);
+    let gets = |to| {
+        format!(
+            "The application knows nothing of a proxy. It calls {to}, and the kernel gives the connection to the proxy, at \
+             port {listener}. The proxy asks the kernel for the original destination, and passes the connection on."
+        )
+    };
+    let past =
+        |to| format!("The application calls {to} and reaches it: the proxy does not see the connection.");
+    let of_app = |title, to| Scenario::http(title, Caller::App, to, gets(to), past(to));
+    let mut scenarios = vec![of_app("The application calls a service", service)];
+    if !users.shared && facts.captures {
+        let (uid, gid) = users.proxy;
+        let by = match facts.proxy.mark {
+            Some(mark) => format!("the mark of its packets, {mark}"),
+            None => format!("its user or group, {uid} and {gid} here"),
+        };
+        let passing = format!(
+            "The proxy's own calls have to leave the pod, or it would receive them again for ever. The rules recognise \
+             them by {by}; every other process in the pod counts as the application."
+        );
+        let title = "The proxy calls the same service";
+        scenarios.push(Scenario::http(title, Caller::Proxy, service, gets(service), passing));
+    }
+    if let Some(excluded) = facts.networks(false).iter().find_map(|cidr| host(cidr, &[])) {
+        let to = SocketAddr::from((excluded, port));
+        scenarios.push(of_app("The application calls a network that is excluded", to));
+    }
+    if let Some(excluded) = first_port(&facts.outbound_ports(false)) {
+        let to = SocketAddr::new(service.ip(), excluded);
+        scenarios.push(of_app("The application calls a port that is excluded", to));
+    }
+    let only = !facts.networks(true).is_empty();
+    if let Some(named) = first_port(&facts.outbound_ports(true)).filter(|_| only) {
+        let to = SocketAddr::from((WORLD_V4, named));
+        scenarios.push(of_app("The application calls a port that is captured whatever the network", to));
+    }
+    let servers =
+        facts.items(true, |named| if let Named::Server(server) = named { Some(*server) } else { None });
+    let server = match servers.is_empty() {
+        true => Some(WORLD_V4.into()),
+        false => servers.into_iter().find(IpAddr::is_ipv4),
+    };
+    scenarios.extend(facts.proxy.listeners.dns.zip(server).map(|(agent, server)| {
+        let to = SocketAddr::new(server, DNS_PORT.number());
+        Scenario {
+            title: "The application resolves a name",
+            caller: Caller::App,
+            to,
+            name: Some("reviews.example"),
+            captured: format!(
+                "Before it can call a service by name, the application asks a DNS server. The query goes to an agent beside \
+                 the proxy, at port {agent}, which may know more names than the server does."
+            ),
+            passing: past(to),
+        }
+    }));
+    scenarios
+}
+
+fn inbound(facts: &Facts) -> Vec<Scenario> {
+    let (port, excluded) = inbound_ports(facts);
+    let listener = dashed(facts.proxy.listeners.inbound);
+    let to = SocketAddr::from((POD_V4, port));
+    let (listeners, passthrough) = (&facts.proxy.listeners, facts.proxy.passthrough(Family::V4));
+    let handed = match (listeners.transparent.or(facts.proxy.mark), passthrough) {
+        (Some(_), _) => {
+            "It calls the application from the client's own address, so that the application sees the client; by a mark on \
+             the connection the rules let it pass."
+                .to_owned()
+        }
+        (None, Some(from)) => format!(
+            "It calls the application from {from}: by that address the rules recognise that the proxy has had the connection \
+             already, and let it pass."
+        ),
+        (None, None) => "It calls the application, and the rules let that pass by its user.".to_owned(),
+    };
+    let captured = format!(
+        "A client in the world calls the application at {to}. The kernel gives the connection to the proxy, at port \
+         {listener}. {handed}"
+    );
+    let past =
+        |to| format!("A client in the world calls {to}, and reaches the listener there without a proxy.");
+    let http = |title, caller, to, passing| Scenario::http(title, caller, to, captured.clone(), passing);
+    let mut scenarios = vec![http("A client calls the application", Caller::World, to, past(to))];
+    if let Some(excluded) = excluded {
+        let to = SocketAddr::from((POD_V4, excluded));
+        scenarios.push(http("A client calls a port that is excluded", Caller::World, to, past(to)));
+    }
+    let passing = format!(
+        "A call to the pod's own address {} does not leave the pod: the application reaches itself, and the proxy does not \
+         see the connection.",
+        to.ip()
+    );
+    scenarios.push(http("The application calls itself", Caller::App, to, passing));
+    scenarios
+}
+
+fn over_ipv6(facts: &Facts) -> [Scenario; 2] {
+    let out = SocketAddr::from((WORLD_V6, outbound_port(facts)));
+    let back = SocketAddr::from((POD_V6, inbound_ports(facts).0));
+    let of = |title, caller, to| {
+        let passing = format!("{to} is an IPv6 address, whose packets meet rules of their own.");
+        let captured =
+            format!("{to} is an IPv6 address, whose packets meet rules of their own: the same ones here.");
+        Scenario::http(title, caller, to, captured, passing)
+    };
+    [
+        of("The application calls a service over IPv6", Caller::App, out),
+        of("A client calls the application over IPv6", Caller::World, back),
+    ]
+}
+
+fn contains(ranges: &[PortRange], port: u16) -> bool {
+    ranges.iter().any(|range| range.contains(port))
+}
+
+/// The first port that a list names, but for that of DNS, whose server does not say who it is.
+fn first_port(ranges: &[PortRange]) -> Option<u16> {
+    ranges.iter().map(|range| range.first().number()).find(|port| *port != DNS_PORT.number())
+}
+
+/// A usual port of services that is not excluded.
+fn outbound_port(facts: &Facts) -> u16 {
+    let excluded = facts.outbound_ports(false);
+    [80, 8080, 9080, 443].into_iter().find(|port| !contains(&excluded, *port)).unwrap_or(80)
+}
+
+/// A service outside that is captured, if any is.
+fn service(facts: &Facts) -> Ipv4Addr {
+    let excluded = facts.networks(false);
+    let found = facts.networks(true).iter().find_map(|cidr| host(cidr, &excluded));
+    found.unwrap_or(WORLD_V4)
+}
+
+/// A host of a network that the world can stand for.
+fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
+    let IpAddr::V4(first) = network.address() else { return None };
+    let near = |offset: u32| first.to_bits().checked_add(offset).map(Ipv4Addr::from_bits);
+    let candidates = [Some(WORLD_V4), near(10), near(1), near(0)].into_iter().flatten();
+    let is_of_world = |ip: &Ipv4Addr| {
+        let special = ip.is_loopback() || ip.is_multicast() || ip.is_broadcast() || ip.octets()[0] == 0;
+        !special && (*ip == WORLD_V4 || ip.octets()[..3] != WORLD_V4.octets()[..3])
+    };
+    let fits =
+        |ip: &Ipv4Addr| network.contains((*ip).into()) && !but.iter().any(|but| but.contains((*ip).into()));
+    candidates.into_iter().find(|ip| is_of_world(ip) && fits(ip))
+}
+
+/// A port of the application that is captured, if any is, and one that is not. The proxy's own are neither.
+fn inbound_ports(facts: &Facts) -> (u16, Option<u16>) {
+    const COMMON: [u16; 5] = [8080, 80, 3000, 9080, 8000];
+    let listeners = &facts.proxy.listeners;
+    let own = [listeners.outbound, listeners.inbound, listeners.dns.map(PortRange::from)];
+    let free = |port: &u16| !own.iter().flatten().any(|ports| ports.contains(*port));
+    let common = |but: &[PortRange]| COMMON.into_iter().filter(free).find(|port| !contains(but, *port));
+    let any = COMMON.into_iter().find(free).unwrap_or(COMMON[0]);
+    let (only, but) = (facts.inbound_ports(true), facts.inbound_ports(false));
+    if only.is_empty() {
+        // The usual port of the proxy's health check.
+        let known = [15021].into_iter().filter(|port| contains(&but, *port));
+        let excluded = known.chain(but.iter().map(|range| range.first().number())).find(free);
+        return (common(&but).unwrap_or(any), excluded);
+    }
+    let captured = only.iter().map(|range| range.first().number()).find(free);
+    (captured.unwrap_or(any), captured.and_then(|_| common(&only)))
+}

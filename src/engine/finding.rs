@@ -1,0 +1,122 @@
+//! Findings about a namespace, and those that `doctor` and `status` share: what is not as it should be with the rules of the
+//! owner, and what rules of other programs do.
+
+use super::{
+    doubtful::doubtful,
+    foreign::{droppers, preceding_rules_in},
+    hindered::keeps_from,
+    provenance::predecessors,
+};
+use crate::backend::{Contents, Snapshot};
+use rules::{Ownership, Table, plan, simulate::View};
+use std::collections::BTreeSet;
+
+/// How good or bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It may be intended.
+    Warn,
+    /// Capture can't work, or traffic passes by.
+    Fail,
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub level: Level,
+    /// A word for what it is about.
+    pub topic: &'static str,
+    pub text: String,
+    /// What helps; `None` where nothing has to.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
+        Self { level: Level::Ok, topic, text: text.into(), remedy: None }
+    }
+
+    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Fail, ..Self::warn(topic, text, remedy) }
+    }
+}
+
+/// Tables that can't be read at all, or not by the program of iptables.
+pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let unread = snapshot.unreadable.iter().map(|(variant, family)| {
+        let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
+        Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
+    });
+    let hidden = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
+        let text = hidden.complaint(family, table, owner)?;
+        Some(Finding::fail("rules", text, "sidecar-init clean removes them"))
+    });
+    unread.chain(hidden).collect()
+}
+
+/// Tables of nf_tables that are not what their rules say.
+pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let found = snapshot.hindered.iter().map(|one| match keeps_from(one, snapshot, owner) {
+        true => Finding::fail("rules", one.to_string(), one.remedy()),
+        false => Finding::warn("foreign", one.to_string(), one.remedy()),
+    });
+    found.collect()
+}
+
+/// Rules of other programs that come before the owner's in the chains of iptables.
+pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for contents in snapshot.all_contents() {
+        let Contents::Iptables { variant, .. } = contents else { continue };
+        for (family, state) in contents.states() {
+            let state = state.seen_by(owner);
+            for table in Table::ALL {
+                for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                    let Some(line) = plan::foreign_before(&held.lines, owner) else { continue };
+                    let rule = rules::render::iptables::appended(chain, line);
+                    let text = format!("{family} {table} ({variant}): {rule} sees packets before ours");
+                    findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Chains of other programs: those that do NAT before the chains of `captures`, and those that drop, before or after.
+pub(super) fn foreign_chains<'a>(
+    views: impl IntoIterator<Item = &'a View>,
+    owner: &Ownership,
+    captures: &[Ownership],
+) -> Vec<Finding> {
+    // A table of both families is seen twice.
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for view in views {
+        let rivals = captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
+        let rivals = rivals.map(|rival| rival.to_string());
+        let drops = droppers(view, owner).into_iter();
+        let drops = drops.map(|(place, rule)| format!("{place} may drop packets: {rule}"));
+        for text in rivals.chain(drops).filter(|text| seen.insert(text.clone())) {
+            let remedy = "see what it does with nft list ruleset or iptables-save";
+            findings.push(Finding::warn("foreign", text, remedy));
+        }
+    }
+    findings
+}
+
+/// What cleaning leaves, as it may be another program's.
+pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
+    let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
+        let text = format!("made by {} or another program: {doubtful}", predecessors(owner));
+        Finding::warn("foreign", text, remedy)
+    });
+    found.collect()
+}
