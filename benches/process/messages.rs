@@ -4,9 +4,9 @@
 //! before, so it could neither see what is there already nor leave it alone.
 
 use super::{Outcome, Scratch, in_fresh_namespace, succeed};
-use policy::mesh::{self, OWNERS};
-use policy::sources::{NoHost, Raw};
-use policy::{Setting, istio::OWNERSHIP};
+use mesh::OWNERS;
+use mesh::sources::{NoHost, Raw};
+use mesh::{Setting, istio::OWNERSHIP};
 use rules::desired::{Desired, Made};
 use sidecar_init::{
     backend::{Kernel, Step, iptables::Lock, nftables::creation},

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use policy::Setting;
-use policy::pod::{EXCLUDED_NAMESPACES, objects, read};
-use policy::sources::{Given, NoHost, Raw, Source};
+use mesh::Setting;
+use mesh::pod::{EXCLUDED_NAMESPACES, objects, read};
+use mesh::sources::{Given, NoHost, Raw, Source};
 
 fuzz_target!(|text: &str| {
     let Ok(objects) = objects("input", text) else { return };

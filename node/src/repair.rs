@@ -1,11 +1,7 @@
 //! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
-use policy::{
-    Host, Problems,
-    mesh::{self, Policy},
-    pod,
-};
+use mesh::{Host, Policy, Problems, pod};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
@@ -93,10 +89,10 @@ fn capture(
         return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
-    let at = policy::trace::utc(SystemTime::now());
+    let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    let options = Options::replacing(choice, policy::mesh::OWNERS);
+    let options = Options::replacing(choice, mesh::OWNERS);
     let summary = engine::apply(&mut kernel, &desired, &options)?;
     let compared = engine::check(&mut kernel, &desired, choice)?;
     if !compared.differences.is_empty() {

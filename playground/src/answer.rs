@@ -3,13 +3,15 @@
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
-use policy::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::lint::{Item, Level, items, lint, runs_as_proxy, text};
-use policy::mesh::{self, Capture};
-use policy::preview::{self, Preview};
-use policy::sources::{Dialect, Reader};
-use policy::subject::{Elsewhere, each};
-use policy::{Problems, Subject};
+use diagnose::Subject;
+use diagnose::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
+use diagnose::lint::{Item, Level, items, lint, runs_as_proxy, text};
+use diagnose::subject::each;
+use mesh::Capture;
+use mesh::Problems;
+use mesh::preview::{self, Preview};
+use mesh::sources::Elsewhere;
+use mesh::sources::{Dialect, Reader};
 use serde::{Deserialize, Serialize};
 
 /// What stands in the fields.

@@ -2,11 +2,11 @@
 
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report, usual};
-use policy::{
-    Problems, Setting, Tone, fold,
-    mesh::{self, Capture, Mesh, Policy},
+use diagnose::{Tone, fold};
+use mesh::{
+    Capture, Mesh, Policy, Problems, Setting,
+    sources::Elsewhere,
     sources::{Given, Raw, Source},
-    subject::Elsewhere,
 };
 use rules::PortRange;
 use serde::Serialize;

@@ -32,7 +32,7 @@ pub(super) fn run(call: &Call) -> Exit {
                 run,
                 "istio-iptables",
                 capture,
-                &Options { choice, on_drift, force: run.force, known_owners: policy::mesh::OWNERS },
+                &Options { choice, on_drift, force: run.force, known_owners: mesh::OWNERS },
             ))
         }
         Mode::Nothing => Exit::Done,

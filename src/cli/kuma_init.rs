@@ -6,11 +6,11 @@
 use super::host::System;
 use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging, warn_by};
-use policy::kuma::{Kuma, keys, preview, unknown_user};
-use policy::lint::glance;
-use policy::mesh::{self, Mesh, Policy};
-use policy::sources::{Given, NoHost, Raw, Reader, Source};
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::glance;
+use mesh::kuma::{Kuma, keys, preview, unknown_user};
+use mesh::sources::{Given, NoHost, Raw, Reader, Source};
+use mesh::{Mesh, Policy};
+use mesh::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,

@@ -5,12 +5,12 @@
 
 use super::run::{self, BackendChoice, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
-use policy::linkerd::{self, Linkerd, commands};
-use policy::lint::glance;
-use policy::mesh::{Capture, Mesh};
-use policy::sources::{Given, Raw, Reader, Source};
-use policy::trace::utc;
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::glance;
+use diagnose::trace::utc;
+use mesh::linkerd::{self, Linkerd, commands};
+use mesh::sources::{Given, Raw, Reader, Source};
+use mesh::{Capture, Mesh};
+use mesh::{Problem, Problems, Setting};
 use rules::Family;
 use rules::number::unsigned;
 use sidecar_init::backend::Variant;
@@ -215,7 +215,7 @@ fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
         Some(Err(error)) => return Err(error.into()),
         None => None,
     };
-    let options = Options::replacing(run.backend.choice(Preference::Legacy), policy::mesh::OWNERS);
+    let options = Options::replacing(run.backend.choice(Preference::Legacy), mesh::OWNERS);
     let done = change::set(run, "linkerd-init", capture, &options);
     if let (Err(_), Some(before)) = (&done, &before)
         && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)

@@ -2,7 +2,7 @@
 //!
 //! Whoever prints takes them out where nobody sees them. Programs that read JSON, rules or logs never get any.
 
-use policy::{Tone, fold};
+use diagnose::{Tone, fold};
 
 /// A unified diff of rules: what is there too much in one colour, what is missing in another. Reasons are dim. Lines
 /// have so many columns, where their words allow it.
@@ -60,7 +60,7 @@ pub(super) fn error(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::plain;
+    use diagnose::plain;
 
     #[test]
     fn nothing_but_colours_is_added() {

@@ -3,9 +3,9 @@
 use super::manifest::{self, Subject};
 use super::{Exit, change, probe, run, run::Call, warn_of};
 use crate::cni::{Container, count_repair};
-use policy::lint::brief;
-use policy::sources::{Given, Raw};
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::brief;
+use mesh::sources::{Given, Raw};
+use mesh::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     engine::{self, Options, Preference},
@@ -63,7 +63,7 @@ fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
         return Err(Failure::Host.into());
     }
     let choice = run.backend.choice(Preference::Nftables);
-    let options = Options { force: run.force, ..Options::replacing(choice, policy::mesh::OWNERS) };
+    let options = Options { force: run.force, ..Options::replacing(choice, mesh::OWNERS) };
     let report = change::set(run, "cni-repair", capture, &options)?;
     let compared = engine::check(&mut run.open()?, &capture.desired(), choice)?;
     if compared.differences.is_empty() {

@@ -1,8 +1,8 @@
 //! Rules to walk through, from where they are: the kernel of a network namespace, or a listing.
 
 use super::run::Run;
-use policy::Reason;
-use policy::explain::{Pod, Scene};
+use diagnose::explain::{Pod, Scene};
+use mesh::Reason;
 use rules::routing::Object;
 use rules::simulate::Routing;
 use rules::{Family, Mark, parse};

@@ -3,8 +3,8 @@
 use super::run::Run;
 use super::scenes::from_kernel;
 use super::ways::Kernel;
-use policy::explain::{Explanation, Pod, Scene, explain, usual_cases};
-use policy::mesh::Capture;
+use diagnose::explain::{Explanation, Pod, Scene, explain, usual_cases};
+use mesh::Capture;
 use rules::simulate::Verdict;
 use sidecar_init::sys::address;
 use std::{collections::BTreeSet, error::Error, net::IpAddr};

@@ -1,8 +1,8 @@
 //! Which way packets take in the network namespace that we are in, by the kernel's word.
 
+use diagnose::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
-use policy::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,

@@ -1,8 +1,8 @@
 //! A container's network namespace: on the way in, and what is done there.
 
 use super::protocol::{Backend, Code, Fault};
+use mesh::Mesh;
 use nix::errno::Errno;
-use policy::mesh::Mesh;
 use rules::Ownership;
 use sidecar_init::{
     backend::{self, Backend as _, Kernel, Variant, iptables::Lock, nftables::Nftables},

@@ -7,8 +7,8 @@ use super::{
     verbs::unknown,
     wanted::{Understood, understand},
 };
+use mesh::pod::{Pod, annotated};
 use nix::unistd::{AccessFlags, access};
-use policy::pod::{Pod, annotated};
 use sidecar_init::{
     engine::{self, Options},
     sys::namespace,
@@ -62,7 +62,7 @@ pub(super) fn status(
     let raw = configuration.capture.clone().unwrap_or(sample);
     let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
-    let options = Options::replacing(super::namespace::choice(configuration.backend), policy::mesh::OWNERS);
+    let options = Options::replacing(super::namespace::choice(configuration.backend), mesh::OWNERS);
     let tried = namespace::within_new(|| {
         // ADD refuses where the runtime's own namespace can't be told from a container's.
         super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;

@@ -7,10 +7,7 @@ use super::{
     state::{Key, Known, Record, State},
     wanted::{Understood, Wanted, understand, wanted},
 };
-use policy::{
-    mesh::{self, Mesh, OWNERS, Policy},
-    sources::Raw,
-};
+use mesh::{Mesh, OWNERS, Policy, sources::Raw};
 use rules::{Ownership, desired::Desired};
 use sidecar_init::{
     backend::Kernel,
@@ -283,7 +280,7 @@ fn set(
     backend: protocol::Backend,
 ) -> Result<Summary, Fault> {
     let options = Options::replacing(choice(backend), OWNERS);
-    let at = policy::trace::utc(SystemTime::now());
+    let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     engine::apply(kernel, &desired, &options)

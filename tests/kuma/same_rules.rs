@@ -5,9 +5,9 @@ use crate::kuma::case::Case;
 use crate::kuma::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use policy::kuma::OWNERSHIP;
-use policy::mesh::{self, Capture, OWNERS, Policy};
-use policy::sources::{NoHost, Raw};
+use mesh::kuma::OWNERSHIP;
+use mesh::sources::{NoHost, Raw};
+use mesh::{Capture, OWNERS, Policy};
 use rules::simulate::{Direction, Packet, Routing, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use sidecar_init::{

@@ -4,9 +4,9 @@
 use crate::meshes::{BACKENDS, program, told, whole};
 use crate::support::namespace::{Namespace, join};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use policy::mesh::{self, Capture, Mesh, Proxy};
-use policy::sources::{Given, NoHost, Raw, Source};
-use policy::{Setting, settings};
+use mesh::sources::{Given, NoHost, Raw, Source};
+use mesh::{Capture, Mesh, Proxy};
+use mesh::{Setting, settings};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

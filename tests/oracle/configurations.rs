@@ -2,10 +2,10 @@
 
 use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
-use policy::Setting;
-use policy::mesh::{self, Capture, Mesh};
-use policy::settings;
-use policy::sources::{Given, NoHost, Raw, Source};
+use mesh::Setting;
+use mesh::settings;
+use mesh::sources::{Given, NoHost, Raw, Source};
+use mesh::{Capture, Mesh};
 
 /// The pod's, as `--pod-ips` takes them.
 pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";

@@ -2,13 +2,13 @@
 //! end as the first arrow that fits them says, and no arrow is left without a packet.
 
 use crate::support::catalogue::{Case, scenarios};
-use policy::Setting;
-use policy::explain::{Pod, Scene};
-use policy::mesh::{self, Capture, DNS_PORT, Mesh};
-use policy::picture::{self, Disposition, Flow};
-use policy::settings::{self, Topic};
-use policy::sources::pflag::{Flags, Word, word};
-use policy::sources::{Dialect, NoHost, Raw};
+use diagnose::explain::{Pod, Scene};
+use diagnose::picture::{self, Disposition, Flow};
+use mesh::Setting;
+use mesh::settings::{self, Topic};
+use mesh::sources::pflag::{Flags, Word, word};
+use mesh::sources::{Dialect, NoHost, Raw};
+use mesh::{Capture, DNS_PORT, Mesh};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,10 @@
 //! Random configurations: flags and variables that each call can do without.
 
 use super::random::Random;
-use policy::istio::{self, CaptureConfig};
-use policy::mesh::{self, Mesh, Policy};
-use policy::settings::{self, Setting};
-use policy::sources::{NoHost, Raw};
+use mesh::istio::{self, CaptureConfig};
+use mesh::settings::{self, Setting};
+use mesh::sources::{NoHost, Raw};
+use mesh::{Mesh, Policy};
 use rules::{Family, RuleSet};
 
 /// The CIDRs around `Place::Service`, both families.

@@ -1,8 +1,8 @@
 //! What each mesh wants, and namespaces in memory that hold it.
 
-use policy::mesh::{self, Capture, Mesh, OWNERS};
-use policy::settings::{self, Setting};
-use policy::sources::{NoHost, Raw};
+use mesh::settings::{self, Setting};
+use mesh::sources::{NoHost, Raw};
+use mesh::{Capture, Mesh, OWNERS};
 use rules::{
     Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, desired::Desired, parse, render,
     routing::OwnedRoute,

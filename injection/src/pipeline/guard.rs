@@ -4,10 +4,10 @@
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
 use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
-use policy::mesh::Capture;
-use policy::pod::{Way, objects_in, read};
-use policy::subject::Elsewhere;
-use policy::{Problem, Problems};
+use mesh::Capture;
+use mesh::pod::{Way, objects_in, read};
+use mesh::sources::Elsewhere;
+use mesh::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
 /// How strictly an injected pod is validated.

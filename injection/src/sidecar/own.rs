@@ -1,11 +1,11 @@
 //! Annotations `sidecar-init/` and the name of a flag: they win over Istio's, as they do for the plugin.
 
 use super::annotations::Annotations;
-use policy::pod::{Pod, annotated};
-use policy::settings::ANNOTATIONS;
-use policy::sources::{Given, Raw, Source};
-use policy::subject::Elsewhere;
-use policy::{Problem, Problems, Setting, mesh};
+use mesh::pod::{Pod, annotated};
+use mesh::settings::ANNOTATIONS;
+use mesh::sources::Elsewhere;
+use mesh::sources::{Given, Raw, Source};
+use mesh::{Problem, Problems, Setting};
 use std::collections::BTreeMap;
 
 /// Settings by such annotations, read by the policy as the plugin does.

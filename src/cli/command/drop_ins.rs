@@ -2,9 +2,9 @@
 
 use super::table::{ANY, PASTED};
 use super::{Command, Entry};
-use policy::kuma::Kuma;
-use policy::mesh::Mesh;
-use policy::settings::{Setting, Topic};
+use mesh::Mesh;
+use mesh::kuma::Kuma;
+use mesh::settings::{Setting, Topic};
 
 pub(super) const ISTIO_IPTABLES: Entry = Entry {
     command: Command::IstioIptables,

@@ -2,9 +2,9 @@
 
 use super::drop_ins::{ISTIO_IPTABLES, KUMA_INIT, LINKERD_INIT};
 use super::{Command, Entry};
-use policy::ambient::Ambient;
-use policy::mesh::Mesh;
-use policy::settings::{Setting, Topic};
+use mesh::Mesh;
+use mesh::ambient::Ambient;
+use mesh::settings::{Setting, Topic};
 
 /// What every command takes.
 pub(super) const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];

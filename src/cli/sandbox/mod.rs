@@ -19,10 +19,10 @@ use super::host::System;
 use super::manifest::{self, Subject};
 use super::run::{self, BackendChoice, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
-use policy::mesh::{self, Capture, Mesh, Policy};
-use policy::settings::Topic;
-use policy::sources::{Given, Host, Raw, Reader, Source};
-use policy::{Problems, Setting};
+use mesh::settings::Topic;
+use mesh::sources::{Given, Host, Raw, Reader, Source};
+use mesh::{Capture, Mesh, Policy};
+use mesh::{Problems, Setting};
 use rules::{Gid, Port, PortRange, Uid};
 use server::{Names, Server};
 use sidecar_init::engine::{self, Options, Preference};
@@ -294,7 +294,7 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let choice = asked.run.backend.choice(Preference::Nftables);
-        let options = Options::replacing(choice, policy::mesh::OWNERS);
+        let options = Options::replacing(choice, mesh::OWNERS);
         engine::apply(&mut asked.run.open()?, &asked.capture.desired(), &options)?;
         Ok(())
     };

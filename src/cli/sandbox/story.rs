@@ -3,7 +3,7 @@
 use super::caller::Question;
 use super::ground::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
-use policy::mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
+use mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -6,11 +6,11 @@ use super::server::{self, Server};
 use super::story::{Caller, Story, dashed};
 use super::users::{Person, Users};
 use super::{Exit, Failure, become_somebody, report, start};
-use policy::Tone;
-use policy::explain::{Pod, Scene, explain};
-use policy::mesh::Policy;
-use policy::pod::Skip;
-use policy::sources::Dialect;
+use diagnose::Tone;
+use diagnose::explain::{Pod, Scene, explain};
+use mesh::Policy;
+use mesh::pod::Skip;
+use mesh::sources::Dialect;
 use rules::Family;
 use sidecar_init::sys::namespace::Held;
 use std::{

@@ -1,7 +1,7 @@
 //! Who is who in a sandbox, and how somebody without rights gets users of their own.
 
 use super::Failure;
-use policy::mesh::{Policy, Proxy};
+use mesh::{Policy, Proxy};
 use sidecar_init::sys::{
     exec,
     fork::{self, fork},

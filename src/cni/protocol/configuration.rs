@@ -1,7 +1,7 @@
 //! The network configuration: from bytes to values, with everything that is wrong told at once.
 
 use super::{Backend, Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
-use policy::{
+use mesh::{
     Problem,
     pod::EXCLUDED_NAMESPACES,
     sources::{Raw, duration},
