@@ -1,4 +1,4 @@
-//! Configurations of any mesh at random, by the words that say them: for laws that hold for all.
+//! Configurations of any mesh at random, by the words that say them: for properties that hold for all.
 
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw, Reader};

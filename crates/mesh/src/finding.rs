@@ -146,7 +146,7 @@ impl Finding {
     /// The same, with settings named as their author writes them.
     pub fn named_by(self, dialect: &Dialect) -> Self {
         let Self { level, code, option, text, remedy } = self;
-        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
+        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.render(&text));
         Self { level, code, option, text, remedy }
     }
 }

@@ -7,8 +7,7 @@
 
 mod meaning;
 
-pub use meaning::Effect;
-pub use meaning::Meaning;
+pub use meaning::{About, Effect, Meaning, Phrase, Row as MeaningRow};
 
 use crate::limit::{Caution, Limit};
 use crate::mesh::Mesh;

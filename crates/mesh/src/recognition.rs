@@ -31,6 +31,26 @@ pub struct RecognizedRule<'a> {
     pub is_reached: bool,
 }
 
+impl RecognizedRule<'_> {
+    /// What the rule does in its place: rules of one reason may only lead on to those that do what the reason says.
+    pub fn meaning(&self) -> Option<Meaning> {
+        let (rule, asks) = (self.rule, &self.asks);
+        let leads_on = rule.leads_to.is_some();
+        let is_jump = leads_on && matches!(self.role, Role::Base(_));
+        Some(match self.reason?.meaning() {
+            Meaning::InboundPort | Meaning::Inbound if is_jump => Meaning::InboundJump,
+            Meaning::Outbound if is_jump => Meaning::OutboundJump,
+            Meaning::Dns if is_jump => Meaning::DnsJump,
+            Meaning::Dns if leads_on => Meaning::DnsChain,
+            Meaning::Dns if !captures(rule) => Meaning::DnsZone,
+            Meaning::OutboundNetwork if asks.in_interface.is_some() => Meaning::Machine,
+            Meaning::ExcludedSource if asks.source.is_none() => Meaning::ExcludedDestination,
+            Meaning::ProxyToApplication if !returns(rule) => Meaning::ProxyAnswers,
+            meaning => meaning,
+        })
+    }
+}
+
 /// What a chain is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -222,7 +242,7 @@ fn owner(view: &View, held: &ViewChain) -> Option<Mesh> {
 }
 
 /// All rules of meshes that say something, in the order of their chains.
-pub fn meant(view: &View) -> Vec<RecognizedRule<'_>> {
+pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let (whole, reach) = (Whole::of(view), view.reach());
     let places = view.chains().iter().enumerate().flat_map(|(chain, held)| {
         let count = held.rules.len();
@@ -244,7 +264,7 @@ pub fn read_at(view: &View, at: At) -> Option<(Reason, Option<Setting>)> {
 
 /// Why each rule of a mesh's is there, as it can be told from the rules alone.
 pub fn reasons(view: &View) -> Vec<(At, Option<Reason>)> {
-    meant(view).into_iter().map(|meant| (meant.at, meant.reason)).collect()
+    recognized(view).into_iter().map(|meant| (meant.at, meant.reason)).collect()
 }
 
 /// Reports to a listener change nothing.

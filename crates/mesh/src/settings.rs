@@ -208,6 +208,14 @@ impl Row {
             long => format!("--{long}"),
         }
     }
+
+    /// The same in a text that [`crate::sources::Dialect::render`] completes.
+    pub fn mention(&self) -> String {
+        match self.long {
+            "" => self.option(),
+            long => format!("{{--{long}}}"),
+        }
+    }
 }
 
 /// What the annotations start with that name settings as we do.

@@ -5,7 +5,7 @@
 
 use super::Explanation;
 use mesh::Reason;
-use mesh::reason::{Effect, Meaning};
+use mesh::reason::{Effect, Meaning, MeaningRow};
 use mesh::recognition::{captures, read_at};
 use rules::nft::Field;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
@@ -53,11 +53,13 @@ impl Explanation<'_> {
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| self.reason_of(at));
-        let whose = |reason: Reason| match reason.meaning().effect() {
-            (Effect::Captured | Effect::HandedOver, "dns") => {
-                Some(format!("{}'s DNS", reason.mesh().reasons().resolver()))
+        let whose = |reason: Reason| match reason.meaning().row() {
+            MeaningRow { effect: Effect::Captured | Effect::HandedOver, direction, .. } => {
+                Some(match *direction {
+                    "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
+                    direction => format!("the proxy's {direction}"),
+                })
             }
-            (Effect::Captured | Effect::HandedOver, direction) => Some(format!("the proxy's {direction}")),
             _ => None,
         };
         reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))
@@ -88,7 +90,7 @@ impl Explanation<'_> {
             }
             None => match (&self.nothing, self.lists_lack_it()) {
                 (Some(reason), _) => reason.clone(),
-                (None, Some(text)) => self.dialect.translate(&text),
+                (None, Some(text)) => text,
                 (None, None) => "no rule says otherwise".to_owned(),
             },
             Some(at) => match self.view.rule(at) {
@@ -181,10 +183,15 @@ impl Explanation<'_> {
         self.say(at, reason, origin)
     }
 
+    /// The option that made a rule, as its author calls it.
+    pub(super) fn option_text(&self, origin: Origin) -> String {
+        self.dialect.of_option(origin.option).map_or_else(|| origin.option_text(), str::to_owned)
+    }
+
     fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {
         let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
-        let sentence = reason.sentence(value.as_deref(), &origin.option_text())?;
-        Some(self.dialect.translate(&sentence))
+        let sentence = reason.sentence(value.as_deref(), &self.option_text(origin))?;
+        Some(self.dialect.render(&sentence))
     }
 }
 

@@ -85,11 +85,7 @@ impl Explanation<'_> {
     }
 
     fn option(&self, origin: Origin) -> String {
-        match (origin.option, self.dialect.of_option(origin.option)) {
-            (_, Some(name)) => name.to_owned(),
-            ("", None) => String::new(),
-            (_, None) => origin.option_text(),
-        }
+        if origin.option.is_empty() { String::new() } else { self.option_text(origin) }
     }
 
     fn decided_by(&self, at: At) -> DecidedBy {

@@ -5,7 +5,7 @@ use super::Explanation;
 use crate::lint::{addresses, ports};
 use mesh::Mesh;
 use mesh::Reason;
-use mesh::reason::Meaning;
+use mesh::reason::{About, Meaning};
 use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{At, Direction, Packet};
 use rules::{Condition, Match, render};
@@ -38,7 +38,7 @@ impl Explanation<'_> {
             of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
         });
         let told = lists.filter_map(|(is_first, reason, noun)| {
-            let option = crate::status::option(reason.settings()[0]);
+            let option = crate::picture::option(reason.settings()[0], &self.dialect);
             let rules = known.iter().filter(|(known, _)| *known == reason);
             let rules = rules.filter_map(|(_, at)| self.view.rule(*at));
             let conditions = rules.filter_map(|rule| rule.conditions.iter().find(|c| !items(c).is_empty()));
@@ -113,10 +113,10 @@ fn is_point(condition: &Condition, meaning: Meaning) -> bool {
     let field = condition.field();
     let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
     let is_interface = field == Some(Field::InInterface);
-    match meaning {
-        Meaning::ExcludedOwner | Meaning::ProxyOutbound => is_owner,
-        Meaning::Machine | Meaning::MachineDns => is_interface,
-        _ => false,
+    match meaning.row().about {
+        About::Owner | About::OwnerAndPorts => is_owner,
+        About::Interface => is_interface,
+        About::Nothing | About::Destination | About::Source | About::Port => false,
     }
 }
 

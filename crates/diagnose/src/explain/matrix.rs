@@ -167,7 +167,7 @@ impl Legend {
             // A flag without a letter says itself what it is short for, unless its author knows another name.
             let name = dialect.name(list.setting).unwrap_or(&flag);
             let spelt = if name == list.option() { String::new() } else { format!(": {name}") };
-            let meaning = dialect.translate(list.meaning);
+            let meaning = list.meaning;
             // The key stays as the rows have it; one that is wider than its column stands on a line by itself.
             let line = match longest.checked_sub(key.len()) {
                 Some(room @ GAP..) => format!("{key}{:room$}{meaning}{spelt}\n", ""),

@@ -92,11 +92,7 @@ impl Explanation<'_> {
             }
             Matched::Unknown(index) => ("?", format!("not known: {}", rule.conditions[index])),
         };
-        let option = rule.origin.map(|origin| match self.dialect.of_option(origin.option) {
-            Some(name) => name.to_owned(),
-            None => origin.option_text(),
-        });
-        let option = option.unwrap_or_default();
+        let option = rule.origin.map(|origin| self.option_text(origin)).unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
         let line = format!("{mark} {:>3} {}", step.at.rule + 1, rule.words());

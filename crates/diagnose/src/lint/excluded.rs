@@ -39,7 +39,7 @@ pub(super) fn all_excluded(
         "covers all that is included, so that it is never reached: no outbound connection of the application is \
          captured{but_dns}"
     );
-    let option = setting.row().option();
+    let option = setting.row().mention();
     let remedy = "leave out of it what is to be captured";
     Some((setting, Finding::warning(Code::AllExcluded, &option, text, remedy)))
 }
@@ -60,7 +60,7 @@ pub(super) fn dns_excluded(
     (!comparison.captures(is_meant)).then(|| {
         Finding::warning(
             Code::DnsExcluded,
-            &listed.setting.row().option(),
+            &listed.setting.row().mention(),
             "leaves port 53 alone, so that no DNS query is captured",
             "take port 53 out of the option",
         )
@@ -97,7 +97,7 @@ pub(super) fn all_left_alone(
         let goes = if arrives { "arrives" } else { "leaves" };
         findings.push(Finding::warning(
             Code::Unreachable,
-            &listed.setting.row().option(),
+            &listed.setting.row().mention(),
             format!("lists {item}, so that no rule behind it captures any {family}connection that {goes}"),
             "leave out of it what is to be captured",
         ));

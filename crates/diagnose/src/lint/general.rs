@@ -26,7 +26,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
     let only = |findings| Findings { findings, redundant: Vec::new() };
     if let Some((setting, remedy)) = policy.keys().off.filter(|_| policy.captures_nothing()) {
         let text = "is NONE: nothing is captured, whatever other options say";
-        return only(vec![Finding::note(Code::ModeNone, &setting.row().option(), text, remedy)]);
+        return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
     let excluded = all_excluded(comparison, &lists, &proxy);
     if policy.captures_nothing() || !comparison.captures(|packet| !is_proxys(&proxy, packet)) {
@@ -94,14 +94,14 @@ fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[Listed]) -> Vec
     found
         .map(|caution| {
             let finding = if caution.is_warning { Finding::warning } else { Finding::note };
-            finding(caution.code, &caution.setting.row().option(), caution.text, caution.remedy)
+            finding(caution.code, &caution.setting.row().mention(), caution.text, caution.remedy)
         })
         .collect()
 }
 
 /// Users of the proxy whose calls to their own pod are taken for the application's.
 fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
-    let option = policy.keys().proxy?.row().option();
+    let option = policy.keys().proxy?.row().mention();
     let others = proxy.uids.get(1..).filter(|others| !others.is_empty())?;
     let calls_own_pod = |packet: &Packet| match &packet.direction {
         Direction::Outbound { interface, uid, .. } => interface == "lo" && others.contains(uid),
@@ -138,10 +138,10 @@ pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Findi
             let shared = ports.first().max(others.first());
             findings.push(Finding::warning(
                 Code::SharedListener,
-                &setting.row().option(),
+                &setting.row().mention(),
                 format!(
                     "has port {shared}, as {} has: the proxy can't tell inbound from outbound there",
-                    other.row().option()
+                    other.row().mention()
                 ),
                 "give the listeners different ports",
             ));
@@ -153,7 +153,7 @@ pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Findi
 
 fn nothing(keys: &ConfigKeys) -> Finding {
     let (setting, remedy) = keys.on;
-    let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().option());
+    let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
     let text = "nothing is captured: no outbound connection, no inbound port and no DNS query";
     Finding::warning(Code::NothingCaptured, &option, text, remedy)
 }
@@ -168,7 +168,7 @@ pub(super) fn is_proxys(proxy: &Proxy, packet: &Packet) -> bool {
 
 /// Who counts as the proxy.
 fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
-    let option = policy.keys().proxy?.row().option();
+    let option = policy.keys().proxy?.row().mention();
     if proxy.uids.iter().any(|uid| uid.number() == 0) {
         return Some(Finding::warning(
             Code::RootIsProxy,
@@ -201,9 +201,9 @@ fn of_other_family(policy: &dyn Policy, lists: &[Listed]) -> Vec<(Setting, Findi
         };
         let text = format!(
             "lists {item}, but IPv6 is not captured ({}), so it means nothing",
-            setting.row().option()
+            setting.row().mention()
         );
-        let option = listed.setting.row().option();
+        let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
         let finding = Finding::warning(Code::OtherFamily, &option, text, remedy);
         (family == Family::V6).then_some((listed.setting, finding))
@@ -310,7 +310,7 @@ fn one_by_one(lists: &[Listed], policy: &dyn Policy) -> Vec<Redundant> {
         let item = Removed::of(listed)?;
         let finding = Finding::warning(
             Code::NoEffect,
-            &listed.setting.row().option(),
+            &listed.setting.row().mention(),
             format!("lists {item}, which changes nothing beside the other options"),
             format!("drop {item}"),
         );

@@ -2,7 +2,7 @@
 
 use super::comparison::declared;
 use super::{Code, Finding};
-use mesh::sources::Raw;
+use mesh::sources::{Dialect, Raw};
 use mesh::{NoIpv6, Policy};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -38,7 +38,8 @@ pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[Held]) -> Option<
     };
     let NoIpv6 { why, setting, remedy } = config.without_ipv6(raw, names_it.is_some());
     let text = format!("{why}, though it has {what}");
-    Some(Finding::warning(Code::Ipv6Uncaptured, &setting.row().option(), text, remedy))
+    let finding = Finding::warning(Code::Ipv6Uncaptured, &setting.row().mention(), text, remedy);
+    Some(finding.named_by(&Dialect::of(raw)))
 }
 
 /// Whether others can be called from it.

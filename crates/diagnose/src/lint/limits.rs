@@ -14,7 +14,7 @@ pub(super) fn limits(comparison: &Comparison<'_>) -> Vec<Finding> {
         .map(|(limit, about)| {
             let (text, remedy) = limit.told(&about.join(" and "));
             let setting = limit.reason.settings().first();
-            let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().option());
+            let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
             Finding::note(limit.code, &option, text, remedy)
         })
         .collect()

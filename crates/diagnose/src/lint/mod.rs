@@ -12,13 +12,13 @@ mod difference;
 mod excluded;
 mod general;
 mod ipv6;
-#[cfg(test)]
-pub(crate) mod laws;
-#[cfg(test)]
-mod laws_of_meshes;
 mod limits;
+#[cfg(test)]
+mod mesh_tests;
 mod overlap;
 mod probes;
+#[cfg(test)]
+pub(crate) mod tests;
 mod told;
 mod unreachable;
 

@@ -39,7 +39,7 @@ fn idle<T: Copy + Display + PartialEq + Into<Removed>>(setting: Setting, item: T
         true => (format!("lists {item} twice"), format!("list {item} once")),
         false => (format!("lists {item}, which lies in {wide}"), format!("drop {item}")),
     };
-    let finding = Finding::warning(Code::CoveredItem, &setting.row().option(), text, remedy);
+    let finding = Finding::warning(Code::CoveredItem, &setting.row().mention(), text, remedy);
     Redundant { finding, change: Change { once, ..Change::without(setting, item) } }
 }
 

@@ -32,8 +32,16 @@ pub(super) fn unreachable(
     found
 }
 
+/// The option that made a rule, as texts name it.
+fn mention(origin: Origin) -> String {
+    match origin.option_text().strip_prefix("--") {
+        Some(long) => format!("{{--{long}}}"),
+        None => origin.option_text(),
+    }
+}
+
 fn finding(origin: Origin, item: &Removed, rule: &Rule, first: &Rule, by: Origin) -> Finding {
-    let option = by.option_text();
+    let option = mention(by);
     let otherwise = match by.option {
         "" => String::new(),
         _ if by.option == origin.option => String::new(),
@@ -41,7 +49,7 @@ fn finding(origin: Origin, item: &Removed, rule: &Rule, first: &Rule, by: Origin
     };
     Finding::warning(
         Code::Unreachable,
-        &origin.option_text(),
+        &mention(origin),
         format!("the rule `{}` is never reached: `{}` ({option}) comes first", text(rule), text(first)),
         format!("drop {item}{otherwise}"),
     )

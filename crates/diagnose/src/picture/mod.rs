@@ -11,12 +11,12 @@ mod drawing;
 mod flow;
 mod join;
 mod label;
-#[cfg(test)]
-mod laws;
 mod layout;
 mod letters;
 mod panel;
 mod svg;
+#[cfg(test)]
+mod tests;
 mod text;
 mod walk;
 mod words;

@@ -1,13 +1,13 @@
-//! Rules as claims: which traffic a rule speaks of, and what it says becomes of it.
+//! Rules as claims: which traffic a rule speaks of, what it says becomes of it, and whose traffic is the proxy's by that.
 
-use super::parts::Sentence;
-use mesh::Reason;
-use mesh::reason::{Effect, Meaning};
+use mesh::reason::{About, Effect, Meaning, Phrase};
 use mesh::recognition::summary::{FieldValues, RuleSummary};
-use mesh::recognition::{RecognizedRule, Role, captures, returns};
+use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
+use mesh::{Proxy, Reason};
 use rules::simulate::View;
-use rules::{Action, PortRange, Target};
+use rules::{Action, Mark, PortRange, Target};
+use std::str::FromStr;
 
 /// A rule that says what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(super) struct Claim {
     /// What becomes of it.
     pub(super) effect: Effect,
     pub(super) direction: &'static str,
+    pub(super) meaning: Meaning,
     pub(super) reason: Reason,
     pub(super) setting: Option<Setting>,
     pub(super) items: Vec<String>,
@@ -22,7 +23,7 @@ pub(super) struct Claim {
     pub(super) listener: Option<Listener>,
     /// What the rule leaves alone in the same breath.
     pub(super) spared: Vec<Spared>,
-    pub(super) sentence: Sentence,
+    pub(super) sentence: Phrase,
 }
 
 /// What a rule that captures leaves alone.
@@ -30,7 +31,7 @@ pub(super) struct Claim {
 pub(super) struct Spared {
     pub(super) direction: &'static str,
     pub(super) items: Vec<String>,
-    pub(super) sentence: Sentence,
+    pub(super) sentence: Phrase,
 }
 
 /// Where captured packets go.
@@ -55,116 +56,49 @@ pub(super) fn listener(view: &View, meant: &RecognizedRule<'_>) -> Option<Listen
     })
 }
 
-/// What a rule says becomes of which traffic; `None` of rules that only lead on.
+/// What a rule says becomes of which traffic; `None` of rules on which others decide.
 pub(super) fn claim(view: &View, meant: &RecognizedRule<'_>) -> Option<Claim> {
     let reason = meant.reason.filter(|_| meant.is_reached)?;
-    let asks = &meant.asks;
-    let items = |asked: &Option<FieldValues>| asked.as_ref().map(|asked| asked.items.clone());
-    let listener = listener(view, meant);
-    let (effect, direction) = reason.meaning().effect();
-    let direction = match reason.meaning() {
-        Meaning::ExcludedSource if asks.source.is_none() => "outbound",
-        Meaning::ProxyOutbound if asks.udp => "dns",
-        _ => direction,
+    let (meaning, asks) = (meant.meaning()?, &meant.asks);
+    let row = meaning.row();
+    let is_captured = row.effect == Effect::Captured;
+    let listener = listener(view, meant).filter(|_| is_captured);
+    let decides = match meaning {
+        // The mark of another rule, and a chain of its own, decide.
+        Meaning::ApplicationLoopback => !asks.more,
+        Meaning::Dropped => matches!(meant.role, Role::Base(_)),
+        _ => !is_captured || listener.is_some(),
     };
-    let (sentence, found) = match reason.meaning() {
-        // What only leads on says nothing of its own.
-        Meaning::OutboundNetwork | Meaning::OutboundPort | Meaning::Machine if listener.is_none() => {
-            return None;
-        }
-        Meaning::Machine | Meaning::OutboundNetwork if asks.in_interface.is_some() => {
-            let sentence = ("what virtual machines send by ", "", "goes to the proxy");
-            (sentence, items(&asks.in_interface))
-        }
-        Meaning::OutboundNetwork => {
-            let sentence = ("TCP to ", "TCP to all other destinations", "goes to the proxy");
-            // Of who is loopback anyway nothing is said.
-            let destination = asks.destination.as_ref().filter(|asked| !asked.negated);
-            (sentence, destination.map(|asked| asked.items.clone()))
-        }
-        Meaning::OutboundPort => {
-            let sentence = ("TCP to port ", "TCP to all other destinations", "goes to the proxy");
-            (sentence, items(&asks.destination_port))
-        }
-        Meaning::InboundPort if !matches!(meant.role, Role::Base(_)) && listener.is_some() => {
-            let sentence = ("TCP to port ", "TCP to all other ports", "goes to the proxy");
-            let ports = asks.destination_port.as_ref().filter(|asked| !asked.negated);
-            (sentence, ports.map(|asked| asked.items.clone()))
-        }
-        Meaning::Dns if captures(meant.rule) => {
-            let sentence = ("DNS queries to ", "DNS queries to every server", "go to");
-            let servers = asks.destination.as_ref().filter(|asked| !asked.negated);
-            (sentence, servers.map(|asked| asked.items.clone()))
-        }
-        Meaning::MachineDns if captures(meant.rule) => {
-            let sentence = ("DNS queries of virtual machines by ", "", "go to");
-            (sentence, items(&asks.in_interface))
-        }
-        Meaning::ProxyCallsOwnPod if listener.is_some() => {
-            let sentence = ("calls of the proxy (", "", ") to its own pod come in through the proxy");
-            (sentence, owner(meant))
-        }
-        Meaning::ExcludedOutboundPort => (("port ", "", ""), items(&asks.destination_port)),
-        Meaning::ExcludedDestination => (("to ", "", ""), items(&asks.destination)),
-        Meaning::ExcludedSource => match &asks.source {
-            None => (("to ", "", ""), items(&asks.destination)),
-            from => (("from ", "", ""), items(from)),
-        },
-        Meaning::ProxyOutbound if asks.udp => (("the proxy's own queries: ", "", ""), owner(meant)),
-        Meaning::ProxyOutbound => (("the proxy's own connections: ", "", ""), owner(meant)),
-        Meaning::ExcludedOwner => {
-            let ports = items(&asks.destination_port).map(|ports| format!(": port {}", ports.join(",")));
+    Some(Claim {
+        effect: row.effect,
+        direction: row.direction,
+        meaning,
+        reason,
+        setting: meant.setting,
+        items: items(row.about, is_captured, asks),
+        listener,
+        spared: if is_captured { spared(row.direction, asks) } else { Vec::new() },
+        sentence: row.claim.filter(|_| decides)?,
+    })
+}
+
+/// The items of the list that a rule is about. What a rule that captures does not ask for is no item of its list.
+fn items(about: About, is_captured: bool, asks: &RuleSummary) -> Vec<String> {
+    let asked = match about {
+        About::Nothing => None,
+        About::Destination => asks.destination.as_ref(),
+        About::Source => asks.source.as_ref(),
+        About::Port => asks.destination_port.as_ref(),
+        About::Interface => asks.in_interface.as_ref().or(asks.out_interface.as_ref()),
+        About::Owner => return owners(asks),
+        About::OwnerAndPorts => {
+            let ports =
+                asks.destination_port.as_ref().map(|asked| format!(": port {}", asked.items.join(",")));
             let ports = ports.unwrap_or_default();
-            let owners = owner(meant).into_iter().flatten().map(|owner| format!("{owner}{ports}"));
-            (("", "", ""), Some(owners.collect()))
+            return owners(asks).into_iter().map(|owner| format!("{owner}{ports}")).collect();
         }
-        Meaning::OtherOwners => (("every group but ", "every group", ""), owner(meant)),
-        Meaning::Loopback => (("loopback, ", "loopback", ""), items(&asks.destination)),
-        Meaning::ApplicationLoopback if !asks.more => {
-            (("", "calls of the application to its own pod", ""), None)
-        }
-        Meaning::ProxyToApplication if returns(meant.rule) => {
-            (("", "what the proxy hands to the application", ""), None)
-        }
-        Meaning::ExcludedDns => (("", "DNS queries over TCP, but for the proxy's", ""), None),
-        Meaning::ExcludedInboundPort => (("port ", "", ""), items(&asks.destination_port)),
-        Meaning::TunnelPort => (("port ", "", ": the mesh's tunnel"), items(&asks.destination_port)),
-        Meaning::ExcludedInterface => {
-            let names = items(&asks.in_interface).or_else(|| items(&asks.out_interface));
-            (("interface ", "", ""), names)
-        }
-        Meaning::MachineInterface => {
-            let sentence = ("", "", ": a virtual machine's, which inbound rules leave alone");
-            (sentence, items(&asks.in_interface))
-        }
-        Meaning::Dropped if matches!(meant.role, Role::Base(_)) => {
-            (("", "packets that belong to no connection", ""), None)
-        }
-        // Nothing is captured then, which what no rule is about says.
-        Meaning::InboundOff | Meaning::OutboundOff => return None,
-        Meaning::InboundPort
-        | Meaning::Dns
-        | Meaning::MachineDns
-        | Meaning::ProxyCallsOwnPod
-        | Meaning::Machine
-        | Meaning::ToOutboundListener
-        | Meaning::ToInboundListener
-        | Meaning::ProxyToApplication
-        | Meaning::ApplicationLoopback
-        | Meaning::Outbound
-        | Meaning::Inbound
-        | Meaning::KnownConnection
-        | Meaning::DnsZone
-        | Meaning::Dropped
-        | Meaning::Log => return None,
     };
-    let (before, all, after) = sentence;
-    let whom = if after == "go to" { reason.mesh().reasons().resolver() } else { "" };
-    let sentence = Sentence { before, all, after, whom };
-    let listener = listener.filter(|_| effect == Effect::Captured);
-    let spared = if effect == Effect::Captured { spared(direction, asks) } else { Vec::new() };
-    let items = found.unwrap_or_default();
-    Some(Claim { effect, direction, reason, setting: meant.setting, items, listener, spared, sentence })
+    asked.filter(|asked| !(is_captured && asked.negated)).map(|asked| asked.items.clone()).unwrap_or_default()
 }
 
 /// What a rule that captures leaves alone by its own words.
@@ -175,20 +109,45 @@ fn spared(direction: &'static str, asks: &RuleSummary) -> Vec<Spared> {
     let tunnel = but(&asks.destination_port).filter(|_| direction == "inbound").map(|items| Spared {
         direction: "inbound",
         items,
-        sentence: Sentence { before: "port ", after: ": the mesh's tunnel", ..Sentence::default() },
+        sentence: Phrase { before: "port ", after: ": the mesh's tunnel", ..Phrase::default() },
     });
     let own = but(&asks.mark).map(|marks| Spared {
         direction: "outbound",
         items: marks.iter().map(|mark| format!("mark {mark}")).collect(),
-        sentence: Sentence { before: "the proxy's own connections: ", ..Sentence::default() },
+        sentence: Phrase { before: "the proxy's own connections: ", ..Phrase::default() },
     });
     tunnel.into_iter().chain(own).collect()
 }
 
-/// Users and groups, each with what it is.
-fn owner(meant: &RecognizedRule<'_>) -> Option<Vec<String>> {
+/// Users and groups, each with its noun.
+fn owners(asks: &RuleSummary) -> Vec<String> {
     let named = |noun: &str, asked: &Option<FieldValues>| {
         asked.iter().flat_map(|asked| &asked.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
     };
-    Some([named("user", &meant.asks.uid), named("group", &meant.asks.gid)].concat())
+    [named("user", &asks.uid), named("group", &asks.gid)].concat()
+}
+
+/// What live rules say of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
+/// is not asked.
+pub fn proxy(view: &View) -> Proxy {
+    let claims: Vec<Claim> = recognized(view).iter().filter_map(|meant| claim(view, meant)).collect();
+    proxy_of(&claims)
+}
+
+/// The same by what was claimed.
+pub(super) fn proxy_of(claims: &[Claim]) -> Proxy {
+    let own = claims.iter().filter(|claim| claim.meaning == Meaning::ProxyOutbound);
+    let items: Vec<&String> = own.flat_map(|claim| &claim.items).collect();
+    let spared = claims.iter().flat_map(|claim| &claim.spared).flat_map(|spared| &spared.items);
+    Proxy {
+        uids: all(items.iter().copied(), "user "),
+        gids: all(items.iter().copied(), "group "),
+        mark: all::<Mark>(spared, "mark ").first().copied(),
+        ..Proxy::default()
+    }
+}
+
+/// The values behind a noun.
+fn all<'a, T: FromStr>(items: impl Iterator<Item = &'a String>, noun: &str) -> Vec<T> {
+    items.filter_map(|item| item.strip_prefix(noun)?.parse().ok()).collect()
 }

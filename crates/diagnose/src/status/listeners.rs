@@ -4,7 +4,7 @@ use super::claims::claim;
 use super::{Finding, Seen, is_put_there, word};
 use mesh::Mesh;
 use mesh::reason::{Effect, Meaning};
-use mesh::recognition::{RecognizedRule, meant};
+use mesh::recognition::{RecognizedRule, recognized};
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
@@ -80,13 +80,13 @@ pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>
     for (family, meant) in meant.iter() {
         for meant in meant {
             let Some(claim) = claim(seen.views.get(family), meant) else { continue };
-            if claim.reason.meaning() == Meaning::ProxyOutbound {
+            if claim.meaning == Meaning::ProxyOutbound {
                 proxies.entry(meant.mesh).or_default().extend(claim.items.iter().cloned());
             }
             let Some(listener) = claim.listener.filter(|_| claim.effect == Effect::Captured) else {
                 continue;
             };
-            let is_dns = matches!(claim.reason.meaning(), Meaning::Dns | Meaning::MachineDns);
+            let is_dns = claim.direction == "dns";
             let protocols: &[&'static str] = match (is_dns, meant.asks.tcp, meant.asks.udp) {
                 (true, false, true) => &["udp"],
                 (true, true, false) | (false, ..) => &["tcp"],
@@ -110,7 +110,7 @@ pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>
 pub fn ports(views: &ByFamily<View>) -> BTreeSet<u16> {
     let mut found = BTreeSet::new();
     for (_, view) in views.iter() {
-        for meant in meant(view) {
+        for meant in recognized(view) {
             let listener = claim(view, &meant).and_then(|claim| claim.listener);
             let ports =
                 listener.into_iter().flat_map(|to| to.ports.first().number()..=to.ports.last().number());

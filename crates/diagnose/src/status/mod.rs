@@ -9,20 +9,16 @@ mod claims;
 mod hits;
 mod listeners;
 mod parts;
-mod proxy;
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(test)]
-mod told_by_explain;
 mod witness;
 
+pub use claims::proxy;
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, Socket, ports};
 pub use mesh::recognition::reasons;
 pub use parts::Part;
-pub(crate) use parts::option;
-pub use proxy::proxy;
 
 use crate::Tone;
 use mesh::Mesh;
@@ -147,7 +143,7 @@ pub struct Status {
 pub fn status(seen: Seen<'_>) -> Status {
     let Seen { views, held, .. } = &seen;
     let meant = |view| {
-        let mut meant = recognition::meant(view);
+        let mut meant = recognition::recognized(view);
         meant.retain(|meant| seen.only.is_none_or(|only| only == meant.mesh));
         meant
     };

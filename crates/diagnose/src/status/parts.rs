@@ -3,7 +3,7 @@
 use super::claims::{Claim, claim};
 use super::{Seen, word};
 use mesh::Mesh;
-use mesh::reason::{Effect, Meaning};
+use mesh::reason::{Effect, Meaning, Phrase};
 use mesh::recognition::RecognizedRule;
 use mesh::settings::Setting;
 use rules::{ByFamily, Family, PortRange};
@@ -35,18 +35,7 @@ pub struct Part {
     pub is_transparent: Option<bool>,
     pub families: Vec<&'static str>,
     #[serde(skip)]
-    sentence: Sentence,
-}
-
-/// A sentence around a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sentence {
-    pub(super) before: &'static str,
-    /// Instead of the list, where there is none.
-    pub(super) all: &'static str,
-    pub(super) after: &'static str,
-    /// Who gets it, behind the rest; empty where that is said.
-    pub(super) whom: &'static str,
+    sentence: Phrase,
 }
 
 /// How many items of a list a sentence shows.
@@ -127,11 +116,11 @@ fn place(direction: &str) -> usize {
 }
 
 /// What no rule is about.
-fn rests(captured: &[&Claim]) -> Vec<(&'static str, Sentence)> {
-    let of = |meaning: Meaning| captured.iter().filter(move |claim| claim.reason.meaning() == meaning);
+fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
+    let of = |meaning: Meaning| captured.iter().filter(move |claim| claim.meaning == meaning);
     let any = |meaning: Meaning| of(meaning).next().is_some();
     let whole = |meaning: Meaning| of(meaning).any(|claim| claim.items.is_empty());
-    let rest = |direction, all| (direction, Sentence { all, ..Sentence::default() });
+    let rest = |direction, all| (direction, Phrase { all, ..Phrase::default() });
     let outbound = if whole(Meaning::OutboundNetwork) || whole(Meaning::OutboundPort) {
         if any(Meaning::Dns) { "all but TCP and DNS" } else { "all but TCP: UDP and DNS, too" }
     } else if any(Meaning::OutboundNetwork) || any(Meaning::OutboundPort) {
@@ -154,7 +143,7 @@ fn rests(captured: &[&Claim]) -> Vec<(&'static str, Sentence)> {
 }
 
 /// A part that no rule is about.
-fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Sentence) -> Part {
+fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> Part {
     Part {
         mesh: mesh.name(),
         direction,
@@ -218,13 +207,13 @@ fn add(list: &mut Vec<Part>, new: Part, is_shared: bool) {
 }
 
 /// The option as people write it: its letter, or else its name.
-pub(crate) fn option(setting: Setting) -> String {
+pub(super) fn option(setting: Setting) -> String {
     let row = setting.row();
     row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
 }
 
 fn sentence(part: &Part) -> String {
-    let Sentence { before, all, after, .. } = part.sentence;
+    let Phrase { before, all, after } = part.sentence;
     let subject = match part.items.as_slice() {
         [] => all.to_owned(),
         items if items.len() > 1 => format!("{}{}", before.replace("port ", "ports "), shown(items)),
@@ -235,8 +224,9 @@ fn sentence(part: &Part) -> String {
         after if after.starts_with([':', ')']) => format!("{subject}{after}"),
         after => format!("{subject} {after}"),
     };
-    if !part.sentence.whom.is_empty() {
-        text.push_str(&format!(" {}", part.sentence.whom));
+    // Queries go to the mesh's resolver.
+    if let ("go to", Ok(mesh)) = (after, part.mesh.parse::<Mesh>()) {
+        text.push_str(&format!(" {}", mesh.reasons().resolver()));
     }
     if let Some(port) = part.port {
         let last = part.last_port.map(|last| format!("-{last}")).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
 //! else's that decides before is seen. And what lies about without effect.
 
-use super::claims::{Claim, claim};
-use super::proxy::left_alone;
+use super::claims::{Claim, claim, proxy_of};
 use super::{Finding, Seen};
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use mesh::DNS_PORT;
@@ -119,7 +118,7 @@ fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
 
 /// The ports among these that the claim is about, where it is about all that no list names.
 fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> Vec<u16> {
-    let is_of_ports = match claim.reason.meaning() {
+    let is_of_ports = match claim.meaning {
         Meaning::OutboundNetwork => true,
         Meaning::OutboundPort | Meaning::InboundPort => claim.items.is_empty(),
         _ => false,
@@ -148,7 +147,7 @@ fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
             pod.addresses.push(address);
         }
     }
-    pod.with_proxy(&left_alone(claims))
+    pod.with_proxy(&proxy_of(claims))
 }
 
 /// A packet that a claim is about.
@@ -179,10 +178,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
             one => one,
         })
     };
-    let (sender, to) = match claim.reason.meaning() {
-        Meaning::OutboundNetwork if claim.items.iter().any(|item| item.parse::<Cidr>().is_err()) => {
-            return None;
-        }
+    let (sender, to) = match claim.meaning {
         Meaning::OutboundNetwork if claim.items.is_empty() => {
             (Sender::App, SocketAddr::new(elsewhere, free()))
         }
@@ -197,7 +193,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
         Meaning::Dns => (Sender::App, SocketAddr::new(network()?, DNS_PORT.number())),
         _ => return None,
     };
-    let protocol = if claim.reason.meaning() == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
+    let protocol = if claim.meaning == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
     let packet = usual(sender, pod, pod, protocol, to)?;
     let listed = claim.items.first().and_then(|item| item.parse::<Cidr>().ok());
     let called = match (sender, listed.filter(|network| !network.is_everything())) {
@@ -208,7 +204,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
         (_, None) => Called::default().to(OF_OTHERS),
     };
     let goes = called.destination(&packet);
-    let what = match (sender, claim.reason.meaning()) {
+    let what = match (sender, claim.meaning) {
         (_, Meaning::Dns) => format!("a DNS query to {goes}"),
         (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
         _ => format!("TCP of the application to {goes}"),

@@ -111,7 +111,7 @@ impl Policy for CaptureConfig {
         ConfigKeys {
             off: None,
             on: NOTHING_LEFT,
-            ipv6: (Ambient::Ipv6, "give --ipv6"),
+            ipv6: (Ambient::Ipv6, "give {--ipv6}"),
             proxy: None,
             listeners: Vec::new(),
         }

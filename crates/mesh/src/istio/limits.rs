@@ -12,7 +12,7 @@ pub(super) const CAUTIONS: &[Caution] = &[
         setting: Setting::DropInvalid,
         applies: |facts| facts.lets_invalid_in(),
         text: "is off: one packet outside its connection's window resets a captured connection",
-        remedy: "give --drop-invalid",
+        remedy: "give {--drop-invalid}",
     },
     Caution {
         code: Code::VmWithTproxy,
@@ -21,7 +21,7 @@ pub(super) const CAUTIONS: &[Caution] = &[
         applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
         text: "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is left alone are \
                taken for the proxy's own, so that those connections never come about",
-        remedy: "use -m REDIRECT",
+        remedy: "use {-m} REDIRECT",
     },
     Caution {
         code: Code::PortsCollide,

@@ -140,9 +140,9 @@ impl Policy for CaptureConfig {
             )),
             on: (
                 Some(Setting::ServiceCidr),
-                "say what to capture, such as -i '*' and -b '*', or give -m NONE",
+                "say what to capture, such as {-i} '*' and {-b} '*', or give {-m} NONE",
             ),
-            ipv6: (Setting::DualStack, "give --dual-stack"),
+            ipv6: (Setting::DualStack, "give {--dual-stack}"),
             proxy: Some(Setting::ProxyUid),
             listeners: vec![
                 (Setting::EnvoyPort, self.outbound_listener),
@@ -158,10 +158,10 @@ impl Policy for CaptureConfig {
             true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
         };
         let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_asked) {
-            (true, ..) => (Setting::PodIps, "give --dual-stack"),
+            (true, ..) => (Setting::PodIps, "give {--dual-stack}"),
             (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
-            (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give --dual-stack"),
-            (false, false, false) => (Setting::DualStack, "give --dual-stack"),
+            (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
+            (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
             (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
         };
         NoIpv6 { why, setting, remedy }

@@ -31,21 +31,23 @@ reasons! {
 
 impl Reason {
     /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option`
-    /// the setting as its author writes it. `None` for rules that only lead on to others.
+    /// the setting as its author writes it. `{-i}` names a setting for [`crate::sources::Dialect::render`]. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         Some(match (self, value) {
-            (Self::OutboundNetwork, None) => "-i '*' redirects all other outbound traffic".to_owned(),
-            (Self::OutboundNetwork, Some(cidr)) => format!("-i lists {cidr}"),
-            (Self::OutboundPort, Some(port)) => format!("-q lists port {port}"),
-            (Self::ExcludedOutboundPort, Some(port)) => format!("-o leaves port {port} alone"),
-            (Self::ExcludedNetwork, Some(cidr)) => format!("-x leaves {cidr} alone"),
-            (Self::InboundPort, Some(port)) => format!("-b lists port {port}"),
-            (Self::InboundPort, None) => "-b '*' captures all other inbound ports".to_owned(),
-            (Self::ExcludedInboundPort, Some(port)) => format!("-d leaves port {port} alone"),
-            (Self::ExcludedInterface, Some(name)) => format!("-c leaves interface {name} alone"),
-            (Self::VmInterface, Some(name)) => format!("-k says that {name} belongs to a virtual machine"),
+            (Self::OutboundNetwork, None) => "{-i} '*' redirects all other outbound traffic".to_owned(),
+            (Self::OutboundNetwork, Some(cidr)) => format!("{{-i}} lists {cidr}"),
+            (Self::OutboundPort, Some(port)) => format!("{{-q}} lists port {port}"),
+            (Self::ExcludedOutboundPort, Some(port)) => format!("{{-o}} leaves port {port} alone"),
+            (Self::ExcludedNetwork, Some(cidr)) => format!("{{-x}} leaves {cidr} alone"),
+            (Self::InboundPort, Some(port)) => format!("{{-b}} lists port {port}"),
+            (Self::InboundPort, None) => "{-b} '*' captures all other inbound ports".to_owned(),
+            (Self::ExcludedInboundPort, Some(port)) => format!("{{-d}} leaves port {port} alone"),
+            (Self::ExcludedInterface, Some(name)) => format!("{{-c}} leaves interface {name} alone"),
+            (Self::VmInterface, Some(name)) => {
+                format!("{{-k}} says that {name} belongs to a virtual machine")
+            }
             (Self::TunnelPort, Some(port)) => {
-                format!("port {port} is the tunnel's (-e), which is never captured")
+                format!("port {port} is the tunnel's ({{-e}}), which is never captured")
             }
             (Self::ProxyCallsOwnPod, _) => {
                 "the proxy calls its own pod, so that the call comes in through the mesh".to_owned()
@@ -62,8 +64,8 @@ impl Reason {
             (Self::Loopback, _) => "the destination is the loopback network".to_owned(),
             (Self::ExcludedGroup, Some(group)) => format!("{option} leaves {group} alone"),
             (Self::OtherGroups, _) => format!("{option} does not list its group"),
-            (Self::Dns, _) => "--redirect-dns captures DNS queries".to_owned(),
-            (Self::DropInvalid, _) => "--drop-invalid drops what belongs to no connection".to_owned(),
+            (Self::Dns, _) => "{--redirect-dns} captures DNS queries".to_owned(),
+            (Self::DropInvalid, _) => "{--drop-invalid} drops what belongs to no connection".to_owned(),
             (Self::TproxyMark, _) => {
                 "its mark says that it belongs to a connection handed over before".to_owned()
             }

@@ -21,7 +21,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     }
     let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
     if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
-        let text = "--kube-virt-interfaces: with TPROXY, connections of virtual machines reach the proxy's inbound \
+        let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
                     port; use REDIRECT";
         reader.warn(text);
     }
@@ -35,7 +35,11 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     };
     let excluded_cidrs = reader.list(Setting::ServiceExcludeCidr, |reader, source, item| {
         if item == "*" {
-            reader.problem(source, item, "would leave everything alone; to capture nothing, leave -i empty");
+            reader.problem(
+                source,
+                item,
+                "would leave everything alone; to capture nothing, leave {-i} empty",
+            );
             return None;
         }
         reader.cidr_item(source, item)
@@ -84,13 +88,13 @@ fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
         (
             Setting::InboundPortsExclude,
             matches!(config.inbound_ports, InboundPorts::Only(_)),
-            "it excludes ports from -b '*', which is not given",
-            "drop the option, or give -b '*' to capture all other ports",
+            "it excludes ports from {-b} '*', which is not given",
+            "drop the option, or give {-b} '*' to capture all other ports",
         ),
         (
             Setting::OutboundPorts,
             config.outbound_cidrs == OutboundCidrs::All,
-            "it lists ports that -i '*' captures anyway",
+            "it lists ports that {-i} '*' captures anyway",
             "drop the option",
         ),
         (
@@ -103,25 +107,25 @@ fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
             Setting::TproxyMark,
             !tproxy,
             "it marks packets in TPROXY mode, which is not on",
-            "drop the option, or give -m TPROXY",
+            "drop the option, or give {-m} TPROXY",
         ),
         (
             Setting::TproxyRouteTable,
             !tproxy,
             "it routes packets in TPROXY mode, which is not on",
-            "drop the option, or give -m TPROXY",
+            "drop the option, or give {-m} TPROXY",
         ),
         (
             Setting::DnsServers,
             config.dns == DnsCapture::Off,
             "it names servers, but DNS is not captured",
-            "drop the option, or give --redirect-dns",
+            "drop the option, or give {--redirect-dns}",
         ),
         (
             Setting::ServiceExcludeCidr,
             config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
             "it leaves networks alone, but no outbound network is captured",
-            "drop the option, or give -i",
+            "drop the option, or give {-i}",
         ),
     ];
     let is_given = |setting| reader.raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
@@ -190,7 +194,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
     let found = found(&addresses);
     if !declared && host.may_lack_addresses() {
         let families = match dual_stack {
-            true => "IPv4 and IPv6 are captured (--dual-stack)",
+            true => "IPv4 and IPv6 are captured ({--dual-stack})",
             false => "IPv4 is captured, IPv6 is not",
         };
         reader.warn(format!(
@@ -264,7 +268,7 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
         (true, true) => return DnsCapture::All,
         (false, all) => {
             if all {
-                let text = "--capture-all-dns has no effect without --redirect-dns";
+                let text = "{--capture-all-dns} has no effect without {--redirect-dns}";
                 reader.warn(text);
             }
             return DnsCapture::Off;
@@ -277,7 +281,7 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
             Err(error) => {
                 let text = format!(
                     "resolv.conf can't be read: {error}; declare the servers with this flag, or capture queries to any with \
-                     --capture-all-dns"
+                     {{--capture-all-dns}}"
                 );
                 reader.whole(&Source::Default(Setting::DnsServers), text);
                 return DnsCapture::Off;

@@ -126,7 +126,7 @@ impl Policy for CaptureConfig {
         ConfigKeys {
             off: None,
             on: NOTHING_LEFT,
-            ipv6: (Kuma::IpFamilyMode, "let --ip-family-mode be dualstack"),
+            ipv6: (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
             proxy: Some(Kuma::ProxyUser),
             listeners: vec![
                 (Kuma::OutboundPort, self.outbound.listener.into()),

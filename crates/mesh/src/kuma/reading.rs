@@ -36,7 +36,7 @@ impl Reasons for Known {
             setting: Kuma::DropInvalid,
             applies: |facts| facts.lets_invalid_in(),
             text: "is off: one packet outside its connection's window resets a captured connection",
-            remedy: "give --drop-invalid-packets",
+            remedy: "give {--drop-invalid-packets}",
         }]
     }
 

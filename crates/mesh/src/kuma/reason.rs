@@ -25,7 +25,7 @@ reasons! {
     OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound];
     OutboundPort "kuma-outbound-port" OutboundPort [OutboundPortsInclude];
     ProxyCallsOwnPod "kuma-proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUser];
-    ProxyDns "kuma-proxy-dns" ProxyOutbound [ProxyUser];
+    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser];
     ProxyOutbound "kuma-proxy-outbound" ProxyOutbound [ProxyUser];
     ProxyToApplication "kuma-proxy-to-application" ProxyToApplication [];
     ToInboundListener "kuma-to-inbound-listener" ToInboundListener [InboundPort];
@@ -51,18 +51,20 @@ impl Reason {
             (Self::DnsOverTcp, _) => {
                 "it is a DNS query by TCP of somebody else than the proxy, which is left alone".to_owned()
             }
-            (Self::DropInvalid, _) => "--drop-invalid-packets drops what belongs to no connection".to_owned(),
+            (Self::DropInvalid, _) => {
+                "{--drop-invalid-packets} drops what belongs to no connection".to_owned()
+            }
             (Self::ExcludedDestination, Some(network)) => format!("{option} leaves {network} alone"),
             (Self::ExcludedInboundPort | Self::ExcludedOutboundPort, Some(port)) => {
                 format!("{option} leaves port {port} alone")
             }
             (Self::ExcludedSource, Some(network)) => format!("{option} leaves calls from {network} alone"),
             (Self::ExcludedUser, Some(user)) => format!("{option} leaves such ports of {user} alone"),
-            (Self::InboundOff, _) => "--redirect-inbound=false captures nothing that arrives".to_owned(),
+            (Self::InboundOff, _) => "{--redirect-inbound}=false captures nothing that arrives".to_owned(),
             (Self::InboundPort, Some(port)) => format!("{option} lists port {port}"),
             (Self::InboundPort, None) => "all other inbound TCP is captured".to_owned(),
             (Self::Loopback, _) => "the destination is the loopback network".to_owned(),
-            (Self::OutboundOff, _) => "--redirect-outbound=false captures nothing that leaves".to_owned(),
+            (Self::OutboundOff, _) => "{--redirect-outbound}=false captures nothing that leaves".to_owned(),
             (Self::OutboundPort, Some(port)) => format!("{option} lists port {port}"),
             (Self::OutboundPort, None) => "all other outbound TCP is captured".to_owned(),
             (Self::ProxyCallsOwnPod, _) => {

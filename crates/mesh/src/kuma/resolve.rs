@@ -19,15 +19,15 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let excluded_owners = exclusions::of_users(reader);
     if exclusions::is_said(reader, Kuma::InboundPortsForUids) {
         let text = "can't be: packets that arrive are no user's, so every port of it would be left alone for everybody; \
-                    use --exclude-inbound-ports";
+                    use {--exclude-inbound-ports}";
         reader.blame(Kuma::InboundPortsForUids, text);
     }
     let dns = dns(reader, host);
     let networks = exclusions::networks(reader);
     if !networks.is_empty() && dns.capture == DnsCapture::Off {
         let text = format!(
-            "--vnet sends DNS queries that come by its interfaces to port {}, where nobody answers unless DNS is captured \
-             (--redirect-dns)",
+            "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nobody answers unless DNS is captured \
+             ({{--redirect-dns}})",
             dns.port
         );
         reader.warn(text);
@@ -78,7 +78,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
             Ok(addresses) => addresses,
             Err(error) => {
                 let text = format!(
-                    "the interfaces can't be listed: {error}; declare the addresses, or give --ip-family-mode ipv4"
+                    "the interfaces can't be listed: {error}; declare the addresses, or give {{--ip-family-mode}} ipv4"
                 );
                 reader.whole(&Source::Default(Setting::PodIps), text);
                 return false;
@@ -91,7 +91,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
     let found = addresses.iter().any(is_a_pods);
     if !found && wanted == Some(true) {
         reader.warn(
-            "--ip-family-mode: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured",
+            "{--ip-family-mode}: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured",
         );
     }
     found
@@ -195,8 +195,10 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
         (all_by_flag, all_by_flag && by_flag(Kuma::RedirectDns))
     };
     if both && enabled && all {
-        reader
-            .blame(Kuma::CaptureAllDns, "contradicts --redirect-dns, which captures less; give one of them");
+        reader.blame(
+            Kuma::CaptureAllDns,
+            "contradicts {--redirect-dns}, which captures less; give one of them",
+        );
     }
     let declared = reader.raw.get(Setting::DnsServers).is_some();
     let declared = declared.then(|| reader.list(Setting::DnsServers, Reader::address_item));
@@ -204,7 +206,7 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
     let capture = match (enabled || (all && all_by_flag), all) {
         (false, true) => {
             reader.warn(
-                "--redirect-all-dns-traffic: captures nothing unless DNS is captured (redirect.dns.enabled)",
+                "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
             );
             DnsCapture::Off
         }
@@ -232,7 +234,7 @@ fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>>
     };
     found
         .map_err(|error| {
-            let remedy = "declare the servers with --dns-servers, or capture queries to any with --redirect-all-dns-traffic";
+            let remedy = "declare the servers with --dns-servers, or capture queries to any with {--redirect-all-dns-traffic}";
             match path {
                 Some(_) => reader.blame(Kuma::ResolvConf, &format!("can't be read: {error}; {remedy}")),
                 None => {

@@ -108,7 +108,7 @@ impl Policy for CaptureConfig {
         ConfigKeys {
             off: None,
             on: NOTHING_LEFT,
-            ipv6: (Linkerd::Ipv6, "give --ipv6"),
+            ipv6: (Linkerd::Ipv6, "give {--ipv6}"),
             proxy: Some(Linkerd::ProxyUid),
             listeners: vec![
                 (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),

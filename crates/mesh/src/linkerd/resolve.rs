@@ -28,7 +28,7 @@ pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool)
     if config.inbound_listener == config.outbound_listener {
         reader.blame(
             Linkerd::OutgoingProxyPort,
-            "is where --incoming-proxy-port sends inbound connections; the proxy needs a port for each",
+            "is where {--incoming-proxy-port} sends inbound connections; the proxy needs a port for each",
         );
     }
     config

@@ -1,7 +1,6 @@
-//! What settings are called where they were said: whoever wrote an annotation is not told about a flag.
+//! What settings are called where they were given: the author of an annotation reads its name, not that of a flag.
 //!
-//! Sentences of the policy speak of flags (`-i '*'`, `--proxy-uid`). Here the flags in them become the names by which
-//! their author speaks.
+//! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic, mapping};
@@ -45,35 +44,23 @@ impl Dialect {
         settings::all().filter(is_it).find_map(|row| self.name(row.setting))
     }
 
-    /// A sentence about flags, in these words. What stands between backquotes is a rule's text, and stays.
-    pub fn translate(&self, text: &str) -> String {
-        if self.0.is_empty() {
-            return text.to_owned();
-        }
-        let parts = text.split('`').enumerate();
-        let translated = parts.map(|(at, part)| if at % 2 == 0 { self.plain(part) } else { part.to_owned() });
-        translated.collect::<Vec<_>>().join("`")
-    }
-
-    fn plain(&self, text: &str) -> String {
-        let mut translated = String::new();
+    /// Completes a text that names settings by their flags in braces, such as `give {--drop-invalid}`.
+    pub fn render(&self, text: &str) -> String {
+        let mut rendered = String::new();
         let mut rest = text;
-        while let Some(at) = rest.find('-') {
-            let (before, from) = rest.split_at(at);
-            translated.push_str(before);
-            let is_part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-            let word = &from[..from.find(|c| !is_part(c)).unwrap_or(from.len())];
-            let starts = !before.ends_with(|c: char| c.is_alphanumeric() || "/.:_".contains(c));
-            let name = if starts { self.of_word(word) } else { None };
-            translated.push_str(name.unwrap_or(word));
-            rest = &from[word.len()..];
+        while let Some((before, (flag, after))) =
+            rest.split_once("{-").and_then(|(before, from)| Some((before, from.split_once('}')?)))
+        {
+            let flag = format!("-{flag}");
+            rendered.push_str(before);
+            rendered.push_str(self.of_flag(&flag).unwrap_or(&flag));
+            rest = after;
         }
-        translated.push_str(rest);
-        translated
+        rendered + rest
     }
 
-    /// The name of the setting whose flag a word is.
-    fn of_word(&self, word: &str) -> Option<&str> {
+    /// The name of the setting of a flag.
+    fn of_flag(&self, word: &str) -> Option<&str> {
         let is_flag = |setting: Setting| {
             let row = setting.row();
             let mut short = word.strip_prefix('-').unwrap_or_default().chars();
@@ -96,23 +83,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_become_the_names_that_their_author_knows() {
+    fn placeholders_become_the_names_that_their_author_knows() {
         let given = |source| Given { value: "*".to_owned(), source };
         let raw = Raw::of([
             (Setting::ServiceCidr, given(Source::Preset("include".to_owned()))),
             (Setting::InboundPorts, given(Source::Annotation("ports".to_owned()))),
             (Setting::ProxyUid, given(Source::Flag("proxy-uid"))),
         ]);
-        let check = |text: &str, expected: &str| assert_eq!(Dialect::of(&raw).translate(text), expected);
-        check("-i '*' redirects all; give --istio-inbound-ports", "include '*' redirects all; give ports");
-        check("user 1 is the proxy's (--proxy-uid)", "user 1 is the proxy's (--proxy-uid)");
+        let check = |text: &str, expected: &str| assert_eq!(Dialect::of(&raw).render(text), expected);
         check(
-            "drop `-i lo` or -i, re-i, a--istio-service-cidr",
-            "drop `-i lo` or include, re-i, a--istio-service-cidr",
+            "{-i} '*' redirects all; give {--istio-inbound-ports}",
+            "include '*' redirects all; give ports",
         );
-        check("give --drop-invalid", "give sidecar-init/drop-invalid");
-        check("-x, if any -", "traffic.sidecar.istio.io/excludeOutboundIPRanges, if any -");
+        check("user 1 is the proxy's ({--proxy-uid})", "user 1 is the proxy's (--proxy-uid)");
+        check("drop `-i lo` or {-i}, not -i", "drop `-i lo` or include, not -i");
+        check("give {--drop-invalid}", "give sidecar-init/drop-invalid");
+        check("{-x}, if any {-", "traffic.sidecar.istio.io/excludeOutboundIPRanges, if any {-");
         let flags = Raw::of([(Setting::ServiceCidr, given(Source::Flag("istio-service-cidr")))]);
-        assert_eq!(Dialect::of(&flags).translate("-i and --drop-invalid"), "-i and --drop-invalid");
+        assert_eq!(Dialect::of(&flags).render("{-i} and {--drop-invalid}"), "-i and --drop-invalid");
+        for row in settings::all().filter(|row| row.topic == Topic::Capture && !row.long.is_empty()) {
+            assert_eq!(Dialect::default().render(&row.mention()), row.option());
+        }
     }
 }

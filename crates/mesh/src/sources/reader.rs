@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
 
     /// A sentence in the words of whoever has said what to capture.
     fn told(&self, text: impl Into<String>) -> String {
-        Dialect::of(self.raw).translate(&text.into())
+        Dialect::of(self.raw).render(&text.into())
     }
 
     /// A problem with the value of a setting, as its author wrote it.

@@ -1,9 +1,9 @@
-//! The laws of lint for meshes whose findings come from their rules alone.
+//! Properties of lint for meshes whose findings come from their rules alone.
 
 use super::change::Said;
 use super::comparison::{Comparison, scenes};
 use super::general::look;
-use super::laws::{is_martian, packet, parsed};
+use super::tests::{is_martian, packet, parsed};
 use super::{FEW_ITEMS, FEW_RULES, FEWEST_ITEMS, Finding, Level, MOST_WORK, Redundant, brief, lint};
 use crate::explain::Pod;
 use crate::random::{any_of, said};

@@ -1,12 +1,12 @@
-//! Laws of pictures over configurations and packets at random: each arrow tells what the simulator says of its packets,
+//! Properties of pictures over configurations and packets at random: each arrow tells what the simulator says of its packets,
 //! and everything can be read.
 
 use super::drawing::{Area, Drawing, Fill, Item};
 use super::layout::drawing;
 use super::{Disposition, Flow, Panel, Picture, of, of_way};
 use crate::explain::{Pod, Scene, explain};
-use crate::lint::laws::{config, nothing, packet, parsed};
 use crate::lint::probes;
+use crate::lint::tests::{config, nothing, packet, parsed};
 use crate::random::{any_of, said};
 use mesh::istio::{CaptureConfig, OutboundCidrs};
 use mesh::settings::mapping;

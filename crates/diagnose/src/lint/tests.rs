@@ -1,4 +1,4 @@
-//! Configurations of Istio's sidecar and packets at random, for laws, and the faults that lint had, one test each.
+//! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
 
 use super::{Code, Finding, Held, MOST_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random::said;
