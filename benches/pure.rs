@@ -8,7 +8,7 @@ use diagnose::lint;
 use divan::{Bencher, black_box};
 use mesh::Setting;
 use mesh::istio::OWNERSHIP;
-use mesh::sources::{NoHost, Raw};
+use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh, Resolved, resolve};
 use rules::{Checked, Family, State, parse, plan, render::iptables};
 use std::fmt;
@@ -75,7 +75,7 @@ fn raw(pod: Pod) -> Raw {
 }
 
 fn resolved(raw: &Raw) -> Resolved {
-    resolve(raw, &NoHost, Vec::new()).expect("valid flags")
+    resolve(raw, &NullHost, Vec::new()).expect("valid flags")
 }
 
 fn config(pod: Pod) -> Capture {

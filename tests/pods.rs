@@ -8,7 +8,7 @@ use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
 use mesh::settings::{self, Setting};
-use mesh::sources::{Given, NoHost, Raw, Source};
+use mesh::sources::{Given, NullHost, Raw, Source};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ fn said(text: &str) -> String {
             told.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
         let facts = Raw::of([(Setting::PodIps, address())]);
-        match reading.said.clone().over(facts.into()).resolve(&NoHost) {
+        match reading.said.clone().over(facts.into()).resolve(&NullHost) {
             Ok(resolved) => {
                 resolved.warnings.iter().for_each(|warning| told.push_str(&format!("  odd: {warning}\n")));
             }
@@ -81,7 +81,7 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 
 fn captured(pod: &Pod) -> Result<Capture, String> {
     let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    said.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
@@ -90,7 +90,7 @@ fn flagged(flags: &[(Setting, &str)]) -> Capture {
         (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
     };
     let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("good flags").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("good flags").capture
 }
 
 const DEFAULTS: [(Setting, &str); 7] = [

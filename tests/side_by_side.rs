@@ -7,7 +7,7 @@ use mesh::Setting;
 use mesh::istio::OWNERSHIP;
 use namespace::Namespace;
 
-use mesh::sources::{NoHost, Raw};
+use mesh::sources::{NullHost, Raw};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
@@ -20,7 +20,7 @@ fn desired(flags: &[(Setting, &str)]) -> Desired {
     let pod = [(Setting::PodIps, "10.0.0.1,fd00::1"), (Setting::DualStack, "true")];
     let flags = pod.iter().chain(flags).map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(flags, |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture.desired()
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("valid").capture.desired()
 }
 
 fn kernel() -> Kernel {

@@ -10,7 +10,7 @@ use diagnose::subject::each;
 use mesh::Capture;
 use mesh::Problems;
 use mesh::preview::{self, Preview};
-use mesh::sources::Elsewhere;
+use mesh::sources::RemoteHost;
 use mesh::sources::{Dialect, Reader};
 use serde::{Deserialize, Serialize};
 
@@ -77,8 +77,8 @@ pub fn answer(request: &Request) -> Answer {
     }
     let raw = said.raw(has_manifest);
     let subjects = match has_manifest {
-        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, Elsewhere::host),
-        false => Ok(vec![Subject::of_flags(raw, Vec::new(), Elsewhere::host)]),
+        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
+        false => Ok(vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)]),
     };
     let subjects = match subjects {
         Ok(subjects) => subjects,

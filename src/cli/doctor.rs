@@ -5,7 +5,7 @@ use super::{Exit, ipv6, report, usual};
 use diagnose::{Tone, fold};
 use mesh::{
     Capture, Mesh, Policy, Problems, Setting,
-    sources::Elsewhere,
+    sources::RemoteHost,
     sources::{Given, Raw, Source},
 };
 use rules::PortRange;
@@ -88,7 +88,7 @@ fn usual(mesh: Mesh) -> Option<Capture> {
     };
     let words = mesh.usual().iter().map(|(setting, value, _)| given(*setting, value));
     let raw = Raw::of(words.chain([given(Setting::Mesh, mesh.name())]));
-    mesh::resolve(&raw, &Elsewhere::Open, Vec::new()).ok().map(|resolved| resolved.capture)
+    mesh::resolve(&raw, &RemoteHost::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
 /// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.

@@ -6,9 +6,9 @@
 use super::host::System;
 use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging, warn_by};
-use diagnose::lint::glance;
+use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, keys, preview, unknown_user};
-use mesh::sources::{Given, NoHost, Raw, Reader, Source};
+use mesh::sources::{Given, NullHost, Raw, Reader, Source};
 use mesh::{Mesh, Policy};
 use mesh::{Problem, Problems, Setting};
 use rules::number::unsigned;
@@ -63,7 +63,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
         Verb::Install => mesh::configure(&mut reader, &System, run.cni),
         // What was captured matters to nobody any more: that the proxy's user is gone must not keep the rules.
         Verb::Uninstall => {
-            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
+            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
         }
     };
     let warnings = reader.finish()?;
@@ -78,7 +78,7 @@ fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
         tracing::warn!(target: "config", "{warning}");
     }
     if installs {
-        warn_by(glance, raw, call);
+        warn_by(quick_check, raw, call);
     }
     Ok(())
 }

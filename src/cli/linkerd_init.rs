@@ -5,7 +5,7 @@
 
 use super::run::{self, BackendChoice, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
-use diagnose::lint::glance;
+use diagnose::lint::quick_check;
 use diagnose::trace::utc;
 use mesh::linkerd::{self, Linkerd, commands};
 use mesh::sources::{Given, Raw, Reader, Source};
@@ -97,7 +97,7 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
-    super::warn_by(glance, raw, &call);
+    super::warn_by(quick_check, raw, &call);
     if let Mode::Preview(_) = call.run.mode {
         return Ok(simulated(raw, &call.capture, &extra));
     }

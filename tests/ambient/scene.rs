@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use mesh::Reason;
 use mesh::ambient::OWNERSHIP;
 use mesh::settings;
-use mesh::sources::{NoHost, Raw};
+use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh, OWNERS, Policy};
 use rules::nft::LiveTable;
 use rules::simulate::View;
@@ -149,7 +149,7 @@ pub(crate) fn config(flags: &[String]) -> Capture {
     });
     let mesh = (mesh::Setting::Mesh, Mesh::Ambient.to_string());
     let raw = Raw::new(said.chain([mesh]), |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new())
+    mesh::resolve(&raw, &NullHost, Vec::new())
         .unwrap_or_else(|problems| panic!("{flags:?}: {problems}"))
         .capture
 }

@@ -4,7 +4,7 @@
 use mesh::Mesh;
 use mesh::istio::OWNERSHIP;
 use mesh::settings::{self, Kind, Setting};
-use mesh::sources::{NoHost, Raw};
+use mesh::sources::{NullHost, Raw};
 use rules::desired::{Desired, StaleFlows};
 use sidecar_init::backend::iptables::Lock;
 use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
@@ -37,7 +37,7 @@ fn desired(flags: &[&str]) -> Desired {
         given.push((row.setting, value.to_owned()));
     }
     let raw = Raw::new(given, |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("flags of the test").capture.desired()
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("flags of the test").capture.desired()
 }
 
 struct Paused<F> {

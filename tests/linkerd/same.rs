@@ -4,7 +4,7 @@
 use crate::linkerd::upstream::{Configuration, PORTS};
 use crate::linkerd::{Namespace, call, listed};
 use crate::support::random::Random;
-use mesh::sources::{NoHost, Raw, pflag};
+use mesh::sources::{NullHost, Raw, pflag};
 use mesh::{Capture, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
@@ -63,7 +63,7 @@ fn capture(flags: &[String]) -> Capture {
         }
     }
     let raw = Raw::new(said, |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("valid").capture
 }
 
 fn packet(random: &mut Random, family: Family) -> Packet {

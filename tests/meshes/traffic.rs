@@ -4,7 +4,7 @@
 use crate::meshes::{BACKENDS, program, told, whole};
 use crate::support::namespace::{Namespace, join};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use mesh::sources::{Given, NoHost, Raw, Source};
+use mesh::sources::{Given, NullHost, Raw, Source};
 use mesh::{Capture, Mesh, Proxy};
 use mesh::{Setting, settings};
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn capture(mesh: Mesh) -> Capture {
         raw.push((row.setting, given(value)));
     }
     raw.push((Setting::PodIps, given(IPS[1])));
-    mesh::resolve(&Raw::of(raw), &NoHost, Vec::new()).expect("the flags are right").capture
+    mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("the flags are right").capture
 }
 
 /// A pod of a mesh with its proxy, its application, and somebody outside.

@@ -4,7 +4,7 @@ use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
 use mesh::Setting;
 use mesh::settings;
-use mesh::sources::{Given, NoHost, Raw, Source};
+use mesh::sources::{Given, NullHost, Raw, Source};
 use mesh::{Capture, Mesh};
 
 /// The pod's, as `--pod-ips` takes them.
@@ -82,7 +82,7 @@ impl Configuration {
     pub(crate) fn capture(&self) -> Capture {
         let always = [("mesh", self.mesh.name()), ("pod-ips", POD_IPS)];
         let raw = raw(always.into_iter().chain(self.flags.iter().copied()), self.mesh);
-        mesh::resolve(&raw, &NoHost, Vec::new())
+        mesh::resolve(&raw, &NullHost, Vec::new())
             .unwrap_or_else(|problems| panic!("{self:?}: {problems:?}"))
             .capture
     }

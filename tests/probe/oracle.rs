@@ -6,7 +6,7 @@ use diagnose::probe::{Call, Facts, Way, calls};
 use mesh::Capture;
 use mesh::Reason;
 use mesh::istio::OWNERSHIP;
-use mesh::sources::{Dialect, Given, NoHost, Raw, Source};
+use mesh::sources::{Dialect, Given, NullHost, Raw, Source};
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict, walk};
 use rules::{Family, Gid, Port, Uid};
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 fn configuration(scenario: Scenario) -> Capture {
     let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("test") };
     let raw = Raw::of(scenario.iter().map(|(setting, value)| (*setting, given(value))));
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("the scenario is valid").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("the scenario is valid").capture
 }
 
 fn addresses() -> [IpAddr; 2] {

@@ -3,7 +3,7 @@
 use super::random::Random;
 use mesh::istio::{self, CaptureConfig};
 use mesh::settings::{self, Setting};
-use mesh::sources::{NoHost, Raw};
+use mesh::sources::{NullHost, Raw};
 use mesh::{Mesh, Policy};
 use rules::{Family, RuleSet};
 
@@ -121,7 +121,7 @@ impl Configuration {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
-        let resolved = mesh::resolve(&raw, &NoHost, Vec::new()).expect("configurations are valid");
+        let resolved = mesh::resolve(&raw, &NullHost, Vec::new()).expect("configurations are valid");
         istio::of(&resolved.capture).expect("Istio's").clone()
     }
 }

@@ -4,7 +4,7 @@ use crate::basis::Basis;
 use crate::picture::{self, Picture};
 use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, Object, Reading, Remark, Said, Skip};
 use mesh::settings::{Setting, counterpart::counterparts};
-use mesh::sources::{Dialect, Elsewhere, Given, Host, Raw};
+use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, Mesh};
 use mesh::{Problem, Problems};
 
@@ -111,7 +111,7 @@ impl Subject {
     /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
     pub fn host(&self) -> Box<dyn Host> {
         match self.reading {
-            Some(_) if self.namespace().is_none() => Elsewhere::host(&self.raw),
+            Some(_) if self.namespace().is_none() => RemoteHost::host(&self.raw),
             Some(_) | None => (self.machine)(&self.raw),
         }
     }

@@ -24,8 +24,8 @@ pub mod sources;
 mod writing;
 
 pub use mesh::{
-    Capture, ConfigKeys, DNS_PORT, Feature, Listed, Listeners, Mesh, Named, NoIpv6, OWNERS, Policy, Proxy,
-    Resolved, Unused, configure, made, noted, of, resolve, said,
+    Capture, ConfigKeys, DNS_PORT, Feature, ListItem, Listeners, Mesh, NoIpv6, OWNERS, Policy, Proxy,
+    Resolved, Selector, Unused, configure, made, noted, of, resolve, said,
 };
 pub use problem::{Problem, Problems};
 pub use reason::Reason;

@@ -5,7 +5,7 @@
 //! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
 use crate::finding::Code;
-use crate::mesh::{Listed, Named, Proxy};
+use crate::mesh::{ListItem, Proxy, Selector};
 use crate::{Reason, Setting};
 use rules::PortRange;
 use rules::simulate::Packet;
@@ -28,7 +28,7 @@ pub struct Caution {
 /// What cautions go by.
 pub struct Facts<'a> {
     pub proxy: &'a Proxy,
-    pub lists: &'a [Listed],
+    pub lists: &'a [ListItem],
     /// Whether rules send any inbound port to the proxy.
     pub captures_inbound: bool,
     /// Whether rules drop packets that belong to no connection.
@@ -48,15 +48,15 @@ impl Facts<'_> {
 
     /// Whether a list names interfaces of virtual machines.
     pub fn has_machines(&self) -> bool {
-        self.lists.iter().any(|listed| matches!(listed.named, Named::Machine(_)))
+        self.lists.iter().any(|listed| matches!(listed.selector, Selector::Machine(_)))
     }
 
     /// Whether connections to different ports are redirected to a single one.
     pub fn joins_ports(&self) -> bool {
         let captured = self.lists.iter().filter(|listed| listed.captured);
         let ports: Vec<PortRange> = captured
-            .filter_map(|listed| match listed.named {
-                Named::InboundPort(ports) => Some(ports),
+            .filter_map(|listed| match listed.selector {
+                Selector::InboundPort(ports) => Some(ports),
                 _ => None,
             })
             .collect();

@@ -11,7 +11,7 @@ mod policy;
 
 pub(crate) use facts::NOTHING_LEFT;
 pub(crate) use facts::port;
-pub use facts::{ConfigKeys, DNS_PORT, Listed, Listeners, Named, NoIpv6, Proxy, Unused};
+pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused};
 pub use feature::Feature;
 pub use made::{made, noted, said};
 pub use policy::Policy;

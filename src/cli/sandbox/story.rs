@@ -3,7 +3,7 @@
 use super::caller::Question;
 use super::ground::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
-use mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
+use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -85,36 +85,36 @@ pub(super) fn stories(capture: &dyn Policy, users: &Users) -> Vec<Story> {
 /// What stories are made of.
 struct Told {
     proxy: Proxy,
-    lists: Vec<Listed>,
+    lists: Vec<ListItem>,
     /// Whether anything is captured.
     captures: bool,
 }
 
 impl Told {
     /// What lists name to be captured, or to be left alone.
-    fn named(&self, captured: bool) -> impl Iterator<Item = &Named> {
-        self.lists.iter().filter(move |listed| listed.captured == captured).map(|listed| &listed.named)
+    fn named(&self, captured: bool) -> impl Iterator<Item = &Selector> {
+        self.lists.iter().filter(move |listed| listed.captured == captured).map(|listed| &listed.selector)
     }
 
     fn networks(&self, captured: bool) -> Vec<Cidr> {
-        let network = |named: &Named| match named {
-            Named::Destination(network) => Some(*network),
+        let network = |selector: &Selector| match selector {
+            Selector::Destination(network) => Some(*network),
             _ => None,
         };
         self.named(captured).filter_map(network).collect()
     }
 
     fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        let port = |named: &Named| match named {
-            Named::OutboundPort(ports, _) => Some(*ports),
+        let port = |selector: &Selector| match selector {
+            Selector::OutboundPort(ports, _) => Some(*ports),
             _ => None,
         };
         self.named(captured).filter_map(port).collect()
     }
 
     fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        let port = |named: &Named| match named {
-            Named::InboundPort(ports) => Some(*ports),
+        let port = |selector: &Selector| match selector {
+            Selector::InboundPort(ports) => Some(*ports),
             _ => None,
         };
         self.named(captured).filter_map(port).collect()
@@ -174,8 +174,8 @@ fn outbound(capture: &Told, users: &Users) -> Vec<Story> {
         let to = SocketAddr::from((WORLD_V4, named));
         stories.push(of_app("The application calls a port that is captured wherever it goes", to));
     }
-    let server = |named: &Named| match named {
-        Named::Server(server) => Some(*server),
+    let server = |selector: &Selector| match selector {
+        Selector::Server(server) => Some(*server),
         _ => None,
     };
     let servers: Vec<IpAddr> = capture.named(true).filter_map(server).collect();

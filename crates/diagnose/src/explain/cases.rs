@@ -4,7 +4,7 @@ use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
 use super::ways::{Arriving, Ways};
 use mesh::settings::Setting;
-use mesh::{DNS_PORT, Listed, Named, Policy};
+use mesh::{DNS_PORT, ListItem, Policy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ struct Cases<'a> {
     outside: String,
     pod: &'a Pod,
     ways: &'a dyn Ways,
-    lists: &'a [Listed],
+    lists: &'a [ListItem],
     cases: Vec<Case>,
 }
 
@@ -103,32 +103,32 @@ impl Cases<'_> {
         let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
         let lists = self.lists;
-        let mut met = Met::default();
+        let mut met = ItemCounts::default();
         for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
-            match &listed.named {
-                Named::Destination(network) if network.family() == self.family => {
+            match &listed.selector {
+                Selector::Destination(network) if network.family() == self.family => {
                     let to = self.within(*network, listed.captured);
                     self.call(&Row::listed("", network, listed), SocketAddr::new(to, port));
                 }
-                Named::OutboundPort(ports, _) => {
+                Selector::OutboundPort(ports, _) => {
                     let to = if listed.captured { elsewhere } else { captured };
                     self.call(&Row::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
                 }
-                Named::Server(server) if Family::of(*server) == self.family => {
+                Selector::Server(server) if Family::of(*server) == self.family => {
                     self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
                 }
-                Named::Interface(interface) => {
+                Selector::Interface(interface) => {
                     let row = Row::listed("by", interface, listed);
                     self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
                 }
-                Named::Destination(_)
-                | Named::Server(_)
-                | Named::Source(_)
-                | Named::InboundPort(_)
-                | Named::Tunnel(_)
-                | Named::Machine(_)
-                | Named::User(..)
-                | Named::Group(_) => {}
+                Selector::Destination(_)
+                | Selector::Server(_)
+                | Selector::Source(_)
+                | Selector::InboundPort(_)
+                | Selector::Tunnel(_)
+                | Selector::Machine(_)
+                | Selector::User(..)
+                | Selector::Group(_) => {}
             }
         }
         self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT.number()));
@@ -139,32 +139,32 @@ impl Cases<'_> {
         let port = self.plain_port();
         let (pod, lists, outside) = (self.own, self.lists, self.outside.clone());
         let own = |port| SocketAddr::new(pod, port);
-        let mut met = Met::default();
+        let mut met = ItemCounts::default();
         for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
-            match &listed.named {
-                Named::InboundPort(ports) => {
+            match &listed.selector {
+                Selector::InboundPort(ports) => {
                     self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), &outside, true);
                 }
-                Named::Tunnel(port) => {
+                Selector::Tunnel(port) => {
                     self.arrive(&Row::ports((*port).into(), listed), own(port.number()), &outside, true);
                 }
-                Named::Source(network) if network.family() == self.family => {
+                Selector::Source(network) if network.family() == self.family => {
                     let row = Row::listed("", network, listed);
                     self.arrive_from(&row, self.within(*network, false), own(port));
                 }
-                Named::Interface(name) => {
+                Selector::Interface(name) => {
                     self.arrive(&Row::listed("at", name, listed), own(port), &member(name), true);
                 }
-                Named::Machine(name) => {
+                Selector::Machine(name) => {
                     let to = SocketAddr::new(self.elsewhere(), port);
                     self.arrive(&Row::listed("out of", name, listed), to, &member(name), false);
                 }
-                Named::Destination(_)
-                | Named::Source(_)
-                | Named::OutboundPort(..)
-                | Named::User(..)
-                | Named::Group(_)
-                | Named::Server(_) => {}
+                Selector::Destination(_)
+                | Selector::Source(_)
+                | Selector::OutboundPort(..)
+                | Selector::User(..)
+                | Selector::Group(_)
+                | Selector::Server(_) => {}
             }
         }
         self.arrive(&Row::plain("any other port"), own(port), &outside, true);
@@ -219,8 +219,10 @@ impl Cases<'_> {
 
     /// Networks of the family that lists name as destinations, to be captured or to be left alone.
     fn networks(&self, captured: bool) -> impl Iterator<Item = (Setting, Cidr)> {
-        let of_family = |listed: &Listed| match listed.named {
-            Named::Destination(network) if network.family() == self.family => Some((listed.setting, network)),
+        let of_family = |listed: &ListItem| match listed.selector {
+            Selector::Destination(network) if network.family() == self.family => {
+                Some((listed.setting, network))
+            }
             _ => None,
         };
         self.lists.iter().filter(move |listed| listed.captured == captured).filter_map(of_family)
@@ -229,8 +231,8 @@ impl Cases<'_> {
     /// A port that no list names.
     fn plain_port(&self) -> u16 {
         let is_listed = |port: u16| {
-            self.lists.iter().any(|listed| match &listed.named {
-                Named::InboundPort(ports) | Named::OutboundPort(ports, _) => ports.contains(port),
+            self.lists.iter().any(|listed| match &listed.selector {
+                Selector::InboundPort(ports) | Selector::OutboundPort(ports, _) => ports.contains(port),
                 _ => false,
             })
         };
@@ -283,9 +285,9 @@ impl Cases<'_> {
 
 /// How many items of each setting's list were met.
 #[derive(Default)]
-struct Met(BTreeMap<Setting, usize>);
+struct ItemCounts(BTreeMap<Setting, usize>);
 
-impl Met {
+impl ItemCounts {
     /// Whether one more item of the list is to be shown.
     fn is_few(&mut self, setting: Setting) -> bool {
         let met = self.0.entry(setting).or_default();
@@ -303,12 +305,12 @@ impl Row {
         Self { noun, item: item.to_string(), list: None }
     }
 
-    fn listed(noun: &'static str, item: &dyn ToString, of: &Listed) -> Self {
+    fn listed(noun: &'static str, item: &dyn ToString, of: &ListItem) -> Self {
         let list = List { setting: of.setting, meaning: of.meaning() };
         Self { noun, item: item.to_string(), list: Some(list) }
     }
 
-    fn ports(ports: PortRange, of: &Listed) -> Self {
+    fn ports(ports: PortRange, of: &ListItem) -> Self {
         Self::listed("port", &ports.dashed().to_string(), of)
     }
 }

@@ -2,7 +2,7 @@
 
 use mesh::Setting;
 use mesh::sources::{Given, Host, Raw, Reader};
-use mesh::{Capture, Listed, Named};
+use mesh::{Capture, ListItem, Selector};
 use rules::{Cidr, Family, Gid, InterfaceName, PortRange, Statement, Target, Uid, UidRange};
 use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -59,15 +59,15 @@ impl From<PortRange> for Removed {
 
 impl Removed {
     /// What a list names; `None` for what the policy itself names.
-    pub(super) fn of(listed: &Listed) -> Option<Self> {
-        Some(match &listed.named {
-            Named::Destination(cidr) | Named::Source(cidr) => Self::Network(*cidr),
-            Named::OutboundPort(ports, _) | Named::InboundPort(ports) => Self::Ports(*ports),
-            Named::Interface(name) | Named::Machine(name) => Self::Interface(name.clone()),
-            Named::User(first, last) => Self::Users(UidRange::new(*first, *last)?),
-            Named::Group(gid) => Self::Group(*gid),
-            Named::Server(address) => Self::Server(*address),
-            Named::Tunnel(_) => return None,
+    pub(super) fn of(listed: &ListItem) -> Option<Self> {
+        Some(match &listed.selector {
+            Selector::Destination(cidr) | Selector::Source(cidr) => Self::Network(*cidr),
+            Selector::OutboundPort(ports, _) | Selector::InboundPort(ports) => Self::Ports(*ports),
+            Selector::Interface(name) | Selector::Machine(name) => Self::Interface(name.clone()),
+            Selector::User(first, last) => Self::Users(UidRange::new(*first, *last)?),
+            Selector::Group(gid) => Self::Group(*gid),
+            Selector::Server(address) => Self::Server(*address),
+            Selector::Tunnel(_) => return None,
         })
     }
 
@@ -173,8 +173,8 @@ impl Host for Remembered<'_> {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        let server = |listed: Listed| match listed.named {
-            Named::Server(address) => Some(address),
+        let server = |listed: ListItem| match listed.selector {
+            Selector::Server(address) => Some(address),
             _ => None,
         };
         Ok(self.0.lists().into_iter().filter_map(server).collect())

@@ -5,19 +5,19 @@ use super::comparison::Comparison;
 use super::general::is_proxys;
 use super::{Code, Finding};
 use mesh::Setting;
-use mesh::{DNS_PORT, Listed, Named, Proxy};
+use mesh::{DNS_PORT, ListItem, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{PortRange, Protocol};
 
 /// The list that excludes all that would be captured of what the application sends.
 pub(super) fn all_excluded(
     comparison: &mut Comparison<'_>,
-    lists: &[Listed],
+    lists: &[ListItem],
     proxy: &Proxy,
 ) -> Option<(Setting, Finding)> {
     let mut settings: Vec<Setting> = Vec::new();
     for listed in lists.iter().filter(|listed| !listed.captured) {
-        let is_exclusion = matches!(listed.named, Named::Destination(_) | Named::OutboundPort(..));
+        let is_exclusion = matches!(listed.selector, Selector::Destination(_) | Selector::OutboundPort(..));
         if is_exclusion && !settings.contains(&listed.setting) {
             settings.push(listed.setting);
         }
@@ -47,13 +47,13 @@ pub(super) fn all_excluded(
 /// DNS queries that a list of ports excludes although they are to be captured.
 pub(super) fn dns_excluded(
     comparison: &mut Comparison<'_>,
-    lists: &[Listed],
+    lists: &[ListItem],
     proxy: &Proxy,
 ) -> Option<Finding> {
     proxy.listeners.dns?;
-    let excludes = |listed: &&Listed| {
+    let excludes = |listed: &&ListItem| {
         let has_port = |ports: &PortRange| ports.contains(DNS_PORT.number());
-        !listed.captured && matches!(&listed.named, Named::OutboundPort(ports, _) if has_port(ports))
+        !listed.captured && matches!(&listed.selector, Selector::OutboundPort(ports, _) if has_port(ports))
     };
     let listed = lists.iter().find(excludes)?;
     let is_meant = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
@@ -70,17 +70,17 @@ pub(super) fn dns_excluded(
 /// Items that name all there is, so that the rules behind theirs capture nothing.
 pub(super) fn all_left_alone(
     comparison: &mut Comparison<'_>,
-    lists: &[Listed],
+    lists: &[ListItem],
     proxy: &Proxy,
 ) -> Vec<Finding> {
     let every = |ports: &PortRange| ports.first().number() == 1 && ports.last().number() == u16::MAX;
     let mut findings = Vec::new();
     for listed in lists.iter().filter(|listed| !listed.captured) {
-        let (arrives, family) = match &listed.named {
-            Named::Source(cidr) if cidr.is_everything() => (true, Some(cidr.family())),
-            Named::Destination(cidr) if cidr.is_everything() => (false, Some(cidr.family())),
-            Named::InboundPort(ports) if every(ports) => (true, None),
-            Named::OutboundPort(ports, _) if every(ports) => (false, None),
+        let (arrives, family) = match &listed.selector {
+            Selector::Source(cidr) if cidr.is_everything() => (true, Some(cidr.family())),
+            Selector::Destination(cidr) if cidr.is_everything() => (false, Some(cidr.family())),
+            Selector::InboundPort(ports) if every(ports) => (true, None),
+            Selector::OutboundPort(ports, _) if every(ports) => (false, None),
             _ => continue,
         };
         let is_meant = |packet: &Packet| {

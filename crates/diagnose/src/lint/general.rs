@@ -12,7 +12,7 @@ use mesh::limit::Facts;
 use mesh::reason::Meaning;
 use mesh::settings::{Kind, Row, Setting, Topic};
 use mesh::sources::{Raw, Source};
-use mesh::{ConfigKeys, Feature, Listed, Named, Policy, Proxy};
+use mesh::{ConfigKeys, Feature, ListItem, Policy, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Rule};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
 }
 
 /// What the mesh says of settings that work as they are given.
-fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[Listed]) -> Vec<Finding> {
+fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
     let cautions = comparison.capture.mesh().reasons().cautions();
     if cautions.is_empty() {
         return Vec::new();
@@ -189,14 +189,14 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
 }
 
 /// Items of a family of which there are no rules.
-fn of_other_family(policy: &dyn Policy, lists: &[Listed]) -> Vec<(Setting, Finding)> {
+fn of_other_family(policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
     }
     let (setting, remedy) = policy.keys().ipv6;
-    let finding = |listed: &Listed| {
-        let (item, family) = match &listed.named {
-            Named::Destination(cidr) | Named::Source(cidr) => (cidr.to_string(), cidr.family()),
+    let finding = |listed: &ListItem| {
+        let (item, family) = match &listed.selector {
+            Selector::Destination(cidr) | Selector::Source(cidr) => (cidr.to_string(), cidr.family()),
             _ => return None,
         };
         let text = format!(
@@ -242,7 +242,7 @@ fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
 }
 
 /// Items that lie in other items of the same list.
-fn overlaps(lists: &[Listed]) -> Vec<Redundant> {
+fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
     let settings: BTreeSet<Setting> = lists.iter().map(|listed| listed.setting).collect();
     let mut found = Vec::new();
     for setting in settings {
@@ -254,8 +254,8 @@ fn overlaps(lists: &[Listed]) -> Vec<Redundant> {
             found.extend(covered(setting, &networks, addresses));
         }
         let ranges: Vec<PortRange> = items()
-            .filter_map(|listed| match &listed.named {
-                Named::OutboundPort(ports, _) | Named::InboundPort(ports) => Some(*ports),
+            .filter_map(|listed| match &listed.selector {
+                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports) => Some(*ports),
                 _ => None,
             })
             .collect();
@@ -264,32 +264,33 @@ fn overlaps(lists: &[Listed]) -> Vec<Redundant> {
     found
 }
 
-fn network(listed: &Listed) -> Option<Cidr> {
-    match &listed.named {
-        Named::Destination(cidr) | Named::Source(cidr) => Some(*cidr),
+fn network(listed: &ListItem) -> Option<Cidr> {
+    match &listed.selector {
+        Selector::Destination(cidr) | Selector::Source(cidr) => Some(*cidr),
         _ => None,
     }
 }
 
 /// The item of a list that makes a rule, as the rule's origin and what it asks say.
-fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
+fn made_by(lists: &[ListItem], origin: Origin, rule: &Rule) -> Option<Change> {
     let mut of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
-    let asks = |listed: &&Listed| {
-        rule.matches.iter().any(|asks| match (&listed.named, asks) {
-            (Named::Destination(cidr), Match::Destination(Negatable::Is(asked)))
-            | (Named::Source(cidr), Match::Source(Negatable::Is(asked))) => cidr == asked,
+    let asks = |listed: &&ListItem| {
+        rule.matches.iter().any(|asks| match (&listed.selector, asks) {
+            (Selector::Destination(cidr), Match::Destination(Negatable::Is(asked)))
+            | (Selector::Source(cidr), Match::Source(Negatable::Is(asked))) => cidr == asked,
             (
-                Named::OutboundPort(ports, _) | Named::InboundPort(ports),
+                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports),
                 Match::DestinationPort(Negatable::Is(asked)),
             ) => ports == asked,
             (
-                Named::OutboundPort(ports, _) | Named::InboundPort(ports),
+                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports),
                 Match::DestinationPorts(Negatable::Is(asked)),
             ) => asked.ranges() == [*ports],
-            (Named::Interface(name) | Named::Machine(name), Match::InInterface(Negatable::Is(asked))) => {
-                name == asked
-            }
-            (Named::Group(gid), Match::GidOwner(Negatable::Is(asked))) => gid == asked,
+            (
+                Selector::Interface(name) | Selector::Machine(name),
+                Match::InInterface(Negatable::Is(asked)),
+            ) => name == asked,
+            (Selector::Group(gid), Match::GidOwner(Negatable::Is(asked))) => gid == asked,
             _ => false,
         })
     };
@@ -298,15 +299,15 @@ fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
 }
 
 /// Each item of lists that hold several, in the order of the settings.
-fn one_by_one(lists: &[Listed], policy: &dyn Policy) -> Vec<Redundant> {
-    let is_captured = |listed: &&Listed| match &listed.named {
-        Named::Destination(cidr) | Named::Source(cidr) => cidr.family() == Family::V4 || policy.ipv6(),
-        Named::Server(address) => address.is_ipv4() || policy.ipv6(),
+fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
+    let is_captured = |listed: &&ListItem| match &listed.selector {
+        Selector::Destination(cidr) | Selector::Source(cidr) => cidr.family() == Family::V4 || policy.ipv6(),
+        Selector::Server(address) => address.is_ipv4() || policy.ipv6(),
         _ => true,
     };
     let of_several =
-        |listed: &&Listed| lists.iter().filter(|other| other.setting == listed.setting).count() > 1;
-    let idle = |listed: &Listed| {
+        |listed: &&ListItem| lists.iter().filter(|other| other.setting == listed.setting).count() > 1;
+    let idle = |listed: &ListItem| {
         let item = Removed::of(listed)?;
         let finding = Finding::warning(
             Code::NoEffect,

@@ -17,16 +17,16 @@ mod limits;
 mod mesh_tests;
 mod overlap;
 mod probes;
+mod report;
 #[cfg(test)]
 pub(crate) mod tests;
-mod told;
 mod unreachable;
 
 pub use application::runs_as_proxy;
 use change::Change;
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
 pub use mesh::finding::{Code, Finding, Level, RETIRED};
-pub use told::{Item, items, text};
+pub use report::{Item, items, text};
 
 pub(crate) use overlap::{addresses, ports};
 pub(crate) use probes::probes;
@@ -78,7 +78,7 @@ pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
 
 /// As [`brief`], for whoever has no time to try packets: what is odd about the proxy, its ports and the families, and
 /// nothing of what has no effect.
-pub fn glance(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+pub fn quick_check(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let found = general::at_once(raw, &**capture, held);
     found.into_iter().map(|finding| finding.named_by(&dialect)).collect()

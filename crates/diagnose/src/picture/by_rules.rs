@@ -8,7 +8,7 @@ use super::walk::{Arrow, Ground, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
 use mesh::sources::Dialect;
-use mesh::{Capture, DNS_PORT, Named, Proxy};
+use mesh::{Capture, DNS_PORT, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,9 +49,9 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     shown(picture, &rules, &proxy)
 }
 
-fn machine(listed: mesh::Listed) -> Option<InterfaceName> {
-    match listed.named {
-        Named::Machine(name) => Some(name),
+fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
+    match listed.selector {
+        Selector::Machine(name) => Some(name),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use super::{Call, Caller, Facts, expect, loopback, nobody};
 use crate::explain::Scene;
 use mesh::settings::Setting;
-use mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
+use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector};
 use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub(super) struct Calls<'a> {
     scene: &'a Scene,
     proxy: Proxy,
-    lists: Vec<Listed>,
+    lists: Vec<ListItem>,
     facts: &'a Facts<'a>,
     pub(super) made: Vec<Call>,
 }
@@ -49,10 +49,10 @@ impl<'a> Calls<'a> {
     }
 
     /// What the lists name, in the order of the settings, as far as `item` takes it; some of each list.
-    fn listed<T: Copy>(&self, item: impl Fn(&Named) -> Option<T>) -> Vec<T> {
+    fn listed<T: Copy>(&self, item: impl Fn(&Selector) -> Option<T>) -> Vec<T> {
         let mut by_setting: BTreeMap<Setting, Vec<T>> = BTreeMap::new();
-        for Listed { setting, named, .. } in &self.lists {
-            by_setting.entry(*setting).or_default().extend(item(named));
+        for ListItem { setting, selector, .. } in &self.lists {
+            by_setting.entry(*setting).or_default().extend(item(selector));
         }
         by_setting.values().flat_map(|items| some_of(items)).collect()
     }
@@ -60,8 +60,8 @@ impl<'a> Calls<'a> {
     /// Networks and ports that lists name, called by the application.
     fn outbound(&mut self, family: Family) {
         let port = self.facts.port;
-        let networks = self.listed(|named| match named {
-            Named::Destination(network) if network.family() == family => Some(*network),
+        let networks = self.listed(|selector| match selector {
+            Selector::Destination(network) if network.family() == family => Some(*network),
             _ => None,
         });
         let ports = self.listed(outbound_port);
@@ -99,9 +99,13 @@ impl<'a> Calls<'a> {
         });
         let away = captured.map_or(SocketAddr::new(nobody(family), facts.port.number()), |call| call.to);
         let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));
-        let left_alone = |listed: &&Listed| !listed.captured;
-        let excluded: Vec<Port> =
-            self.lists.iter().filter(left_alone).filter_map(|listed| outbound_port(&listed.named)).collect();
+        let left_alone = |listed: &&ListItem| !listed.captured;
+        let excluded: Vec<Port> = self
+            .lists
+            .iter()
+            .filter(left_alone)
+            .filter_map(|listed| outbound_port(&listed.selector))
+            .collect();
         for caller in self.proxys() {
             self.add(caller, Protocol::Tcp, None, away, port);
             if let Some(own) = self.own(family) {
@@ -114,9 +118,9 @@ impl<'a> Calls<'a> {
                 }
             }
         }
-        let others = self.listed(|named| match named {
-            Named::Group(gid) => Some(Caller::Group(*gid)),
-            Named::User(uid, _) => Some(Caller::User(*uid)),
+        let others = self.listed(|selector| match selector {
+            Selector::Group(gid) => Some(Caller::Group(*gid)),
+            Selector::User(uid, _) => Some(Caller::User(*uid)),
             _ => None,
         });
         for caller in others {
@@ -132,7 +136,7 @@ impl<'a> Calls<'a> {
         }
         // Somebody may have asked for loopback to be captured.
         let asked = self.lists.iter().any(|listed| {
-            matches!(listed.named, Named::Destination(network) if listed.captured && network.address().is_loopback())
+            matches!(listed.selector, Selector::Destination(network) if listed.captured && network.address().is_loopback())
         });
         if asked && family == Family::V4 {
             let other = Ipv4Addr::new(127, 0, 0, 2).into();
@@ -146,8 +150,8 @@ impl<'a> Calls<'a> {
         if self.proxy.listeners.transparent.is_none() {
             return;
         }
-        let ports = self.listed(|named| match named {
-            Named::InboundPort(ports) => Some(ports.first()),
+        let ports = self.listed(|selector| match selector {
+            Selector::InboundPort(ports) => Some(ports.first()),
             _ => None,
         });
         for caller in some_of(&self.proxy.gids).map(Caller::ProxyGroup) {
@@ -164,9 +168,9 @@ impl<'a> Calls<'a> {
         if self.proxy.listeners.dns.is_none() {
             return;
         }
-        let any = self.lists.iter().any(|listed| matches!(listed.named, Named::Server(_)));
-        let servers = self.listed(|named| match named {
-            Named::Server(server) if Family::of(*server) == family => Some(*server),
+        let any = self.lists.iter().any(|listed| matches!(listed.selector, Selector::Server(_)));
+        let servers = self.listed(|selector| match selector {
+            Selector::Server(server) if Family::of(*server) == family => Some(*server),
             _ => None,
         });
         let servers = if any { servers } else { vec![nobody(family)] };
@@ -206,9 +210,9 @@ impl<'a> Calls<'a> {
     fn application(&self) -> (Uid, Gid) {
         let Self { proxy, lists, facts, .. } = self;
         let is_named = |(uid, gid): (Uid, Gid)| {
-            let is_listed = lists.iter().any(|listed| match listed.named {
-                Named::Group(group) => group == gid,
-                Named::User(first, last) => (first..=last).contains(&uid),
+            let is_listed = lists.iter().any(|listed| match listed.selector {
+                Selector::Group(group) => group == gid,
+                Selector::User(first, last) => (first..=last).contains(&uid),
                 _ => false,
             });
             proxy.uids.contains(&uid) || proxy.gids.contains(&gid) || is_listed
@@ -220,9 +224,9 @@ impl<'a> Calls<'a> {
 }
 
 /// The first of the outbound ports that an item names.
-fn outbound_port(named: &Named) -> Option<Port> {
+fn outbound_port(named: &Selector) -> Option<Port> {
     match named {
-        Named::OutboundPort(ports, _) => Some(ports.first()),
+        Selector::OutboundPort(ports, _) => Some(ports.first()),
         _ => None,
     }
 }

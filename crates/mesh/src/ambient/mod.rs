@@ -6,9 +6,9 @@
 
 mod config;
 pub mod defaults;
-mod kin;
 mod limits;
 mod pod;
+mod provenance;
 mod reading;
 mod reason;
 mod resolve;
@@ -24,7 +24,7 @@ pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
 use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ pub const OWNERSHIP: Ownership = Ownership {
         preference: Some(defaults::PREFERENCE),
     },
     address: None,
-    predecessor: Some(&kin::ISTIO_CNI),
+    predecessor: Some(&provenance::ISTIO_CNI),
     opt_out: "label the pod istio.io/dataplane-mode=none",
     joined: &[],
 };
@@ -117,18 +117,19 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn lists(&self) -> Vec<Listed> {
-        let machines = self.interfaces.iter().map(|name| Listed {
+    fn lists(&self) -> Vec<ListItem> {
+        let machines = self.interfaces.iter().map(|name| ListItem {
             setting: Ambient::RerouteInterfaces,
-            named: Named::Machine(name.clone()),
+            selector: Selector::Machine(name.clone()),
             captured: true,
         });
         let probes = self.families().into_iter().flat_map(|family| {
             let address = Cidr::host(self.probe_address(family));
-            let calls_in = (!self.ingress).then_some(Named::Source(address));
-            calls_in.into_iter().chain([Named::Destination(address)])
+            let calls_in = (!self.ingress).then_some(Selector::Source(address));
+            calls_in.into_iter().chain([Selector::Destination(address)])
         });
-        let probes = probes.map(|named| Listed { setting: Ambient::ProbeAddress, named, captured: false });
+        let probes =
+            probes.map(|selector| ListItem { setting: Ambient::ProbeAddress, selector, captured: false });
         machines.chain(probes).collect()
     }
 }

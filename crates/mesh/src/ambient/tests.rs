@@ -3,7 +3,7 @@
 use super::{Ambient, CaptureConfig, OWNERSHIP, Reason, configure, defaults};
 use crate::mesh::{Capture, Mesh, Policy};
 use crate::settings::Setting;
-use crate::sources::{NoHost, Raw, Reader};
+use crate::sources::{NullHost, Raw, Reader};
 use rules::{Family, Table, render::iptables, routing::Object};
 
 /// The configuration by these flags, and by these variables.
@@ -15,7 +15,7 @@ fn read(flags: &[(Setting, &str)], variables: &[(&str, &str)]) -> Result<Capture
     };
     let raw = Raw::new(flags, |row| row.setting.is_for(Mesh::Ambient), variable);
     let mut reader = Reader::new(&raw, Vec::new());
-    let config = configure(&mut reader, &NoHost, false);
+    let config = configure(&mut reader, &NullHost, false);
     let problems = |problems: crate::Problems| problems.0.iter().map(ToString::to_string).collect();
     reader.finish().map(|_| config).map_err(problems)
 }

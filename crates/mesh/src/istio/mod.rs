@@ -9,11 +9,11 @@ mod config;
 pub mod defaults;
 mod dns;
 mod inbound;
-mod kin;
 mod limits;
 mod names;
 mod outbound;
 mod owner;
+mod provenance;
 mod reading;
 mod reason;
 mod resolve;
@@ -33,7 +33,7 @@ pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, Named, NoIpv6, Policy, Proxy, Unused};
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, Selector, Unused};
 use crate::sources::Raw;
 use rules::{
     Chains, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
@@ -55,14 +55,14 @@ pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
     chains: Chains::Prefix(PREFIX),
-    conflicting_chains: &kin::NAMESAKES,
+    conflicting_chains: &provenance::CONFLICTING,
     comment: "sidecar-init",
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
     policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&kin::ISTIO_IPTABLES),
+    predecessor: Some(&provenance::ISTIO_IPTABLES),
     opt_out: "label the pod sidecar.istio.io/inject=false",
     joined: &[],
 };
@@ -71,7 +71,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 pub const PREFIX: &str = "ISTIO_";
 
 /// The name of the program whose work we take over.
-pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
+pub const PREDECESSOR: &str = provenance::ISTIO_IPTABLES.name;
 
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {
@@ -124,7 +124,7 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn lists(&self) -> Vec<Listed> {
+    fn lists(&self) -> Vec<ListItem> {
         lists(self)
     }
 
@@ -185,45 +185,45 @@ pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
 }
 
 /// What the lists name, but for networks of a family that is not captured: reading the settings has warned of those.
-fn lists(config: &CaptureConfig) -> Vec<Listed> {
+fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Vec::new();
-    let mut add = |setting, captured, named: Vec<Named>| {
-        lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+    let mut add = |setting, captured, selectors: Vec<Selector>| {
+        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
     };
-    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Named::InboundPort).collect();
+    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
     match &config.inbound_ports {
         InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
         InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
     }
     if !config.captures_nothing() {
-        add(Setting::InboundTunnelPort, false, vec![Named::Tunnel(config.tunnel_port)]);
+        add(Setting::InboundTunnelPort, false, vec![Selector::Tunnel(config.tunnel_port)]);
     }
     if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
-        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Named::Destination).collect());
+        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Selector::Destination).collect());
     }
-    let excluded = config.excluded_cidrs.iter().copied().map(Named::Destination);
+    let excluded = config.excluded_cidrs.iter().copied().map(Selector::Destination);
     add(Setting::ServiceExcludeCidr, false, excluded.collect());
     let outbound = |ports: &[rules::PortRange], protocols| {
-        ports.iter().map(|ports| Named::OutboundPort(*ports, protocols)).collect()
+        ports.iter().map(|ports| Selector::OutboundPort(*ports, protocols)).collect()
     };
     add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
     add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
     if let DnsCapture::Servers(servers) = &config.dns {
-        add(Setting::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
+        add(Setting::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
     }
-    let interfaces = config.excluded_interfaces.iter().cloned().map(Named::Interface);
+    let interfaces = config.excluded_interfaces.iter().cloned().map(Selector::Interface);
     add(Setting::ExcludeInterfaces, false, interfaces.collect());
-    let machines = config.vm_interfaces.iter().cloned().map(Named::Machine);
+    let machines = config.vm_interfaces.iter().cloned().map(Selector::Machine);
     add(Setting::VmInterfaces, true, machines.collect());
-    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Named::Group).collect();
+    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Selector::Group).collect();
     match &config.owner_groups {
         OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
         OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
     }
-    lists.retain(|listed| match &listed.named {
-        Named::Destination(cidr) => cidr.family() == Family::V4 || config.ipv6,
+    lists.retain(|listed| match &listed.selector {
+        Selector::Destination(cidr) => cidr.family() == Family::V4 || config.ipv6,
         _ => true,
     });
     lists

@@ -7,9 +7,9 @@ mod config;
 pub mod defaults;
 mod exclusions;
 pub mod keys;
-mod kin;
 mod pod;
 pub mod preview;
+mod provenance;
 mod reading;
 mod reason;
 mod resolve;
@@ -26,7 +26,7 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
-use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -55,7 +55,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     protocol: 139,
     policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&kin::KUMACTL),
+    predecessor: Some(&provenance::KUMACTL),
     opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
     joined: &[],
 };
@@ -135,7 +135,7 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn lists(&self) -> Vec<Listed> {
+    fn lists(&self) -> Vec<ListItem> {
         lists(self)
     }
 }
@@ -143,32 +143,34 @@ impl Policy for CaptureConfig {
 /// What injection says of pods that say nothing, each unless one of these settings is said.
 pub const USUAL: &[(Setting, &str, &[Setting])] = &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
 
-fn lists(config: &CaptureConfig) -> Vec<Listed> {
+fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     let mut lists = Vec::new();
-    let mut add = |setting: Setting, captured, named: Vec<Named>| {
-        lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+    let mut add = |setting: Setting, captured, selectors: Vec<Selector>| {
+        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
     };
-    let inbound = |ports: &[PortRange]| ports.iter().copied().map(Named::InboundPort).collect();
+    let inbound = |ports: &[PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
     match &config.inbound.ports {
         Ports::Only(ports) => add(Kuma::InboundPortsInclude, true, inbound(ports)),
         Ports::AllBut(ports) => add(Kuma::InboundPortsExclude, false, inbound(ports)),
     }
-    let outbound = |ports: &[PortRange]| ports.iter().map(|ports| Named::OutboundPort(*ports, TCP)).collect();
+    let outbound =
+        |ports: &[PortRange]| ports.iter().map(|ports| Selector::OutboundPort(*ports, TCP)).collect();
     match &config.outbound.ports {
         Ports::Only(ports) => add(Kuma::OutboundPortsInclude, true, outbound(ports)),
         Ports::AllBut(ports) => add(Kuma::OutboundPortsExclude, false, outbound(ports)),
     }
-    let sources = config.inbound.excluded.iter().copied().map(Named::Source);
+    let sources = config.inbound.excluded.iter().copied().map(Selector::Source);
     add(Kuma::InboundIpsExclude, false, sources.collect());
-    let destinations = config.outbound.excluded.iter().copied().map(Named::Destination);
+    let destinations = config.outbound.excluded.iter().copied().map(Selector::Destination);
     add(Kuma::OutboundIpsExclude, false, destinations.collect());
-    let users = config.excluded_owners.iter().map(|owner| Named::User(owner.uids.first(), owner.uids.last()));
+    let users =
+        config.excluded_owners.iter().map(|owner| Selector::User(owner.uids.first(), owner.uids.last()));
     add(Kuma::OutboundPortsForUids, false, users.collect());
     if let DnsCapture::Servers(servers) = &config.dns.capture {
-        add(Kuma::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
+        add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
     }
-    let machines = config.networks.iter().map(|network| Named::Machine(network.interface.clone()));
+    let machines = config.networks.iter().map(|network| Selector::Machine(network.interface.clone()));
     add(Kuma::Vnet, true, machines.collect());
     lists
 }

@@ -23,7 +23,7 @@ pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
 use defaults::text;
 use rules::predecessor::Predecessor;
 use rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
@@ -117,21 +117,21 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn lists(&self) -> Vec<Listed> {
+    fn lists(&self) -> Vec<ListItem> {
         const TCP: &[Protocol] = &[Protocol::Tcp];
         let mut lists = Vec::new();
-        let mut add = |setting, captured, named: Vec<Named>| {
-            lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+        let mut add = |setting, captured, selectors: Vec<Selector>| {
+            lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
         };
         if let InboundPorts::Only(ports) = &self.inbound_ports {
-            let ports = ports.iter().map(|port| Named::InboundPort(PortRange::from(*port)));
+            let ports = ports.iter().map(|port| Selector::InboundPort(PortRange::from(*port)));
             add(Linkerd::PortsToRedirect, true, ports.collect());
         }
-        let inbound = self.ignored_inbound.iter().copied().map(Named::InboundPort);
+        let inbound = self.ignored_inbound.iter().copied().map(Selector::InboundPort);
         add(Linkerd::InboundPortsToIgnore, false, inbound.collect());
-        let outbound = self.ignored_outbound.iter().map(|ports| Named::OutboundPort(*ports, TCP));
+        let outbound = self.ignored_outbound.iter().map(|ports| Selector::OutboundPort(*ports, TCP));
         add(Linkerd::OutboundPortsToIgnore, false, outbound.collect());
-        let subnets = self.ignored_subnets.iter().map(|subnet| Named::Source(subnet.network()));
+        let subnets = self.ignored_subnets.iter().map(|subnet| Selector::Source(subnet.network()));
         add(Linkerd::SubnetsToIgnore, false, subnets.collect());
         lists
     }

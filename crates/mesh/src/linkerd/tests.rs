@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mesh::{Mesh, resolve};
-use crate::sources::{NoHost, Raw};
+use crate::sources::{NullHost, Raw};
 use rules::render::iptables::statement;
 
 fn raw(words: &[(Setting, &str)]) -> Raw {
@@ -11,7 +11,8 @@ fn raw(words: &[(Setting, &str)]) -> Raw {
 }
 
 fn configured(words: &[(Setting, &str)]) -> (CaptureConfig, Vec<String>) {
-    let resolved = resolve(&raw(words), &NoHost, Vec::new()).unwrap_or_else(|problems| panic!("{problems}"));
+    let resolved =
+        resolve(&raw(words), &NullHost, Vec::new()).unwrap_or_else(|problems| panic!("{problems}"));
     match resolved.capture {
         Capture::Linkerd(config) => (config, resolved.warnings),
         other => panic!("not linkerd's: {other:?}"),
@@ -167,7 +168,7 @@ fn what_is_taken_otherwise_than_it_is_written_is_told() {
 #[test]
 fn every_problem_is_told_at_once_with_its_flag_and_its_item() {
     let refused = |words: &[(Setting, &str)]| {
-        let problems = resolve(&raw(words), &NoHost, Vec::new()).expect_err("refused");
+        let problems = resolve(&raw(words), &NullHost, Vec::new()).expect_err("refused");
         problems.0.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let problems = refused(&[

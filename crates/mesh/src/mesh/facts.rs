@@ -94,7 +94,7 @@ pub struct ConfigKeys {
 
 /// What is named by a list of a setting, or by the policy itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum Selector {
     /// Where connections go that leave.
     Destination(Cidr),
     /// Where connections come from that arrive.
@@ -119,35 +119,35 @@ pub enum Named {
 
 /// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListItem {
     /// The setting that names it.
     pub setting: Setting,
-    pub named: Named,
-    /// Whether it is named to be captured, and not to be left alone.
+    pub selector: Selector,
+    /// Whether it is selector to be captured, and not to be left alone.
     pub captured: bool,
 }
 
-impl Listed {
+impl ListItem {
     /// What the list is about, for headings and legends.
     pub fn meaning(&self) -> &'static str {
-        match (&self.named, self.captured) {
-            (Named::Destination(_), true) => "networks whose connections are captured",
-            (Named::Destination(_), false) => "networks left alone",
-            (Named::Source(_), true) => "networks whose calls are captured",
-            (Named::Source(_), false) => "networks whose calls are left alone",
-            (Named::OutboundPort(..), true) => "outbound ports captured wherever they are",
-            (Named::OutboundPort(..), false) => "outbound ports left alone",
-            (Named::InboundPort(_), true) => "inbound ports captured",
-            (Named::InboundPort(_), false) => "inbound ports left alone",
-            (Named::Tunnel(_), _) => "the tunnel's port",
-            (Named::Interface(_), true) => "interfaces captured",
-            (Named::Interface(_), false) => "interfaces left alone",
-            (Named::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
-            (Named::User(..), true) => "users whose calls are captured",
-            (Named::User(..), false) => "users whose calls are left alone",
-            (Named::Group(_), true) => "groups whose calls are captured",
-            (Named::Group(_), false) => "groups whose calls are left alone",
-            (Named::Server(_), _) => "DNS servers whose queries are captured",
+        match (&self.selector, self.captured) {
+            (Selector::Destination(_), true) => "networks whose connections are captured",
+            (Selector::Destination(_), false) => "networks left alone",
+            (Selector::Source(_), true) => "networks whose calls are captured",
+            (Selector::Source(_), false) => "networks whose calls are left alone",
+            (Selector::OutboundPort(..), true) => "outbound ports captured wherever they are",
+            (Selector::OutboundPort(..), false) => "outbound ports left alone",
+            (Selector::InboundPort(_), true) => "inbound ports captured",
+            (Selector::InboundPort(_), false) => "inbound ports left alone",
+            (Selector::Tunnel(_), _) => "the tunnel's port",
+            (Selector::Interface(_), true) => "interfaces captured",
+            (Selector::Interface(_), false) => "interfaces left alone",
+            (Selector::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
+            (Selector::User(..), true) => "users whose calls are captured",
+            (Selector::User(..), false) => "users whose calls are left alone",
+            (Selector::Group(_), true) => "groups whose calls are captured",
+            (Selector::Group(_), false) => "groups whose calls are left alone",
+            (Selector::Server(_), _) => "DNS servers whose queries are captured",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What every policy can say of itself.
 
 use super::Capture;
-use super::facts::{ConfigKeys, Listed, NoIpv6, Proxy, Unused};
+use super::facts::{ConfigKeys, ListItem, NoIpv6, Proxy, Unused};
 use crate::sources::Raw;
 use rules::{
     Checked, Family, Ownership, RuleSet,
@@ -55,7 +55,7 @@ pub trait Policy: fmt::Debug {
     fn proxy(&self) -> Proxy;
 
     /// What the lists name, in the order of the settings.
-    fn lists(&self) -> Vec<Listed>;
+    fn lists(&self) -> Vec<ListItem>;
 
     /// The settings that change what every mesh has.
     fn keys(&self) -> ConfigKeys;

@@ -6,7 +6,7 @@
 use super::node::Node;
 use super::shape::Shape;
 use super::values::data;
-use super::walk::{MOST_OBJECTS, Met, foreign, template_of, walk};
+use super::walk::{FoundObject, MOST_OBJECTS, foreign, template_of, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
 }
 
 impl Document {
-    fn take(&mut self, met: &Met<'_>, document: usize) {
+    fn take(&mut self, met: &FoundObject<'_>, document: usize) {
         let Some(kind) = met.kind else { return };
         let version = met.version.unwrap_or_default();
         let text = |key: &str| met.node.at(&["metadata", key]).and_then(Node::text).unwrap_or_default();

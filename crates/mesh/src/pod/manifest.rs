@@ -4,7 +4,7 @@ use super::facts::Pod;
 use super::node::Node;
 use super::shape::Shape;
 use super::standard::{ENFORCE, Standard};
-use super::walk::{MOST_OBJECTS, Met, describes, walk};
+use super::walk::{FoundObject, MOST_OBJECTS, describes, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde::Deserialize;
@@ -96,7 +96,7 @@ struct Found {
 }
 
 impl Found {
-    fn take(&mut self, met: &Met<'_>) {
+    fn take(&mut self, met: &FoundObject<'_>) {
         match met.kind {
             Some(kind) => self.object(met.node, kind, met.version),
             None => {

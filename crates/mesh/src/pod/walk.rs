@@ -47,7 +47,7 @@ pub(super) const MOST_OBJECTS: usize = 10_000;
 const DEEPEST: usize = 8;
 
 /// What stands where an object is expected, outside of lists.
-pub(super) struct Met<'a> {
+pub(super) struct FoundObject<'a> {
     pub(super) node: &'a Rc<Node>,
     /// Its path in the document, as a JSON pointer.
     pub(super) pointer: String,
@@ -58,13 +58,18 @@ pub(super) struct Met<'a> {
 }
 
 /// Shows each object of a document, and adds their number, lists included, to `count`, which stops at [`MOST_OBJECTS`].
-pub(super) fn walk<'a>(document: &'a Rc<Node>, count: &mut usize, show: &mut dyn FnMut(Met<'a>)) {
-    let met = Met { node: document, pointer: String::new(), kind: None, version: None };
+pub(super) fn walk<'a>(document: &'a Rc<Node>, count: &mut usize, show: &mut dyn FnMut(FoundObject<'a>)) {
+    let met = FoundObject { node: document, pointer: String::new(), kind: None, version: None };
     within(met, 0, count, show);
 }
 
 /// `met` holds the kind and the version that the list says.
-fn within<'a>(mut met: Met<'a>, depth: usize, count: &mut usize, show: &mut dyn FnMut(Met<'a>)) {
+fn within<'a>(
+    mut met: FoundObject<'a>,
+    depth: usize,
+    count: &mut usize,
+    show: &mut dyn FnMut(FoundObject<'a>),
+) {
     let node = met.node;
     if node.is_null() || *count > MOST_OBJECTS {
         return;
@@ -83,7 +88,7 @@ fn within<'a>(mut met: Met<'a>, depth: usize, count: &mut usize, show: &mut dyn 
         let version = met.version.filter(|_| of.is_some());
         for (at, item) in items.iter().enumerate() {
             let pointer = format!("{}/items/{at}", met.pointer);
-            within(Met { node: item, pointer, kind: of, version }, depth + 1, count, show);
+            within(FoundObject { node: item, pointer, kind: of, version }, depth + 1, count, show);
         }
         return;
     }

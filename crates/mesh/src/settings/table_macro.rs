@@ -15,7 +15,7 @@ macro_rules! settings {
             $($($setting,)*)*
         }
 
-        /// Named as their flags are.
+        /// Selector as their flags are.
         #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
         impl $holder {
             $($(#[doc = $help] pub const $setting: $crate::settings::Setting =

@@ -80,9 +80,9 @@ pub trait Host {
 /// No host to ask, as for a preview or a webhook: names of users are unknown, and addresses and servers are declared or
 /// there are none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoHost;
+pub struct NullHost;
 
-impl Host for NoHost {
+impl Host for NullHost {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }

@@ -3,16 +3,16 @@
 
 mod dialect;
 pub mod duration;
-mod elsewhere;
 mod host;
 pub mod pflag;
 mod raw;
 mod reader;
+mod remote;
 mod resolv;
 
 pub use dialect::Dialect;
-pub use elsewhere::Elsewhere;
-pub use host::{Host, NoHost, STAND_IN};
+pub use host::{Host, NullHost, STAND_IN};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{Reader, Wildcard};
+pub use remote::RemoteHost;
 pub use resolv::name_servers;

@@ -63,7 +63,7 @@ const fn of(table: Table, hook: Hook, rule: &'static str, confidence: Confidence
 }
 
 /// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.
-pub(super) const NAMESAKES: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
+pub(super) const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +126,7 @@ mod tests {
         // Where nothing that goes out is captured by its network, alone.
         check(Table::Nat, &format!("{machine}\n{JUMP}"), &[machine], &[]);
         check(Table::Nat, &format!("{inbound_jump}{inbound}\n{JUMP}"), &[], &[inbound]);
-        // Elsewhere others may have had it before.
+        // RemoteHost others may have had it before.
         let captures = format!(
             ":ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
              -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\n{JUMP}"

@@ -8,7 +8,7 @@ use std::{io, net::IpAddr};
 
 /// The machine on which a pod may run that is described and not there.
 #[derive(Clone, Copy, Debug)]
-pub enum Elsewhere {
+pub enum RemoteHost {
     /// Asked by whoever tells what becomes of the pod's traffic: what nobody says of it is assumed.
     Assumed {
         /// Whether the pod has IPv6 beside IPv4.
@@ -19,14 +19,14 @@ pub enum Elsewhere {
     Open,
 }
 
-impl Elsewhere {
+impl RemoteHost {
     /// That of a pod of which this is said.
     pub fn host(raw: &Raw) -> Box<dyn Host> {
         Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
     }
 }
 
-impl Host for Elsewhere {
+impl Host for RemoteHost {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
         Ok(match self {
             Self::Open if name == PROXY_USER => Uid::new(PROXY_ID),
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn a_pod_that_is_not_there_may_know_any_group() {
         let check = |name: &str, open: Option<u32>| {
-            let number = |host: Elsewhere| host.group(name).expect("no error").map(Gid::number);
-            assert_eq!(number(Elsewhere::Open), open, "{name:?}");
-            assert_eq!(number(Elsewhere::Assumed { dual_stack: true }), None, "{name:?}");
+            let number = |host: RemoteHost| host.group(name).expect("no error").map(Gid::number);
+            assert_eq!(number(RemoteHost::Open), open, "{name:?}");
+            assert_eq!(number(RemoteHost::Assumed { dual_stack: true }), None, "{name:?}");
         };
         check("istio-proxy", Some(PROXY_ID));
         check("root", Some(65534));
