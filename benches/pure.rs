@@ -4,12 +4,12 @@
 //!
 //! Processes and the kernel's share are for the bench beside it.
 
+use diagnose::lint;
 use divan::{Bencher, black_box};
-use policy::Setting;
-use policy::istio::OWNERSHIP;
-use policy::lint;
-use policy::mesh::{Capture, Mesh, Resolved, resolve};
-use policy::sources::{NoHost, Raw};
+use mesh::Setting;
+use mesh::istio::OWNERSHIP;
+use mesh::sources::{NullHost, Raw};
+use mesh::{Capture, Mesh, Resolved, resolve};
 use rules::{Checked, Family, State, parse, plan, render::iptables};
 use std::fmt;
 
@@ -75,7 +75,7 @@ fn raw(pod: Pod) -> Raw {
 }
 
 fn resolved(raw: &Raw) -> Resolved {
-    resolve(raw, &NoHost, Vec::new()).expect("valid flags")
+    resolve(raw, &NullHost, Vec::new()).expect("valid flags")
 }
 
 fn config(pod: Pod) -> Capture {

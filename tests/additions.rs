@@ -1,7 +1,7 @@
 //! The lists of ARCHITECTURE.md, "How to add", held against the code: what they name is there, and where the code says
 //! by itself which files an addition of a kind needs, they name exactly those.
 
-use policy::mesh::Mesh;
+use mesh::Mesh;
 use std::{collections::BTreeSet, fs, path::Path};
 
 fn root() -> &'static Path {
@@ -52,15 +52,19 @@ fn saying(words: &[&str], below: &[&str]) -> BTreeSet<String> {
 #[test]
 fn a_flag() {
     // A switch that makes rules touches what a flag can touch.
-    let mut saying = saying(&["DropInvalid", "config.drop_invalid"], &["rules/src", "policy/src", "src"]);
+    let mut saying = saying(
+        &["DropInvalid", "config.drop_invalid"],
+        &["rules/src", "crates/mesh/src", "crates/diagnose/src", "src"],
+    );
     // Another mesh has one of the same name.
-    saying.retain(|file| !file.starts_with("policy/src/kuma/") && !file.ends_with("/tests.rs"));
+    saying.retain(|file| !file.starts_with("crates/mesh/src/kuma/") && !file.ends_with("/tests.rs"));
     assert_eq!(listed("A flag"), saying);
 }
 
 #[test]
 fn every_flag_is_read() {
-    let table = sources("policy/src").into_iter().find(|(path, _)| path == "policy/src/settings/table.rs");
+    let table =
+        sources("crates/mesh/src").into_iter().find(|(path, _)| path == "crates/mesh/src/settings/table.rs");
     let (_, table) = table.expect("the table");
     let rows =
         table.split("\nsettings! {").nth(1).expect("the rows").split("\nimpl ").next().expect("an end");
@@ -74,7 +78,7 @@ fn every_flag_is_read() {
             continue;
         };
         count += 1;
-        let read = saying(&[&format!("Setting::{name}")], &["policy/src", "src"]);
+        let read = saying(&[&format!("Setting::{name}")], &["crates/mesh/src", "crates/diagnose/src", "src"]);
         assert!(!read.is_empty() || topic == "Compatibility", "nobody reads {name}");
     }
     assert!(count > 60, "only {count} rows found");
@@ -82,9 +86,12 @@ fn every_flag_is_read() {
 
 #[test]
 fn a_match() {
-    let used = saying(&["Match::Connmark", "    Connmark("], &["rules/src", "policy/src", "src"]);
+    let used = saying(
+        &["Match::Connmark", "    Connmark("],
+        &["rules/src", "crates/mesh/src", "crates/diagnose/src", "src"],
+    );
     // A field of the same name, the marks that predecessors look at, and a short word for policies.
-    let values = ["rules/src/field/mod.rs", "rules/src/predecessor.rs", "policy/src/writing.rs"];
+    let values = ["rules/src/field/mod.rs", "rules/src/predecessor.rs", "crates/mesh/src/writing.rs"];
     let listed = listed("A match");
     assert_eq!(listed, &used - &values.map(str::to_owned).into());
     assert!(listed.len() <= 5, "{listed:?}");
@@ -93,9 +100,12 @@ fn a_match() {
 #[test]
 fn a_target() {
     let words = ["Target::", "Action::", "Self::", "    "].map(|before| format!("{before}SetConnmark"));
-    let mut used = saying(&words.each_ref().map(String::as_str), &["rules/src", "policy/src", "src"]);
+    let mut used = saying(
+        &words.each_ref().map(String::as_str),
+        &["rules/src", "crates/mesh/src", "crates/diagnose/src", "src"],
+    );
     // A policy that uses it.
-    used.remove("policy/src/ambient/rules.rs");
+    used.remove("crates/mesh/src/ambient/rules.rs");
     let listed = listed("A target");
     assert_eq!(listed, used);
     assert!(listed.len() <= 8, "{listed:?}");
@@ -123,21 +133,20 @@ fn a_front_end() {
 #[test]
 fn a_mesh() {
     let listed = listed("A mesh");
-    assert!(listed.contains("policy/src/lib.rs") && listed.contains("policy/src/mesh.rs"));
-    let list =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/policy/src/mesh.rs")).expect("the list");
+    assert!(listed.contains("crates/mesh/src/lib.rs") && listed.contains("crates/mesh/src/mesh.rs"));
+    let list = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/mesh/src/mesh.rs"))
+        .expect("the list");
     // What it asks of a folder, it asks of each.
     for mesh in Mesh::ALL {
-        let other_lists = saying(
-            &[&format!("crate::{mesh}::OWNERSHIP")],
-            &["policy/src/mesh", "policy/src/lint", "policy/src/explain"],
-        );
+        let other_lists =
+            saying(&[&format!("crate::{mesh}::OWNERSHIP")], &["crates/mesh/src/mesh", "crates/diagnose/src"]);
         assert!(
             list.contains(&format!(" {mesh} \"{mesh}\";")) && other_lists.is_empty(),
             "{mesh}: {other_lists:?}"
         );
     }
     // Neither the vocabulary nor the engine speaks of a mesh.
-    let speaking = saying(&["istio::", "policy::"], &["rules/src", "src/engine", "src/backend", "src/sys"]);
+    let speaking =
+        saying(&["istio::", "mesh::", "diagnose::"], &["rules/src", "src/engine", "src/backend", "src/sys"]);
     assert_eq!(speaking, BTreeSet::new());
 }

@@ -3,8 +3,8 @@
 
 use crate::support::namespace;
 
+use diagnose::lint::{Code, RETIRED};
 use namespace::Namespace;
-use policy::lint::{Code, RETIRED};
 use serde_json::{Value, json};
 use std::{
     fs,

@@ -3,9 +3,9 @@
 //! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
 //! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
 
-use policy::mesh::{Capture, Mesh, Resolved, resolve};
-use policy::settings::{self, Setting};
-use policy::sources::{Host, Raw};
+use mesh::settings::{self, Setting};
+use mesh::sources::{Host, Raw};
+use mesh::{Capture, Mesh, Resolved, resolve};
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
 use std::{io, net::IpAddr};
@@ -57,7 +57,7 @@ fn valid(setting: Setting) -> &'static str {
 
 /// The settings that shape rules.
 fn settings() -> Vec<Setting> {
-    use policy::settings::Topic;
+    use mesh::settings::Topic;
     let shaping =
         settings::of(Mesh::default()).filter(|row| matches!(row.topic, Topic::Capture | Topic::Facts));
     shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()

@@ -3,8 +3,8 @@
 
 use crate::support::namespace;
 
+use mesh::istio::OWNERSHIP;
 use namespace::{Namespace, join};
-use policy::istio::OWNERSHIP;
 use rules::{Family, check::check, desired::Desired, parse};
 use sidecar_init::{
     backend::{Kernel, Variant, iptables::Lock},
@@ -36,7 +36,7 @@ fn apply(rules: &str, choice: Choice) {
     };
     let lock = Lock { wait: 30, ..Lock::default() };
     let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");
-    let options = Options::replacing(choice, policy::mesh::OWNERS);
+    let options = Options::replacing(choice, mesh::OWNERS);
     engine::apply(&mut kernel, &desired, &options).expect("applied");
 }
 

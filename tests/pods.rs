@@ -4,11 +4,11 @@
 //! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.said` files anew.
 
 use assert_cmd::Command;
-use policy::mesh::Capture;
-use policy::pod::mapping::{FIELDS, TABLE, VARIABLES};
-use policy::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
-use policy::settings::{self, Setting};
-use policy::sources::{Given, NoHost, Raw, Source};
+use mesh::Capture;
+use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
+use mesh::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
+use mesh::settings::{self, Setting};
+use mesh::sources::{Given, NullHost, Raw, Source};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ fn said(text: &str) -> String {
             told.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
         let facts = Raw::of([(Setting::PodIps, address())]);
-        match reading.said.clone().over(facts.into()).resolve(&NoHost) {
+        match reading.said.clone().over(facts.into()).resolve(&NullHost) {
             Ok(resolved) => {
                 resolved.warnings.iter().for_each(|warning| told.push_str(&format!("  odd: {warning}\n")));
             }
@@ -81,7 +81,7 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 
 fn captured(pod: &Pod) -> Result<Capture, String> {
     let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    said.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
@@ -90,7 +90,7 @@ fn flagged(flags: &[(Setting, &str)]) -> Capture {
         (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
     };
     let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
-    policy::mesh::resolve(&raw, &NoHost, Vec::new()).expect("good flags").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("good flags").capture
 }
 
 const DEFAULTS: [(Setting, &str); 7] = [
@@ -192,7 +192,7 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md"))
         .expect("the guide");
     let annotations: Vec<String> =
-        settings::of(policy::mesh::Mesh::default()).filter_map(policy::settings::Row::annotation).collect();
+        settings::of(mesh::Mesh::default()).filter_map(mesh::settings::Row::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
         assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");

@@ -3,11 +3,11 @@
 
 use crate::support::namespace;
 
+use mesh::Setting;
+use mesh::istio::OWNERSHIP;
 use namespace::Namespace;
-use policy::Setting;
-use policy::istio::OWNERSHIP;
-use policy::mesh;
-use policy::sources::{NoHost, Raw};
+
+use mesh::sources::{NullHost, Raw};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
@@ -20,7 +20,7 @@ fn desired(flags: &[(Setting, &str)]) -> Desired {
     let pod = [(Setting::PodIps, "10.0.0.1,fd00::1"), (Setting::DualStack, "true")];
     let flags = pod.iter().chain(flags).map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(flags, |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture.desired()
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("valid").capture.desired()
 }
 
 fn kernel() -> Kernel {
@@ -62,7 +62,7 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
                     choice: *choice,
                     on_drift: OnDrift::Refuse,
                     force: false,
-                    known_owners: policy::mesh::OWNERS,
+                    known_owners: mesh::OWNERS,
                 };
                 for steps_expected in [true, false] {
                     let apply = || engine::apply(&mut kernel(), wish, &options).expect("applied");

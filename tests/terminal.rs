@@ -56,7 +56,7 @@ fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> 
 }
 
 fn plain(text: &str) -> String {
-    policy::plain(text)
+    diagnose::plain(text)
 }
 
 #[test]

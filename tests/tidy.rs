@@ -3,7 +3,7 @@
 //!
 //! Sources are read as text, without their comments. The rules themselves are explained in ARCHITECTURE.md.
 
-use policy::{mesh::Mesh, settings};
+use mesh::settings;
 use std::{
     collections::BTreeMap,
     fs,
@@ -147,7 +147,7 @@ fn modules_of_the_model_use_only_what_lies_below_them() {
 }
 
 /// The floors of the engine, lowest first. None knows a front end: those are modules of the binary, which the
-/// library can't see; and none knows a policy, which Cargo can't forbid, because the binary needs it.
+/// library can't see; and none knows a mesh, which Cargo can't forbid, because the binary needs it.
 const FLOORS: [&str; 3] = ["sys", "backend", "engine"];
 
 #[test]
@@ -155,7 +155,8 @@ fn the_engine_knows_no_mesh_and_no_floor_above() {
     for (floor, module) in FLOORS.iter().enumerate() {
         for (path, text) in sources(&format!("src/{module}")) {
             let code = code(&text);
-            assert!(!code.contains("policy::"), "{path} speaks of a policy");
+            let is_free = ["mesh::", "diagnose::"].iter().all(|word| !code.contains(word));
+            assert!(is_free, "{path} speaks of a mesh");
             let above =
                 imports(&code).into_iter().find(|import| FLOORS[floor + 1..].contains(&import.as_str()));
             assert_eq!(above, None, "{path} looks up");
@@ -167,23 +168,12 @@ fn the_engine_knows_no_mesh_and_no_floor_above() {
     }
 }
 
-#[test]
-fn policies_do_not_know_who_asks() {
-    let forbidden = ["explain", "lint", "picture", "trace"];
-    let meshes: Vec<String> = Mesh::ALL.iter().map(|mesh| format!("policy/src/{mesh}")).collect();
-    let folders = meshes.iter().map(String::as_str).chain(["policy/src/sources"]);
-    // What a mesh has to add to findings and pictures stands in its folder.
-    let adds = |path: &str| ["/lint/", "/picture/", "/mod.rs"].iter().any(|part| path.contains(part));
-    for (path, text) in folders.flat_map(sources).filter(|(path, _)| !adds(path)) {
-        let found = imports(&code(&text)).into_iter().find(|import| forbidden.contains(&import.as_str()));
-        assert_eq!(found, None, "{path}");
-    }
-}
-
 /// Cargo sees to it that no system call can be made but through the standard library; this sees to that.
 #[test]
 fn pure_crates_touch_nothing() {
-    let pure = ["rules/src", "policy/src", "playground/src", "injection/src"].into_iter().flat_map(sources);
+    let pure = ["rules/src", "crates/mesh/src", "crates/diagnose/src", "playground/src", "injection/src"]
+        .into_iter()
+        .flat_map(sources);
     for (path, text) in pure {
         let code = code(&text);
         for word in [
@@ -264,7 +254,12 @@ fn code_outside_of_sys_is_safe() {
         let found = unsafe_words.iter().find(|word| path != "tests/tidy.rs" && code(&text).contains(**word));
         assert_eq!(found, None, "{path}");
     }
-    for lib in ["rules/src/lib.rs", "policy/src/lib.rs", "crates/cluster/src/lib.rs"] {
+    for lib in [
+        "rules/src/lib.rs",
+        "crates/mesh/src/lib.rs",
+        "crates/diagnose/src/lib.rs",
+        "crates/cluster/src/lib.rs",
+    ] {
         let lib = fs::read_to_string(root().join(lib)).expect("the crate's root");
         assert!(lib.contains("#![forbid(unsafe_code)]"));
     }

@@ -4,9 +4,9 @@
 //! before, so it could neither see what is there already nor leave it alone.
 
 use super::{Outcome, Scratch, in_fresh_namespace, succeed};
-use policy::mesh::{self, OWNERS};
-use policy::sources::{NoHost, Raw};
-use policy::{Setting, istio::OWNERSHIP};
+use mesh::OWNERS;
+use mesh::sources::{NullHost, Raw};
+use mesh::{Setting, istio::OWNERSHIP};
 use rules::desired::{Desired, Made};
 use sidecar_init::{
     backend::{Kernel, Step, iptables::Lock, nftables::creation},
@@ -81,7 +81,7 @@ fn compiled(source: &str, scratch: &Scratch, name: &str, flags: &[&str]) -> Outc
 fn messages(ports: &str) -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let ports = [(Setting::OutboundPortsExclude, ports)];
     let given = INIT_CONTAINER.iter().chain(&ports).map(|(setting, value)| (*setting, (*value).to_owned()));
-    let capture = mesh::resolve(&Raw::new(given, |_| true, |_| None), &NoHost, Vec::new())?.capture;
+    let capture = mesh::resolve(&Raw::new(given, |_| true, |_| None), &NullHost, Vec::new())?.capture;
     let made = Made {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: "istio-iptables".to_owned(),

@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
         let pod = Pod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
         // The API server knows of no pod more than its name.
         let asked = |_: &Path, (namespace, name): (&str, &str)| {
-            Ok(policy::pod::Pod::annotated(name, namespace, BTreeMap::new()))
+            Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
         };
         if let Ok(Decision::Capture(raw, problems)) = decide(&configuration, &pod, asked) {
             let addresses =

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use policy::Setting;
-use policy::pod::{EXCLUDED_NAMESPACES, objects, read};
-use policy::sources::{Given, NoHost, Raw, Source};
+use mesh::Setting;
+use mesh::pod::{EXCLUDED_NAMESPACES, objects, read};
+use mesh::sources::{Given, NullHost, Raw, Source};
 
 fuzz_target!(|text: &str| {
     let Ok(objects) = objects("input", text) else { return };
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
         let said = read(object, EXCLUDED_NAMESPACES).said;
         let address = Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") };
         let said = said.over(Raw::of([(Setting::PodIps, address)]).into());
-        if let Ok(resolved) = said.resolve(&NoHost) {
+        if let Ok(resolved) = said.resolve(&NullHost) {
             for family in resolved.capture.families() {
                 let _ = resolved.capture.rules(family);
             }

@@ -4,8 +4,8 @@
 //! path, value, what is expected.
 
 use crate::quantity;
-use policy::settings::nearest;
-use policy::{Problem, Problems};
+use mesh::settings::nearest;
+use mesh::{Problem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ pub(crate) fn noun(value: &Value) -> &'static str {
 /// # Errors
 /// When it is not valid YAML, or holds something else.
 pub(crate) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
-    let mut documents = policy::pod::values(name, text)?;
+    let mut documents = mesh::pod::values(name, text)?;
     documents.retain(|document| !document.is_null());
     let problem = |text: String| Err(Problems(vec![Problem::of(name, text)]));
     match (documents.pop(), documents.is_empty()) {

@@ -8,7 +8,7 @@ use crate::admission::{AdmissionContext, Namespace, Workload};
 use crate::configuration::Configuration;
 use crate::sidecar::Sidecar;
 use crate::template::{Template, TemplateContext, go};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
 /// The result of trying a template.

@@ -4,8 +4,8 @@
 use injection::configuration::{Text, Texts};
 use injection::sidecar::Sidecar;
 use injection::{AdmissionContext, Configuration};
-use policy::pod::EXCLUDED_NAMESPACES;
-use policy::sources::Host;
+use mesh::pod::EXCLUDED_NAMESPACES;
+use mesh::sources::Host;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof};
 use proptest::strategy::Union;
 use proptest::string::string_regex;
@@ -149,8 +149,8 @@ proptest! {
         let env: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments(), "env": env}]);
-        let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
-        let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
+        let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
+        let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
         let resolved = reading.said.resolve(&Pod);
         prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments());
     }

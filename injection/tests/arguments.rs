@@ -3,9 +3,9 @@
 use injection::configuration::{Mesh, Text, Texts, Values};
 use injection::sidecar::{Init, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration};
-use policy::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
-use policy::pod::{EXCLUDED_NAMESPACES, Way};
-use policy::sources::Host;
+use mesh::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
+use mesh::pod::{EXCLUDED_NAMESPACES, Way};
+use mesh::sources::Host;
 use rules::{Cidr, InterfaceName, PortRange};
 use serde_json::{Map, Value, json};
 use std::{io, net::IpAddr};
@@ -207,10 +207,10 @@ fn pod(annotations: &Map<String, Value>) -> Value {
 
 /// What the policy reads of a pod, and by whom its rules are set.
 fn captured(pod: &Value) -> (Way, CaptureConfig) {
-    let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
-    let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
+    let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
+    let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
     let resolved = reading.said.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
-    (reading.way, policy::istio::of(&resolved.capture).expect("Istio's").clone())
+    (reading.way, mesh::istio::of(&resolved.capture).expect("Istio's").clone())
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
         sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
     assert_eq!(env, [json!({"name": "ISTIO_OUTBOUND_OWNER_GROUPS", "value": "1000"})]);
     pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments(), "env": env}]);
-    let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
-    let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
+    let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
+    let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
     assert_eq!(reading.warnings, [], "what the two say must be one thing");
 }

@@ -5,7 +5,7 @@ use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
 use injection::template::{BuiltIn, Template, TemplateContext};
 use injection::{AdmissionContext, Namespace, Outcome, inject};
-use policy::Problems;
+use mesh::Problems;
 use serde_json::{Value, json};
 
 /// A pod with these annotations.

@@ -3,7 +3,7 @@
 use injection::Configuration;
 use injection::configuration::{InboundPolicy, Native, PullPolicy, Text, Texts};
 use injection::decision::{Operator, Policy};
-use policy::sources::Wildcard;
+use mesh::sources::Wildcard;
 use serde_json::json;
 
 fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, String> {

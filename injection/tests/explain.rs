@@ -1,9 +1,9 @@
 //! Why pods are injected or not, as it is told.
 
+use diagnose::plain;
 use injection::configuration::{Text, Texts};
 use injection::explain::{Explained, Injector, Question, Verdict, explain, text};
 use injection::{Configuration, Namespaces};
-use policy::plain;
 use std::collections::BTreeMap;
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, LABELS}\nspec: {containers: [{name: web}]}\n";

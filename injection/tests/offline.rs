@@ -25,13 +25,12 @@ fn remove(value: &mut Value, pointer: &str) {
 
 /// The text after a change of its first document's value.
 fn changed(text: &str, change: impl Fn(&mut Value)) -> injection::offline::Edited {
-    let mut values =
-        policy::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    let mut values = mesh::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
     change(&mut values[0]);
     let done =
         injection::offline::edit("file", text, &values).unwrap_or_else(|problems| panic!("{problems}"));
-    let back = policy::pod::values("file", &done.text)
-        .unwrap_or_else(|problems| panic!("{problems}\n{}", done.text));
+    let back =
+        mesh::pod::values("file", &done.text).unwrap_or_else(|problems| panic!("{problems}\n{}", done.text));
     assert_eq!(back, values, "{}", done.text);
     done
 }
@@ -229,7 +228,7 @@ fn aliases_are_written_out_where_they_change() {
 #[test]
 fn what_can_not_be_edited_is_written_again_between_its_marks() {
     let text = "x: [ 1 ]   # left\n...\n# about\n%YAML 1.1\n--- # one\nl: &l {app: web, x: z}\nm: {<<: *l} # lost\n...\n---\ny:  2\n";
-    let mut values = policy::pod::values("file", text).expect("YAML");
+    let mut values = mesh::pod::values("file", text).expect("YAML");
     remove(&mut values[1], "/m/app");
     let done = injection::offline::edit("file", text, &values).expect("written");
     let expected = "x: [ 1 ]   # left\n...\n# about\n%YAML 1.1\n---\nl:\n  app: web\n  x: z\nm:\n  x: z\n...\n---\ny:  2\n";

@@ -27,9 +27,8 @@ fn check(seed: u64) -> bool {
     let tree = random.tree();
     let written = random.write(&tree);
     let text = &written.text;
-    let read = |text: &str| {
-        policy::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
-    };
+    let read =
+        |text: &str| mesh::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
     let edited = |text: &str, new: &[Value]| {
         injection::offline::edit("file", text, new).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
     };

@@ -3,7 +3,7 @@
 use injection::configuration::{Mesh, Readiness, Text, Texts, Values};
 use injection::sidecar::{Init, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration, Namespace};
-use policy::Problems;
+use mesh::Problems;
 use serde_json::{Value, json};
 
 fn configured(values: &str, mesh: &str) -> Configuration {

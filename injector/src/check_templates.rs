@@ -4,9 +4,10 @@ use crate::inject::webhook_path;
 use crate::output::{self, Colour, chain, report, warn};
 use crate::{input, sources};
 use clap::Args;
+use diagnose::Tone;
 use injection::compare::{Compared, Verdict, compare, try_templates};
 use injection::{Configuration, Namespaces, path};
-use policy::{Problem, Problems, Tone};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,7 +76,7 @@ fn checked(flags: &Flags) -> Result<(String, bool), Problems> {
                 format!("can't be read: {error}; expected pods as kubectl get pods -o yaml prints them");
             Problems(vec![Problem::with_item("--against", name, text)])
         });
-        match read.and_then(|text| policy::pod::values(&format!("--against {name}"), &text)) {
+        match read.and_then(|text| mesh::pod::values(&format!("--against {name}"), &text)) {
             Ok(found) => documents.extend(found),
             Err(Problems(found)) => problems.extend(found),
         }

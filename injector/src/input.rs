@@ -5,7 +5,7 @@ use injection::{
     Namespaces,
     manifests::{MAX_REVISION, label},
 };
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use std::{collections::BTreeMap, fs, io};
 
 /// The flags about it.

@@ -1,7 +1,7 @@
 //! Log lines of what runs for long: on standard error, as text or as JSON.
 
 use clap::Args;
-use policy::settings::levels::{LogLevel, ScopeLevel};
+use mesh::settings::levels::{LogLevel, ScopeLevel};
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{

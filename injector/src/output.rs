@@ -1,8 +1,8 @@
 //! What is printed on standard output, and what is told on standard error. That nobody reads on is no failure.
 
 use clap::ValueEnum;
-use policy::data::{Tree, yaml};
-use policy::{Tone, fold};
+use diagnose::{Tone, fold};
+use mesh::data::{Tree, yaml};
 use serde_json::Value;
 use std::{
     error::Error,

@@ -6,7 +6,7 @@
 use crate::input;
 use clap::Args;
 use injection::configuration::{Configuration, Text, Texts};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::{
     fs,
@@ -129,7 +129,7 @@ fn file(part: &Part, path: &Path) -> Result<File, Problems> {
 
 /// The ConfigMaps of a text, alone or in lists: the name and the data of each.
 fn maps(name: &str, text: &str) -> Result<Vec<(String, Value)>, Problems> {
-    let documents = policy::pod::values(name, text)?;
+    let documents = mesh::pod::values(name, text)?;
     let items = documents.iter().flat_map(|document| match &document["items"] {
         Value::Array(items) if document["kind"] == "List" || document["kind"] == "ConfigMapList" => {
             items.iter().collect()
@@ -242,7 +242,7 @@ impl File {
 fn with_revision(values: Option<Named>, revision: &str, problems: &mut Vec<Problem>) -> Option<Named> {
     let Named { name, text } =
         values.unwrap_or_else(|| Named { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
-    match policy::pod::values(&name, &text) {
+    match mesh::pod::values(&name, &text) {
         Ok(documents) => match documents.into_iter().next().unwrap_or(Value::Null) {
             Value::Null => Some(serde_json::json!({ "revision": revision }).to_string()),
             Value::Object(mut fields) => {

@@ -1,11 +1,7 @@
 //! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
-use policy::{
-    Host, Problems,
-    mesh::{self, Policy},
-    pod,
-};
+use mesh::{Host, Policy, Problems, pod};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::iptables::Lock,
@@ -95,7 +91,7 @@ fn capture(
     let lock = Lock::on_node(LOCK_WAIT);
     let mut session =
         Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::Error::from)?;
-    let at = policy::trace::utc(SystemTime::now());
+    let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     let summary = session.apply(&desired)?;

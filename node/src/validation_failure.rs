@@ -7,7 +7,7 @@ use crate::arguments::{Names, names};
 use clap::Args;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
-use policy::pod::{self, Skip};
+use mesh::pod::{self, Skip};
 
 /// How broken pods differ from others.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
-use policy::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::lint::{Item, Level, items, lint, runs_as_proxy, text};
-use policy::mesh::{self, Capture};
-use policy::preview::{self, Preview};
-use policy::sources::{Dialect, Reader};
-use policy::subject::{Elsewhere, each};
-use policy::{Problems, Subject};
+use diagnose::Subject;
+use diagnose::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
+use diagnose::lint::{Item, Level, items, lint, runs_as_proxy, text};
+use diagnose::subject::each;
+use mesh::Capture;
+use mesh::Problems;
+use mesh::preview::{self, Preview};
+use mesh::sources::RemoteHost;
+use mesh::sources::{Dialect, Reader};
 use serde::{Deserialize, Serialize};
 
 /// What stands in the fields.
@@ -75,8 +77,8 @@ pub fn answer(request: &Request) -> Answer {
     }
     let raw = said.raw(has_manifest);
     let subjects = match has_manifest {
-        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, Elsewhere::host),
-        false => Ok(vec![Subject::of_flags(raw, Vec::new(), Elsewhere::host)]),
+        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
+        false => Ok(vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)]),
     };
     let subjects = match subjects {
         Ok(subjects) => subjects,

@@ -1,7 +1,7 @@
 //! The fields of the page, and which of them a problem belongs to.
 
-use policy::settings::{self, Row, Topic};
-use policy::{Problem, Problems};
+use mesh::settings::{self, Row, Topic};
+use mesh::{Problem, Problems};
 use serde::Serialize;
 
 /// A field that somebody writes into.

@@ -1,6 +1,6 @@
 //! Text for a terminal as pieces with names for their colours, which a style sheet knows.
 
-use policy::Tone;
+use diagnose::Tone;
 use serde::Serialize;
 
 /// A piece of text in one tone.

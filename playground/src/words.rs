@@ -4,10 +4,10 @@
 //! goes are understood and have no effect: nothing runs here.
 
 use crate::fields::{Field, is_of_packet};
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting, Topic};
-use policy::sources::pflag::{self, Flags, Word};
-use policy::{Problem, sources::Raw};
+use mesh::Mesh;
+use mesh::settings::{self, Row, Setting, Topic};
+use mesh::sources::pflag::{self, Flags, Word};
+use mesh::{Problem, sources::Raw};
 use std::{ffi::OsString, vec::IntoIter};
 
 /// Programs that take such flags, and commands of theirs.

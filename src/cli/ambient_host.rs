@@ -3,9 +3,9 @@
 
 use super::run::Format;
 use super::{Exit, report, run, start_logging};
-use policy::ambient::{self, Reason, defaults};
-use policy::sources::{Raw, Reader};
-use policy::{Problems, Setting};
+use mesh::ambient::{self, Reason, defaults};
+use mesh::sources::{Raw, Reader};
+use mesh::{Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
 use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
@@ -32,7 +32,7 @@ pub(super) struct Report {
 }
 
 /// Runs the command.
-pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let action = action(&mut reader);

@@ -12,9 +12,9 @@ use super::pflag::ParsedArgs;
 use super::tree::tree;
 use super::{Exit, linkerd_init, pflag, report};
 use crate::cni;
-use policy::mesh::Mesh;
-use policy::settings::Setting;
-use policy::{Problem, Problems};
+use mesh::Mesh;
+use mesh::settings::Setting;
+use mesh::{Problem, Problems};
 use std::{ffi::OsString, path::Path};
 
 /// A call, as far as its form goes.
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use crate::cli::command::{COMMANDS, Entry};
     use crate::cli::tree::VERSION;
-    use policy::settings::{self, Row};
-    use policy::sources;
+    use mesh::settings::{self, Row};
+    use mesh::sources;
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
 

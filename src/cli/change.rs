@@ -2,7 +2,7 @@
 
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
-use policy::mesh::Capture;
+use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{

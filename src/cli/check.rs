@@ -3,8 +3,9 @@
 use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format};
 use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, scenes, warn};
-use policy::mesh::OWNERS;
-use policy::{Basis, Problems, Subject, basis};
+use diagnose::{Basis, Subject, basis};
+use mesh::OWNERS;
+use mesh::Problems;
 use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison};

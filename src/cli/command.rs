@@ -4,10 +4,10 @@ mod table;
 
 pub(super) use table::COMMANDS;
 
-use policy::kuma::Kuma;
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting, Topic};
-use policy::sources::pflag::Flags;
+use mesh::Mesh;
+use mesh::kuma::Kuma;
+use mesh::settings::{self, Row, Setting, Topic};
+use mesh::sources::pflag::Flags;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

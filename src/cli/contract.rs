@@ -6,7 +6,8 @@
 use super::command::COMMANDS;
 use super::data::{Answers, Document};
 use super::{ambient_host, change, check, doctor, explain, lint, probe, render, report};
-use policy::{Setting, status, trace};
+use diagnose::{status, trace};
+use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 use std::{

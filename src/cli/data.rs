@@ -3,7 +3,7 @@
 //! The forms are types of the commands. Their schemas (`docs/schemas`) are made from the same types by the tests, so that
 //! no program carries them.
 
-pub(super) use policy::data::{Tree, yaml};
+pub(super) use mesh::data::{Tree, yaml};
 use serde::Serialize;
 
 /// The version of all forms. A field that comes to a form does not raise it; one that goes, or means something else, does.

@@ -2,11 +2,10 @@
 
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report, scenes};
-use policy::{
-    Problems, Setting, Tone, fold,
-    mesh::{self, Capture, Mesh, Policy},
-    sources::{Given, Raw, Source},
-    subject::Elsewhere,
+use diagnose::{Tone, fold};
+use mesh::{
+    Capture, Mesh, Policy, Problems, Setting,
+    sources::{Given, Raw, RemoteHost, Source},
 };
 use rules::PortRange;
 use serde::Serialize;
@@ -88,7 +87,7 @@ fn usual(mesh: Mesh) -> Option<Capture> {
     };
     let words = mesh.usual().iter().map(|(setting, value, _)| given(*setting, value));
     let raw = Raw::of(words.chain([given(Setting::Mesh, mesh.name())]));
-    mesh::resolve(&raw, &Elsewhere::Open, Vec::new()).ok().map(|resolved| resolved.capture)
+    mesh::resolve(&raw, &RemoteHost::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
 /// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.

@@ -6,13 +6,14 @@ use super::noted::Unread;
 use super::run::{self, Logging, Run};
 use super::scenes::{from_kernel, from_save};
 use super::{Exit, host::resolve, logging::Stdout, render, report, ways::Kernel};
-use policy::explain::{
+use diagnose::explain::{
     self, Case, Explanation, Place, Pod, Scene, Ways, explain, matrix, packet, usual_cases,
 };
-use policy::mesh::{self, Capture, Policy};
-use policy::picture::{self, Picture};
-use policy::sources::{Raw, Reader, Source};
-use policy::{Basis, Problems, Setting, Tone, basis, status};
+use diagnose::picture::{self, Picture};
+use diagnose::{Basis, Tone, basis, status};
+use mesh::sources::{Raw, Reader, Source};
+use mesh::{Capture, Policy};
+use mesh::{Problems, Setting};
 use rules::Family;
 use rules::simulate::{Direction, Packet};
 use serde::Serialize;
@@ -248,7 +249,11 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Request, is_alone: bool) 
         let note = format!("{lost}; by the rules alone:\n");
         match form {
             Form::Text => {
-                text.push_str(&policy::fold(&Tone::Dropped.paint(note).to_string(), 2, report::line_width()));
+                text.push_str(&diagnose::fold(
+                    &Tone::Dropped.paint(note).to_string(),
+                    2,
+                    report::line_width(),
+                ));
             }
             Form::Picture => text.push_str(&note),
             Form::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),

@@ -1,7 +1,7 @@
 //! The machine that we run on, asked for facts.
 
+use mesh::{Host, sources::name_servers};
 use nix::{errno::Errno, unistd};
-use policy::{Host, sources::name_servers};
 use rules::{Family, Gid, Table, Uid};
 use sidecar_init::{
     backend::{Backend, Kernel, Variant, iptables::Lock},
@@ -51,7 +51,7 @@ impl Host for System {
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         let snapshot =
-            Kernel::open(Lock::default(), policy::kuma::OWNERSHIP).and_then(|mut kernel| kernel.read());
+            Kernel::open(Lock::default(), mesh::kuma::OWNERSHIP).and_then(|mut kernel| kernel.read());
         let snapshot = snapshot.map_err(io::Error::other)?;
         let states = [Variant::Nft, Variant::Legacy].map(|variant| snapshot.iptables(variant, family));
         let mut chains = states.iter().flat_map(|state| state.chains(Table::Nat));

@@ -2,8 +2,8 @@
 
 use super::{Exit, logging::Stdout, report, run, start_logging};
 use crate::cni::install::{self, End, Folders, InstallOptions, Removed, WatchOptions};
-use policy::sources::{Given, Raw, Reader, duration};
-use policy::{Problem, Problems, Setting};
+use mesh::sources::{Given, Raw, Reader, duration};
+use mesh::{Problem, Problems, Setting};
 use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};

@@ -1,12 +1,12 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use policy::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
-use policy::mesh::{Capture, Policy};
-use policy::sources::Raw;
+use diagnose::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
+use mesh::sources::Raw;
+use mesh::{Capture, Policy};
 use sidecar_init::sys::address;
 use std::io;
 
-/// The addresses that matter to [`policy::lint::lint`]: none where IPv6 is captured, as looking takes time.
+/// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
 fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());

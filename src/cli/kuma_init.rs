@@ -6,11 +6,11 @@
 use super::host::System;
 use super::run::{self, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging, warn_by};
-use policy::kuma::{Kuma, keys, preview, unknown_user};
-use policy::lint::glance;
-use policy::mesh::{self, Mesh, Policy};
-use policy::sources::{Given, NoHost, Raw, Reader, Source};
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::quick_check;
+use mesh::kuma::{Kuma, keys, preview, unknown_user};
+use mesh::sources::{Given, NullHost, Raw, Reader, Source};
+use mesh::{Mesh, Policy};
+use mesh::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
@@ -63,7 +63,7 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
         Verb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
         // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
         Verb::Uninstall => {
-            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
+            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
         }
     };
     let warnings = reader.finish()?;
@@ -78,7 +78,7 @@ fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
         tracing::warn!(target: "config", "{warning}");
     }
     if installs {
-        warn_by(glance, raw, call);
+        warn_by(quick_check, raw, call);
     }
     Ok(())
 }

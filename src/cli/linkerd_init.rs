@@ -5,12 +5,12 @@
 
 use super::run::{self, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
-use policy::linkerd::{self, Linkerd, commands};
-use policy::lint::glance;
-use policy::mesh::{Capture, Mesh};
-use policy::sources::{Given, Raw, Reader, Source};
-use policy::trace::utc;
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::quick_check;
+use diagnose::trace::utc;
+use mesh::linkerd::{self, Linkerd, commands};
+use mesh::sources::{Given, Raw, Reader, Source};
+use mesh::{Capture, Mesh};
+use mesh::{Problem, Problems, Setting};
 use rules::Family;
 use rules::number::unsigned;
 use sidecar_init::backend::Variant;
@@ -75,7 +75,7 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
-    super::warn_by(glance, raw, &call);
+    super::warn_by(quick_check, raw, &call);
     if let Mode::Preview(_) = call.run.mode {
         return Ok(simulated(raw, &call.capture, &extra));
     }

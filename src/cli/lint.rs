@@ -5,9 +5,10 @@ use super::manifest::{self, Section, Subject};
 use super::noted::{self, NotedSettings};
 use super::run::{self, Format};
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
-use policy::lint::{Item, items, lint, runs_as_proxy, text};
-use policy::sources::Reader;
-use policy::{Basis, Problems, Setting, basis};
+use diagnose::lint::{Item, items, lint, runs_as_proxy, text};
+use diagnose::{Basis, basis};
+use mesh::sources::Reader;
+use mesh::{Problems, Setting};
 use serde::Serialize;
 use std::slice;
 

@@ -2,10 +2,10 @@
 
 use super::{paint, run::Logging};
 use crate::events::{Log, log_to};
+use diagnose::trace::utc;
+use mesh::sources::Source;
+use mesh::{Problem, Setting};
 use nix::libc::O_NONBLOCK;
-use policy::sources::Source;
-use policy::trace::utc;
-use policy::{Problem, Setting};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
     fmt::{self, Debug, Write as _},

@@ -5,10 +5,10 @@
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
-use policy::mesh::Mesh;
-use policy::settings::{Kind, Row};
-use policy::sources::{Raw, Reader};
-use policy::{Problem, Problems, Setting};
+use mesh::Mesh;
+use mesh::settings::{Kind, Row};
+use mesh::sources::{Raw, Reader};
+use mesh::{Problem, Problems, Setting};
 use std::{fs, io, path::Path};
 
 const PROGRAM: &str = "sidecar-init";

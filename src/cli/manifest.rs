@@ -4,9 +4,9 @@ use super::data::{self, Answer, Answers, Encoding, Tree, yaml};
 use super::host::System;
 use super::run::Logging;
 use super::{Exit, logging::Stdout, report, start_logging};
-use policy::sources::{Given, Host, Raw, Reader, Source};
-use policy::{Problem, Problems, Setting};
-pub(super) use policy::{Subject, subject::each};
+pub(super) use diagnose::{Subject, subject::each};
+use mesh::sources::{Given, Host, Raw, Reader, Source};
+use mesh::{Problem, Problems, Setting};
 use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.

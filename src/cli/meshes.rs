@@ -3,8 +3,8 @@
 //! `UPDATE_GOLDENS=1` writes it instead.
 
 use super::{reference, tree};
-use policy::mesh::{Feature, Mesh};
-use policy::settings::{Row, Topic};
+use mesh::settings::{Row, Topic};
+use mesh::{Feature, Mesh};
 use std::fmt::Write;
 
 const HEAD: &str = "# Meshes

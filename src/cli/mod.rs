@@ -47,13 +47,13 @@ mod ways;
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
+use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
 use host::System;
 use logging::Stdout;
 use manifest::{Subject, subjects};
-use policy::lint::{Finding, Level, brief, runs_as_proxy};
-use policy::settings::{Row, nearest};
-use policy::sources::{Given, Host, Raw};
-use policy::{Problem, Problems, Setting};
+use mesh::settings::{Row, nearest};
+use mesh::sources::{Given, Host, Raw};
+use mesh::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
 use sidecar_init::sys::lookup::{self, LookupError, Places};
 use std::{

@@ -3,7 +3,7 @@
 
 use super::{Exit, report};
 use crate::cni::{COMMAND, NODE_PROGRAM, beside};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use sidecar_init::sys::exec;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 

@@ -2,8 +2,9 @@
 
 use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};
-use policy::mesh::{self, Mesh};
-use policy::{Basis, Problem, Problems, Subject};
+use diagnose::{Basis, Subject};
+use mesh::Mesh;
+use mesh::{Problem, Problems};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 

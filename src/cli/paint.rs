@@ -2,7 +2,7 @@
 //!
 //! The printing functions remove them where no terminal shows them. JSON, rules and log files have none.
 
-use policy::{Tone, fold};
+use diagnose::{Tone, fold};
 
 /// A unified diff of rules: what is there too much in one colour, what is missing in another. Reasons are dim. Lines
 /// have so many columns, where their words allow it.
@@ -60,7 +60,7 @@ pub(super) fn error(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::plain;
+    use diagnose::plain;
 
     #[test]
     fn nothing_but_colours_is_added() {

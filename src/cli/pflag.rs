@@ -1,14 +1,14 @@
-//! The walk over the words of a call, as Go's pflag makes it ([`policy::sources::pflag`]).
+//! The walk over the words of a call, as Go's pflag makes it ([`mesh::sources::pflag`]).
 //!
 //! clap ends at the first word that it does not know. Here all errors are reported together, including invalid values of
 //! known flags: words that are no flags of the command are taken out, each with its problem. What is left is the call,
 //! unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting, Topic};
-use policy::sources::pflag::{self, Flags, Word};
-use policy::{Problem, sources};
+use mesh::Mesh;
+use mesh::settings::{self, Row, Setting, Topic};
+use mesh::sources::pflag::{self, Flags, Word};
+use mesh::{Problem, sources};
 use std::ffi::OsString;
 
 /// Upstream's log flags may stand before the command as well.

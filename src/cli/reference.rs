@@ -4,8 +4,8 @@
 
 use super::command::COMMANDS;
 use super::tree;
-use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row};
+use mesh::Mesh;
+use mesh::settings::{self, Kind, Row};
 
 const HEAD: &str = "# Reference
 

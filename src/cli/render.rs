@@ -4,9 +4,9 @@ use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
-use policy::mesh::{Capture, Policy};
-use policy::sources::{Reader, Source};
-use policy::{
+use mesh::sources::{Reader, Source};
+use mesh::{Capture, Policy};
+use mesh::{
     Problems, Setting,
     preview::{self, Printed},
 };

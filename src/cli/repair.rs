@@ -3,9 +3,9 @@
 use super::manifest::{self, Subject};
 use super::{Exit, change, probe, run, run::Call, warn_of};
 use crate::cni::{Container, count_repair};
-use policy::lint::brief;
-use policy::sources::{Given, Raw};
-use policy::{Problem, Problems, Setting};
+use diagnose::lint::brief;
+use mesh::sources::{Given, Raw};
+use mesh::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{engine::OnDrift, sys::namespace};
 use std::{

@@ -3,8 +3,8 @@
 
 use super::data::{self, Encoding};
 use super::{Exit, paint};
+use mesh::{Problem, Problems};
 use nix::libc::O_NONBLOCK;
-use policy::{Problem, Problems};
 use rules::Family;
 use serde::Serialize;
 use std::{

@@ -2,16 +2,16 @@
 
 use super::data::Encoding;
 use super::logging::Stdout;
-use policy::istio::defaults::PROBE_PORT;
-use policy::mesh::{self, Capture, Mesh};
-pub(super) use policy::preview::Preview;
-use policy::settings::{
+use diagnose::trace::utc;
+use mesh::istio::defaults::PROBE_PORT;
+pub(super) use mesh::preview::Preview;
+use mesh::settings::{
     Setting,
     levels::{LogLevel, ScopeLevel},
 };
-use policy::sources::{Host, Raw, Reader, duration};
-use policy::trace::utc;
-use policy::{Problem, Problems};
+use mesh::sources::{Host, Raw, Reader, duration};
+use mesh::{Capture, Mesh};
+use mesh::{Problem, Problems};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, iptables::Lock},

@@ -2,9 +2,9 @@
 
 use super::run::Run;
 use super::ways::Kernel;
-use policy::Reason;
-use policy::explain::{Explanation, Pod, Scene, explain, usual_cases};
-use policy::mesh::Capture;
+use diagnose::explain::{Explanation, Pod, Scene, explain, usual_cases};
+use mesh::Capture;
+use mesh::Reason;
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict};
 use rules::{Family, Mark, parse};

@@ -5,11 +5,11 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::scenes::local_marks;
 use super::{Exit, logging::Stdout, report, start_logging};
+use diagnose::status::{self, Finding, Level, Record, Seen, Socket, Status};
+use mesh::Mesh;
+use mesh::sources::{Raw, Reader, duration};
+use mesh::{Problems, Reason, Setting};
 use nix::libc;
-use policy::mesh::Mesh;
-use policy::sources::{Raw, Reader, duration};
-use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
-use policy::{Problems, Reason, Setting};
 use rules::simulate::Routing;
 use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
@@ -43,7 +43,7 @@ pub(super) enum Failure {
 }
 
 /// Runs the command.
-pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let watches = reader.switch(Setting::StatusWatch);

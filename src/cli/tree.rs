@@ -8,8 +8,8 @@ use super::command::{COMMANDS, Entry};
 use super::{pflag, report};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
-use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, Setting, Topic, mapping};
+use mesh::Mesh;
+use mesh::settings::{self, Kind, Row, Setting, Topic, mapping};
 use std::ffi::OsString;
 
 /// The command that prints the version.

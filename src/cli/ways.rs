@@ -1,8 +1,8 @@
 //! The routes of packets in the current network namespace, asked of the kernel.
 
+use diagnose::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
-use policy::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,

@@ -2,9 +2,8 @@
 //! say to rules.
 
 use super::protocol::{Code, Configuration, Fault, Pod};
-use policy::{
-    Host, Problem, Setting,
-    mesh::{self, Capture},
+use mesh::{
+    Capture, Host, Problem, Setting,
     pod::{self, annotated},
     sources::{Given, Raw, Reader, Source},
 };

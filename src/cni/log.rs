@@ -1,11 +1,11 @@
 //! A line of JSON for each call, to a file that is set aside when it has grown, or to the journal.
 
 use super::protocol::{LogTarget, Places};
+use diagnose::trace::utc;
 use nix::{
     fcntl::{Flock, FlockArg},
     libc::O_NONBLOCK,
 };
-use policy::trace::utc;
 use serde::Serialize;
 use std::{
     ffi::OsString,

@@ -6,7 +6,7 @@
 
 use super::NODE_PROGRAM;
 use super::protocol::{Code, Fault};
-use policy::pod::{self, Pod};
+use mesh::pod::{self, Pod};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
 

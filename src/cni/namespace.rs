@@ -1,8 +1,8 @@
 //! A container's network namespace: on the way in, and what is done there.
 
 use super::protocol::{Code, Fault};
+use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
-use policy::mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::{
     backend::{self, iptables::Lock, nftables::Nftables},

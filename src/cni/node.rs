@@ -7,8 +7,8 @@ use super::{
     state::State,
     verbs::unknown,
 };
+use mesh::pod::{Pod, annotated};
 use nix::unistd::{AccessFlags, access};
-use policy::pod::{Pod, annotated};
 use sidecar_init::sys::namespace;
 use std::{net::Ipv4Addr, time::Duration};
 

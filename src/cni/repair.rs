@@ -6,7 +6,7 @@ use super::{
     protocol::Places,
     watch::{TRACE_TIMEOUT, within},
 };
-use policy::{Host, sources::name_servers};
+use mesh::{Host, sources::name_servers};
 use sidecar_init::sys::address;
 use std::{
     fs, io,

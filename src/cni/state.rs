@@ -6,8 +6,8 @@
 
 use super::files::{self, Durability, Links, Unread};
 use super::protocol::{Attachment, MAX_BYTES};
-use policy::{
-    mesh::Mesh,
+use mesh::{
+    Mesh,
     settings::{self, Setting},
     sources::{Given, Raw, Source},
 };

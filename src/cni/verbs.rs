@@ -8,10 +8,7 @@ use super::{
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
 };
-use policy::{
-    mesh::{self, Mesh, OWNERS, Policy},
-    sources::Raw,
-};
+use mesh::{Mesh, OWNERS, Policy, sources::Raw};
 use rules::desired::Desired;
 use sidecar_init::engine::{Session, Summary};
 use std::{
@@ -270,7 +267,7 @@ impl Added {
 
 /// Sets rules on behalf of an ADD.
 fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary, Fault> {
-    let at = policy::trace::utc(SystemTime::now());
+    let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     session

@@ -3,8 +3,8 @@
 
 use crate::ambient::scene::binary;
 use crate::support::namespace::Namespace;
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Topic};
+use mesh::Mesh;
+use mesh::settings::{self, Row, Topic};
 use std::process::Output;
 
 const BOOLEAN: &str = "is no boolean; expected true or false";

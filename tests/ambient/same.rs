@@ -6,8 +6,8 @@ use crate::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::setting;
-use policy::Reason;
-use policy::mesh::{Capture, Policy};
+use mesh::Reason;
+use mesh::{Capture, Policy};
 use rules::nft::LiveTable;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
@@ -59,7 +59,7 @@ fn packet(random: &mut Random, said: &Said, family: Family) -> Packet {
 /// Tries packets of a family, and counts how often each end was met.
 fn compare(random: &mut Random, said: &Said, family: Family, views: &[(&str, &View)], met: &mut Ends) {
     let routing = Routing {
-        local_marks: vec![policy::ambient::defaults::CONNECTION_MARK],
+        local_marks: vec![mesh::ambient::defaults::CONNECTION_MARK],
         addresses: vec!["10.77.0.2".parse().expect("an address"), "fd77::2".parse().expect("an address")],
     };
     for _ in 0..PACKETS {

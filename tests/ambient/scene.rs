@@ -5,11 +5,11 @@ use crate::support::namespace::{Namespace, join};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
 use assert_cmd::Command;
-use policy::Reason;
-use policy::ambient::OWNERSHIP;
-use policy::mesh::{self, Capture, Mesh, OWNERS, Policy};
-use policy::settings;
-use policy::sources::{NoHost, Raw};
+use mesh::Reason;
+use mesh::ambient::OWNERSHIP;
+use mesh::settings;
+use mesh::sources::{NullHost, Raw};
+use mesh::{Capture, Mesh, OWNERS, Policy};
 use rules::nft::LiveTable;
 use rules::simulate::View;
 use sidecar_init::backend::{self, Kernel, iptables::Lock};
@@ -147,9 +147,9 @@ pub(crate) fn config(flags: &[String]) -> Capture {
         let row = settings::of(Mesh::Ambient).find(|row| row.long == name).expect("a flag of the mesh");
         (row.setting, value.to_owned())
     });
-    let mesh = (policy::Setting::Mesh, Mesh::Ambient.to_string());
+    let mesh = (mesh::Setting::Mesh, Mesh::Ambient.to_string());
     let raw = Raw::new(said.chain([mesh]), |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new())
+    mesh::resolve(&raw, &NullHost, Vec::new())
         .unwrap_or_else(|problems| panic!("{flags:?}: {problems}"))
         .capture
 }

@@ -10,8 +10,8 @@ mod surroundings;
 mod warnings;
 
 use assert_cmd::{Command, cargo::cargo_bin};
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting};
+use mesh::Mesh;
+use mesh::settings::{self, Row, Setting};
 use std::{
     ffi::OsStr,
     fs, io,

@@ -1,7 +1,7 @@
 //! What a preview prints besides the texts of the catalogue: commands, log rules, nothing.
 
 use super::{preview, rules};
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, Target, parse};
 use std::process::{Command, Stdio};
 

@@ -2,7 +2,7 @@
 //! would have been right.
 
 use super::{Ended, apart, bare, binary, preview, settings};
-use policy::settings::Kind;
+use mesh::settings::Kind;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 const LISTED_PORT: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";

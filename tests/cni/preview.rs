@@ -2,10 +2,10 @@
 
 use crate::cni::runtime::{BINARY, Node, container, rules};
 use crate::support::namespace::Namespace;
-use policy::mesh::Mesh;
-use policy::pod::{self, EXCLUDED_NAMESPACES, Object, Pod, Reading, Way};
-use policy::settings::{Setting, Topic};
-use policy::sources::Source;
+use mesh::Mesh;
+use mesh::pod::{self, EXCLUDED_NAMESPACES, Object, Pod, Reading, Way};
+use mesh::settings::{Setting, Topic};
+use mesh::sources::Source;
 use serde_json::{Map, Value, json};
 use std::{fs, path::Path, process::Command};
 

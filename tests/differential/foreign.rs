@@ -10,7 +10,7 @@ use crate::support::pod::{Answerer, Pod};
 use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::Protocol;
-use policy::explain;
+use diagnose::explain;
 use rules::parse;
 use rules::simulate::{Outcome, Routing, Verdict, View, walk};
 

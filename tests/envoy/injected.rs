@@ -100,7 +100,7 @@ fn injected(files: &Files, mode: Mode) -> Value {
     assert!(output.status.success(), "{}\n{said}", output.status);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(text.contains("- name: web # answers at 8080"), "the author's lines stay: {text}");
-    let documents = policy::pod::values("what is injected", &text).expect("YAML");
+    let documents = mesh::pod::values("what is injected", &text).expect("YAML");
     documents[0]["spec"]["template"].clone()
 }
 

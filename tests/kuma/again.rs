@@ -5,8 +5,8 @@ use crate::kuma::same_rules::{apply, capture, listed, program, restore};
 use crate::kuma::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use policy::kuma::OWNERSHIP;
-use policy::mesh::OWNERS;
+use mesh::OWNERS;
+use mesh::kuma::OWNERSHIP;
 use sidecar_init::{
     backend::{Kernel, Variant, iptables::Lock},
     engine::{self, Choice},

@@ -1,8 +1,8 @@
 //! A configuration at random, as plain values: what flags say it to us, and what upstream's rules are made from.
 
 use crate::support::random::Random;
-use policy::Setting;
-use policy::kuma::Kuma;
+use mesh::Setting;
+use mesh::kuma::Kuma;
 
 /// What to capture. Texts are as upstream writes them into rules.
 #[derive(Clone, Debug, Default)]

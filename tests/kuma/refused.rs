@@ -3,9 +3,9 @@
 use crate::kuma::drop_in::call;
 use crate::support::flags;
 use crate::support::namespace::Namespace;
-use policy::kuma::Kuma;
-use policy::mesh::Mesh;
-use policy::settings::{Kind, Row, Topic};
+use mesh::Mesh;
+use mesh::kuma::Kuma;
+use mesh::settings::{Kind, Row, Topic};
 
 /// A value that each flag refuses; `None` for what takes any text.
 fn bad(row: &Row) -> Option<&'static str> {

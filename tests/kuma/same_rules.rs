@@ -5,9 +5,9 @@ use crate::kuma::case::Case;
 use crate::kuma::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use policy::kuma::OWNERSHIP;
-use policy::mesh::{self, Capture, OWNERS, Policy};
-use policy::sources::{NoHost, Raw};
+use mesh::kuma::OWNERSHIP;
+use mesh::sources::{NullHost, Raw};
+use mesh::{Capture, OWNERS, Policy};
 use rules::simulate::{Direction, Packet, Routing, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use sidecar_init::{
@@ -26,7 +26,9 @@ fn number(variable: &str, default: u64) -> u64 {
 
 pub(crate) fn capture(case: &Case) -> Capture {
     let raw = Raw::new(case.settings(), |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).unwrap_or_else(|problems| panic!("{case:?}: {problems}")).capture
+    mesh::resolve(&raw, &NullHost, Vec::new())
+        .unwrap_or_else(|problems| panic!("{case:?}: {problems}"))
+        .capture
 }
 
 /// Sets our rules.

@@ -6,7 +6,7 @@ mod order;
 mod takeover;
 mod verbs;
 
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Snapshot, Step, Variant, memory::Memory},
@@ -97,13 +97,13 @@ fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options::replacing(choice, policy::mesh::OWNERS)
+    Options::replacing(choice, mesh::OWNERS)
 }
 
 fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {
     let done = match goal {
         Some(desired) => engine::apply(memory, desired, &options(backend)),
-        None => engine::clean(memory, OWNERSHIP, policy::mesh::OWNERS),
+        None => engine::clean(memory, OWNERSHIP, mesh::OWNERS),
     };
     done.map_err(|error| error.to_string())
 }

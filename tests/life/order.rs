@@ -3,7 +3,7 @@
 use super::{
     ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::OwnedRoute};
 use sidecar_init::{
     backend::{Backend, BackendName, Snapshot, Step, Variant},

@@ -1,7 +1,7 @@
 //! From what a predecessor has made, which says nothing about whose it is, to ours, with something breaking on the way.
 
 use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::OwnedRoute};
 use sidecar_init::backend::{Backend, BackendName, Snapshot, Variant, memory::Memory};
 

@@ -3,7 +3,7 @@
 use super::{
     LEGACY, NFT, all, dns, holding, holds, options, redirect, run, same, shared, steps, transparent,
 };
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use rules::{Family, Zone, desired::Desired, desired::StaleFlows};
 use sidecar_init::{
     backend::{BackendName, Variant, memory::Memory},

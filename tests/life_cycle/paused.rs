@@ -1,10 +1,10 @@
 //! Changes through nf_tables that stop before each step: over netlink no program stands between, so the engine is called
 //! here with a backend that waits.
 
-use policy::istio::OWNERSHIP;
-use policy::mesh::{self, Mesh};
-use policy::settings::{self, Kind, Setting};
-use policy::sources::{NoHost, Raw};
+use mesh::Mesh;
+use mesh::istio::OWNERSHIP;
+use mesh::settings::{self, Kind, Setting};
+use mesh::sources::{NullHost, Raw};
 use rules::desired::{Desired, StaleFlows};
 use sidecar_init::backend::iptables::Lock;
 use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
@@ -14,7 +14,7 @@ use sidecar_init::engine::{self, Choice, Options};
 pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
     let lock = Lock { wait: 30, ..Lock::default() };
     let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
-    let options = Options::replacing(Choice::Nftables, policy::mesh::OWNERS);
+    let options = Options::replacing(Choice::Nftables, mesh::OWNERS);
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");
 }
@@ -37,7 +37,7 @@ fn desired(flags: &[&str]) -> Desired {
         given.push((row.setting, value.to_owned()));
     }
     let raw = Raw::new(given, |_| true, |_| None);
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("flags of the test").capture.desired()
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("flags of the test").capture.desired()
 }
 
 struct Paused<F> {

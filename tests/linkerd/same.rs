@@ -4,8 +4,8 @@
 use crate::linkerd::upstream::{Configuration, PORTS};
 use crate::linkerd::{Namespace, call, listed};
 use crate::support::random::Random;
-use policy::mesh::{Capture, Mesh};
-use policy::sources::{NoHost, Raw, pflag};
+use mesh::sources::{NullHost, Raw, pflag};
+use mesh::{Capture, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use std::net::{IpAddr, SocketAddr};
@@ -42,9 +42,9 @@ fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
 
 /// The policy's configuration, by its own flags.
 fn capture(flags: &[String]) -> Capture {
-    let taken = pflag::Flags::of(policy::settings::of(Mesh::Linkerd));
-    let mut said = vec![(policy::Setting::Mesh, "linkerd".to_owned())];
-    said.push((policy::linkerd::Linkerd::ProxyUid, "-1".to_owned()));
+    let taken = pflag::Flags::of(mesh::settings::of(Mesh::Linkerd));
+    let mut said = vec![(mesh::Setting::Mesh, "linkerd".to_owned())];
+    said.push((mesh::linkerd::Linkerd::ProxyUid, "-1".to_owned()));
     let mut words = flags.iter();
     while let Some(word) = words.next() {
         let given = match pflag::word(word, &taken) {
@@ -57,13 +57,13 @@ fn capture(flags: &[String]) -> Capture {
         };
         for (row, value) in given {
             said.retain(|(setting, _)| {
-                *setting != row.setting || *setting != policy::linkerd::Linkerd::ProxyUid
+                *setting != row.setting || *setting != mesh::linkerd::Linkerd::ProxyUid
             });
             said.push((row.setting, value));
         }
     }
     let raw = Raw::new(said, |_| true, |_| None);
-    policy::mesh::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("valid").capture
 }
 
 fn packet(random: &mut Random, family: Family) -> Packet {

@@ -7,7 +7,7 @@ use crate::support;
 mod together;
 mod traffic;
 
-use policy::mesh::Mesh;
+use mesh::Mesh;
 use std::process::{Command, Output};
 use support::namespace::Namespace;
 

@@ -3,7 +3,7 @@
 
 use crate::meshes::{IPS, asked, program, told, usual, within};
 use crate::support::namespace::Namespace;
-use policy::mesh::Mesh;
+use mesh::Mesh;
 use serde_json::Value;
 
 /// What a command answers for programs, and how it ends.

@@ -4,9 +4,9 @@
 use crate::meshes::{BACKENDS, program, told, whole};
 use crate::support::namespace::{Namespace, join};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use policy::mesh::{self, Capture, Mesh, Proxy};
-use policy::sources::{Given, NoHost, Raw, Source};
-use policy::{Setting, settings};
+use mesh::sources::{Given, NullHost, Raw, Source};
+use mesh::{Capture, Mesh, Proxy};
+use mesh::{Setting, settings};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ fn capture(mesh: Mesh) -> Capture {
         raw.push((row.setting, given(value)));
     }
     raw.push((Setting::PodIps, given(IPS[1])));
-    mesh::resolve(&Raw::of(raw), &NoHost, Vec::new()).expect("the flags are right").capture
+    mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("the flags are right").capture
 }
 
 /// A pod of a mesh with its proxy, its application, and somebody outside.

@@ -1,7 +1,7 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
 use crate::native::support::{in_namespace, native, ruleset, stdout};
-use policy::istio::OWNERSHIP;
+use mesh::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];

@@ -2,10 +2,10 @@
 
 use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
-use policy::Setting;
-use policy::mesh::{self, Capture, Mesh};
-use policy::settings;
-use policy::sources::{Given, NoHost, Raw, Source};
+use mesh::Setting;
+use mesh::settings;
+use mesh::sources::{Given, NullHost, Raw, Source};
+use mesh::{Capture, Mesh};
 
 /// The pod's, as `--pod-ips` takes them.
 pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
@@ -82,7 +82,7 @@ impl Configuration {
     pub(crate) fn capture(&self) -> Capture {
         let always = [("mesh", self.mesh.name()), ("pod-ips", POD_IPS)];
         let raw = raw(always.into_iter().chain(self.flags.iter().copied()), self.mesh);
-        mesh::resolve(&raw, &NoHost, Vec::new())
+        mesh::resolve(&raw, &NullHost, Vec::new())
             .unwrap_or_else(|problems| panic!("{self:?}: {problems:?}"))
             .capture
     }

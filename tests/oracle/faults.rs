@@ -10,7 +10,7 @@ use crate::oracle::scene::{Fate, Scene, Setup};
 use crate::support::pod::APP;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Identity, Protocol};
-use policy::mesh::Mesh;
+use mesh::Mesh;
 use rules::simulate::Verdict;
 use std::net::SocketAddr;
 

@@ -7,9 +7,9 @@ use crate::support::address::Place;
 use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Identity, Protocol};
-use policy::explain::{self, Pod};
-use policy::mesh::{Capture, Mesh};
-use policy::sources::Reader;
+use diagnose::explain::{self, Pod};
+use mesh::sources::Reader;
+use mesh::{Capture, Mesh};
 use rules::simulate::Direction;
 use std::net::{IpAddr, SocketAddr};
 

@@ -5,7 +5,7 @@ use crate::oracle::packets::Packet;
 use crate::oracle::question;
 use crate::oracle::scene::{self, Setup};
 use crate::support::traffic::Protocol;
-use policy::mesh::Capture;
+use mesh::Capture;
 use std::fmt::Write as _;
 
 const START: &str = r#"# Needs root, ip, nft, iptables, python3, and sidecar-init on PATH or in SIDECAR_INIT.

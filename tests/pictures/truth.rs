@@ -2,13 +2,13 @@
 //! end as the first arrow that fits them says, and no arrow is left without a packet.
 
 use crate::support::catalogue::{Case, scenarios};
-use policy::Setting;
-use policy::explain::{Pod, Scene};
-use policy::mesh::{self, Capture, DNS_PORT, Mesh};
-use policy::picture::{self, Disposition, Flow};
-use policy::settings::{self, Topic};
-use policy::sources::pflag::{Flags, Word, word};
-use policy::sources::{Dialect, NoHost, Raw};
+use diagnose::explain::{Pod, Scene};
+use diagnose::picture::{self, Disposition, Flow};
+use mesh::Setting;
+use mesh::settings::{self, Topic};
+use mesh::sources::pflag::{Flags, Word, word};
+use mesh::sources::{Dialect, NullHost, Raw};
+use mesh::{Capture, DNS_PORT, Mesh};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
     let given = given.into_iter().map(|(row, text)| (row.setting, text));
     let given = given.chain([(Setting::Mesh, mesh.name().to_owned())]);
     let raw = Raw::new(given, |row| row.setting.is_for(mesh), variable);
-    (mesh::resolve(&raw, &NoHost, Vec::new()).expect("scenarios are valid").capture, addresses)
+    (mesh::resolve(&raw, &NullHost, Vec::new()).expect("scenarios are valid").capture, addresses)
 }
 
 /// What rules ask of packets, as values to try: of each kind of rule some, each value with its neighbour.

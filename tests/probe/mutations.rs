@@ -3,7 +3,7 @@
 
 use crate::probe::oracle::{changed, expectations};
 use crate::probe::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
-use policy::probe::Call;
+use diagnose::probe::Call;
 
 /// A listing of rules with one of them broken.
 struct Mutation {

@@ -1,12 +1,12 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
 use crate::probe::pod::{Pod, Scenario};
-use policy::Reason;
-use policy::explain::{self, Scene};
-use policy::istio::OWNERSHIP;
-use policy::mesh::{self, Capture};
-use policy::probe::{Call, Facts, Way, calls};
-use policy::sources::{Dialect, Given, NoHost, Raw, Source};
+use diagnose::explain::{self, Scene};
+use diagnose::probe::{Call, Facts, Way, calls};
+use mesh::Capture;
+use mesh::Reason;
+use mesh::istio::OWNERSHIP;
+use mesh::sources::{Dialect, Given, NullHost, Raw, Source};
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict, walk};
 use rules::{Family, Gid, Port, Uid};
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 fn configuration(scenario: Scenario) -> Capture {
     let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("test") };
     let raw = Raw::of(scenario.iter().map(|(setting, value)| (*setting, given(value))));
-    mesh::resolve(&raw, &NoHost, Vec::new()).expect("the scenario is valid").capture
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("the scenario is valid").capture
 }
 
 fn addresses() -> [IpAddr; 2] {

@@ -1,7 +1,7 @@
 //! A pod with a router beside it, and the rules of a scenario.
 
 use crate::support::namespace::{Namespace, join};
-use policy::Setting;
+use mesh::Setting;
 use serde_json::Value;
 use std::process::Output;
 

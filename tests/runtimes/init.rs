@@ -14,7 +14,7 @@ use crate::{
     },
     support::pod::Answerer::{Destination, Inbound, Outbound},
 };
-use policy::pod::{Container, objects};
+use mesh::pod::{Container, objects};
 use serde_json::json;
 use std::fs;
 

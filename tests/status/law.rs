@@ -2,9 +2,9 @@
 
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
-use policy::Reason;
-use policy::istio::OWNERSHIP;
-use policy::status::reasons;
+use diagnose::status::reasons;
+use mesh::Reason;
+use mesh::istio::OWNERSHIP;
 use rules::simulate::View;
 use rules::{Family, RuleSet, check::check, parse, render};
 use std::collections::BTreeMap;

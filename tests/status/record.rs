@@ -21,7 +21,7 @@ fn listing(namespace: &Namespace) -> String {
 
 /// Waits until the clock shows another second than this record.
 fn next_second(record: &Value) {
-    while policy::trace::utc(std::time::SystemTime::now()).split('.').next()
+    while diagnose::trace::utc(std::time::SystemTime::now()).split('.').next()
         == record["time"].as_str().map(|at| at.trim_end_matches('Z'))
     {
         std::thread::yield_now();

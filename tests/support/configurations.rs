@@ -1,10 +1,10 @@
 //! Random configurations: flags and variables that each call can do without.
 
 use super::random::Random;
-use policy::istio::{self, CaptureConfig};
-use policy::mesh::{self, Mesh, Policy};
-use policy::settings::{self, Setting};
-use policy::sources::{NoHost, Raw};
+use mesh::istio::{self, CaptureConfig};
+use mesh::settings::{self, Setting};
+use mesh::sources::{NullHost, Raw};
+use mesh::{Mesh, Policy};
 use rules::{Family, RuleSet};
 
 /// The CIDRs around `Place::Service`, both families.
@@ -121,7 +121,7 @@ impl Configuration {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
-        let resolved = mesh::resolve(&raw, &NoHost, Vec::new()).expect("configurations are valid");
+        let resolved = mesh::resolve(&raw, &NullHost, Vec::new()).expect("configurations are valid");
         istio::of(&resolved.capture).expect("Istio's").clone()
     }
 }

@@ -1,7 +1,7 @@
 //! Something breaks while one mesh takes the place of another, at every point where something can.
 
 use crate::two_meshes::meshes::{Goal, captures, holding, replace, same};
-use policy::mesh::OWNERS;
+use mesh::OWNERS;
 use rules::Family;
 use sidecar_init::backend::{Backend, BackendName, Snapshot, Step, memory::Memory};
 

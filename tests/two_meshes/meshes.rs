@@ -1,8 +1,8 @@
 //! What each mesh wants, and namespaces in memory that hold it.
 
-use policy::mesh::{self, Capture, Mesh, OWNERS};
-use policy::settings::{self, Setting};
-use policy::sources::{NoHost, Raw};
+use mesh::settings::{self, Setting};
+use mesh::sources::{NullHost, Raw};
+use mesh::{Capture, Mesh, OWNERS};
 use rules::{
     Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, desired::Desired, parse, render,
     routing::OwnedRoute,
@@ -122,7 +122,7 @@ impl Goal {
         };
         let everywhere = [(Setting::Mesh, self.mesh.to_string()), (Setting::PodIps, ADDRESSES.to_owned())];
         let raw = Raw::new(everywhere.into_iter().chain(self.words.iter().map(setting)), |_| true, |_| None);
-        let resolved = mesh::resolve(&raw, &NoHost, Vec::new());
+        let resolved = mesh::resolve(&raw, &NullHost, Vec::new());
         resolved.unwrap_or_else(|problems| panic!("{self:?}: {problems}")).capture
     }
 

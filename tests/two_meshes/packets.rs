@@ -4,7 +4,7 @@ use crate::support::namespace::Namespace;
 use crate::support::setting;
 use crate::two_meshes::meshes::{Goal, options};
 use crate::two_meshes::scene::fresh;
-use policy::mesh::{Mesh, OWNERS};
+use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},

@@ -1,7 +1,7 @@
 //! What is done where one mesh takes the place of another, step by step.
 
 use crate::two_meshes::meshes::{Goal, captures, holding, options, replace, same};
-use policy::mesh::OWNERS;
+use mesh::OWNERS;
 use rules::Family;
 use sidecar_init::{
     backend::{Backend, BackendName, Step, Variant, memory::Memory},

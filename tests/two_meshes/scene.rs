@@ -11,7 +11,7 @@ use crate::support::traffic::{Call, Protocol, Socket, assume};
 use crate::two_meshes::meshes::{Goal, options};
 use crate::two_meshes::packets::{everything, kernel, said, set};
 use crate::two_meshes::watched::{Fate, Watched};
-use policy::mesh::{Mesh, OWNERS};
+use mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::backend::{BackendName, Step};
 use sidecar_init::engine::{self, Options};

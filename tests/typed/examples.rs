@@ -3,8 +3,8 @@
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
 use crate::typed::program::{Folder, commands, flags, output, output_with, stdout};
-use policy::mesh::Mesh;
-use policy::settings::{self, Row, Setting};
+use mesh::Mesh;
+use mesh::settings::{self, Row, Setting};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.

@@ -1,8 +1,8 @@
 //! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
 
 use crate::typed::program::{commands, stdout};
-use policy::mesh::Mesh;
-use policy::settings::{self, Topic, mapping};
+use mesh::Mesh;
+use mesh::settings::{self, Topic, mapping};
 
 fn help(command: &str, flag: &str) -> String {
     stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())

@@ -15,7 +15,7 @@ use crate::decision::Reason;
 use crate::pipeline::{Outcome, PROXY, STATUS, TEMPLATES, inject};
 use crate::template::Template;
 use crate::{Namespaces, decision};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
 /// A pod, compared.

@@ -4,8 +4,8 @@ use super::selector;
 use crate::decision::{Policy, Rules, Selector};
 use crate::reader::Reader;
 use crate::template::{BuiltIn, Template};
-use policy::settings::nearest;
-use policy::{Problem, Problems};
+use mesh::settings::nearest;
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

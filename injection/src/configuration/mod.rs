@@ -11,8 +11,8 @@ pub use crate::mesh_config::{
 use crate::decision::Rules;
 use crate::reader;
 use crate::template::Template;
+use ::mesh::{Problem, Problems};
 use injector::Injector;
-use policy::{Problem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::resource::VirtualEnvironment;
 use super::routes::{Disposition, Plan};
-use policy::Problems;
+use mesh::Problems;
 use serde_json::{Value, json};
 
 /// Something that is said of a VirtualEnvironment, as Kubernetes says it (`metav1.Condition`).

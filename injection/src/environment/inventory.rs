@@ -3,7 +3,7 @@
 use super::rule::{RULE, Rule};
 use super::suggestions;
 use super::words;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

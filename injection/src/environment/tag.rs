@@ -7,7 +7,7 @@ use super::words;
 use crate::pipeline::pod::{Item, List, Pod};
 use crate::review::{Answer, Call, Depth, JSON, Outcome, Reply, Request, Review};
 use crate::sidecar::PROXY;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
 /// The variable that the proxy's filter reads.

@@ -15,8 +15,8 @@ use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_told};
 use crate::pipeline::{Injected, Outcome, STATUS, inject};
 use crate::webhook::{Webhook, webhooks};
-use policy::pod::{Document, ENFORCE, Holder, Standard, holders};
-use policy::{Problem, Problems};
+use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
 /// What is asked.
@@ -279,7 +279,7 @@ impl<'a> Subject<'a> {
         for place in ["initContainers", "containers"] {
             for container in containers(&after, place) {
                 let Some(name) = name(container) else { continue };
-                if policy::pod::INIT == name || name == "istio-validation" {
+                if mesh::pod::INIT == name || name == "istio-validation" {
                     let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
                     let arguments = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
                     explained.init = Some(Init { name: name.to_owned(), arguments });

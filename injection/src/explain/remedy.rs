@@ -82,7 +82,7 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
 /// Where the namespace's Pod Security Standard refuses what is put in.
 pub(super) fn of_security(refused: &[Refused], namespace: &str) -> Vec<String> {
     let has = |fault: &Fault| refused.iter().any(|refused| refused.faults.contains(fault));
-    let sets_rules = refused.iter().any(|refused| refused.name == policy::pod::INIT);
+    let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);
     let mut both = Vec::new();
     if sets_rules {
         both.push(
@@ -96,8 +96,7 @@ pub(super) fn of_security(refused: &[Refused], namespace: &str) -> Vec<String> {
              in the injector's values",
         );
     }
-    let label =
-        format!("kubectl label namespace {namespace} {}=privileged --overwrite", policy::pod::ENFORCE);
+    let label = format!("kubectl label namespace {namespace} {}=privileged --overwrite", mesh::pod::ENFORCE);
     let both = (!both.is_empty()).then(|| both.join("; and "));
     both.into_iter().chain([label]).collect()
 }

@@ -1,7 +1,7 @@
 //! What of an injection a Pod Security Standard refuses, container by container. What the application itself does not meet is its
 //! author's to know; what a namespace is exempted from is known to the API server alone.
 
-use policy::pod::Standard;
+use mesh::pod::Standard;
 use serde_json::Value;
 use std::fmt;
 

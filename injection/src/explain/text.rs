@@ -1,7 +1,7 @@
 //! The same, told to people.
 
 use super::{Explained, Verdict};
-use policy::Tone;
+use diagnose::Tone;
 use std::fmt::Write;
 
 /// A paragraph for each object, with its colours as escape sequences.

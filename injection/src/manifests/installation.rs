@@ -3,7 +3,7 @@
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
 use crate::words::is_domain;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 
 /// What was said, by the names of the flags.
 #[derive(Clone, Copy, Debug)]

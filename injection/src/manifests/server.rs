@@ -2,7 +2,7 @@
 
 use super::{Component, Installation, metadata, selecting, webhooks};
 use crate::decision::INJECT;
-use policy::data::{Tree, yaml};
+use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
 
 /// Where the server listens: Istio's port, so that firewalls between control plane and nodes that let it through suffice.

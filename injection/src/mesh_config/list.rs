@@ -1,7 +1,7 @@
 //! Lists as annotations and values hold them: ports, networks, interfaces; checked by the policy, and typed.
 
-use policy::settings::mapping::Form;
-use policy::sources::Wildcard;
+use mesh::settings::mapping::Form;
+use mesh::sources::Wildcard;
 use rules::InterfaceName;
 use std::{fmt, net::IpAddr};
 

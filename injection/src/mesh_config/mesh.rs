@@ -3,8 +3,8 @@
 use super::defaults;
 use super::proxy_config;
 use crate::reader::Reader;
-use policy::Problem;
-use policy::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
+use mesh::Problem;
+use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 

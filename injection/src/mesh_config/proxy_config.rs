@@ -6,9 +6,9 @@
 use super::defaults::without_nulls;
 use super::mesh::camel;
 use crate::reader::{noun, scalar};
-use policy::Problem;
-use policy::settings::nearest;
-use policy::sources::duration;
+use mesh::Problem;
+use mesh::settings::nearest;
+use mesh::sources::duration;
 use serde_json::{Map, Value};
 
 /// What a field holds.

@@ -4,9 +4,9 @@ use super::defaults;
 use super::list::{self, Network, items, listed};
 use crate::reader::Reader;
 use crate::words::{LABEL_VALUE, is_label_value};
-use policy::Problem;
-use policy::settings::mapping::Form;
-use policy::sources::Wildcard;
+use mesh::Problem;
+use mesh::settings::mapping::Form;
+use mesh::sources::Wildcard;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What injection changes in a text, for people and for `patch`.
 
-use policy::Tone;
+use diagnose::Tone;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn it_is_what_patch_takes() {
         let check = |old: &str, new: &str, expected: &str| {
-            assert_eq!(policy::plain(&diff("a.yaml", old, new)), expected);
+            assert_eq!(diagnose::plain(&diff("a.yaml", old, new)), expected);
         };
         check("a\n", "a\n", "");
         check("a\nb\n", "a\nc\n", "--- a.yaml\n+++ a.yaml\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");

@@ -69,10 +69,10 @@ mod tests {
     fn the_texts_of_documents_are_the_whole_file() {
         let check = |text: &str, expected: &[&str]| {
             assert_eq!(split(text, expected.len()).as_deref(), Some(expected), "{text:?}");
-            let read = policy::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}"));
+            let read = mesh::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}"));
             assert_eq!(read.len(), expected.len(), "{text:?}");
             let each: Vec<_> =
-                expected.iter().flat_map(|text| policy::pod::values("file", text)).flatten().collect();
+                expected.iter().flat_map(|text| mesh::pod::values("file", text)).flatten().collect();
             assert_eq!(each, read, "{text:?}");
         };
         check("a: 1\n", &["a: 1\n"]);

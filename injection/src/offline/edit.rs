@@ -3,8 +3,8 @@
 use super::documents::{is_marker, split};
 use super::json::{in_order_of, rewritten};
 use super::yaml;
-use policy::data::yaml::block;
-use policy::{Problem, Problems};
+use mesh::data::yaml::block;
+use mesh::{Problem, Problems};
 use serde_json::Value;
 
 /// A text with other values.
@@ -22,7 +22,7 @@ pub struct Edited {
 /// # Errors
 /// When the text is neither YAML nor JSON, or when a value can't be written.
 pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
-    let old = policy::pod::values(name, text)?;
+    let old = mesh::pod::values(name, text)?;
     if old == new {
         return Ok(Edited { text: text.to_owned(), rewritten: Vec::new() });
     }
@@ -45,7 +45,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
             });
         edited.text.push_str(&with_line_ends_of(document, done));
     }
-    match policy::pod::values(name, &edited.text) {
+    match mesh::pod::values(name, &edited.text) {
         Ok(values) if values == new => Ok(edited),
         _ => Err(fault("what is read back differs")),
     }

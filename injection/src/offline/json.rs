@@ -2,7 +2,7 @@
 //! its keys in their order.
 
 use super::documents::BYTE_ORDER_MARK;
-use policy::data::Tree;
+use mesh::data::Tree;
 use serde::Serialize;
 use serde_json::{Serializer, Value, ser::PrettyFormatter};
 

@@ -8,8 +8,8 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{Outcome, inject};
-use policy::pod::{Document, Holder};
-use policy::{Problem, Problems};
+use mesh::pod::{Document, Holder};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::fmt;
 
@@ -105,7 +105,7 @@ pub fn manifest(
 ) -> Result<Manifest, Refused> {
     let mut configuration = configuration.clone();
     configuration.rules.policy = Some(Policy::Enabled);
-    let documents = policy::pod::holders(name, text)?;
+    let documents = mesh::pod::holders(name, text)?;
     let texts = split(text, documents.len());
     let mut work = Work {
         file: name,
@@ -182,7 +182,7 @@ impl Work<'_> {
                     // Whoever misspells one name may misspell another.
                     let annotations = texts(pod, "annotations");
                     let unknown: Vec<String> =
-                        annotations.keys().filter_map(|name| policy::pod::unknown(name)).collect();
+                        annotations.keys().filter_map(|name| mesh::pod::unknown(name)).collect();
                     self.warn(&at, &unknown);
                     let new = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
                     let located = new.map(|problem| located(problem, text, &holder.template, &at));

@@ -4,7 +4,7 @@
 //! edited until it reads as the new data; the text of all others is not touched.
 //!
 //! ```text
-//! text ── policy::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
+//! text ── mesh::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
 //!   └──── documents::split ────── text of one document ────────── edit ────────────── new text
 //! ```
 

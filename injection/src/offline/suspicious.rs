@@ -1,7 +1,7 @@
 //! What a manifest's author hardly meant: documents that are no objects, kinds that are almost known, pods without
 //! containers. All of it passes as it was written: whoever applies it is told more.
 
-use policy::pod::kinds;
+use mesh::pod::kinds;
 use serde_json::Value;
 
 /// A document that Kubernetes would not take for an object.

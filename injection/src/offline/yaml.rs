@@ -1,7 +1,7 @@
 //! Documents that are YAML, edited in place: comments, quotes and the style of what does not change stay.
 
 use super::json::in_order_of;
-use policy::data::yaml::block;
+use mesh::data::yaml::block;
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, str::FromStr};
 use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
@@ -21,7 +21,7 @@ pub(super) fn edited(text: &str, old: &Value, new: &Value) -> Option<String> {
         let root = file.document()?.as_mapping()?;
         mapping(&root, value.as_object()?, new.as_object()?, root.is_flow_style());
         text = file.to_string();
-        value = policy::pod::values("", &text).ok().filter(|values| values.len() == 1)?.remove(0);
+        value = mesh::pod::values("", &text).ok().filter(|values| values.len() == 1)?.remove(0);
         if value == *new {
             return Some(text);
         }

@@ -6,9 +6,9 @@ use super::pod::Pod;
 use super::{metrics, probes};
 use crate::mesh_config::{Mesh, Values};
 use crate::sidecar::PROXY;
-use policy::Problems;
-use policy::istio::annotations as known;
-use policy::sources::boolean;
+use mesh::Problems;
+use mesh::istio::annotations as known;
+use mesh::sources::boolean;
 
 /// Sends Prometheus and probes to the agent, where the configuration or the merged pod asks for it. Returns warnings.
 ///

@@ -4,10 +4,10 @@
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
 use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
-use policy::mesh::Capture;
-use policy::pod::{Way, objects_in, read};
-use policy::subject::Elsewhere;
-use policy::{Problem, Problems};
+use mesh::Capture;
+use mesh::pod::{Way, objects_in, read};
+use mesh::sources::RemoteHost;
+use mesh::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
 /// How strictly an injected pod is validated.
@@ -83,7 +83,7 @@ fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, 
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
     // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());
-    let resolved = reading.said.resolve_within(&Elsewhere::Open).map_err(|Problems(mut found)| {
+    let resolved = reading.said.resolve_within(&RemoteHost::Open).map_err(|Problems(mut found)| {
         found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
         Problems(found)
     })?;

@@ -3,9 +3,9 @@
 
 use super::pod::{Item, Pod, as_go_writes};
 use crate::sidecar::PROXY;
-use policy::istio::annotations::SCRAPE_TARGETS;
-use policy::sources::boolean;
-use policy::{Problem, Problems};
+use mesh::istio::annotations::SCRAPE_TARGETS;
+use mesh::sources::boolean;
+use mesh::{Problem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use super::pod::{Item, List, Pod};
 use super::record::Overrides;
 use crate::merge::{Kind, merge};
 use crate::sidecar::PROXY;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
 /// The image of a container of which the user says all but that.

@@ -5,7 +5,7 @@
 
 use crate::namespaces::strings;
 use crate::reader::{Reader, noun};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Map, Value, json};
 use std::mem;
 

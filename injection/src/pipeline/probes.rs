@@ -3,7 +3,7 @@
 
 use super::pod::{Item, List, Pod, as_go_writes, object_in};
 use crate::sidecar::PROXY;
-use policy::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
+use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

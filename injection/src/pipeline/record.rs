@@ -2,7 +2,7 @@
 //! them.
 
 use super::pod::{Item, List, Pod};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! How large a pod may be: larger than any that the API server stores, and small enough to be worked on, since a webhook
 //! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
 
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 
 /// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to

@@ -3,7 +3,7 @@
 use super::pod::Pod;
 use crate::configuration::Configuration;
 use crate::template::Template;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 
 /// The annotation by which a pod names them.
 pub const TEMPLATES: &str = "inject.istio.io/templates";

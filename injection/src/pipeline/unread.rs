@@ -7,7 +7,7 @@
 
 use super::pod::{Item, List, Pod};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 
 /// The only item of a list that was not read.

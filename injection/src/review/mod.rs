@@ -22,7 +22,7 @@ use crate::patch;
 use crate::path;
 use crate::pipeline::{self, unread};
 use answer::{KIND, VERSIONS};
-use policy::Problems;
+use mesh::Problems;
 use reading::Unreadable;
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ mod tests {
     use crate::decision::Reason;
     use crate::pipeline::Injected;
     use base64::{Engine, engine::general_purpose::STANDARD};
-    use policy::Problem;
+    use mesh::Problem;
     use serde_json::{Map, json};
 
     /// An injector that labels pods, leaves alone those of one namespace and refuses those without a `spec`.

@@ -3,9 +3,9 @@
 use crate::mesh_config::list::listed;
 use crate::namespaces::strings;
 use crate::quantity;
-use policy::settings::mapping::Form;
-use policy::sources::{Wildcard, boolean};
-use policy::{Problem, pod};
+use mesh::settings::mapping::Form;
+use mesh::sources::{Wildcard, boolean};
+use mesh::{Problem, pod};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ impl<'a> Annotations<'a> {
 
 #[cfg(test)]
 mod tests {
-    use policy::istio::annotations::OF_INJECTION;
+    use mesh::istio::annotations::OF_INJECTION;
 
     #[test]
     fn the_document_names_each_that_is_read() {

@@ -3,9 +3,9 @@
 use super::{Init, Sidecar};
 use crate::mesh_config::list::{Network, written, written_or_all};
 use crate::namespaces::strings;
-use policy::Setting;
-use policy::istio::annotations as known;
-use policy::settings::Row;
+use mesh::Setting;
+use mesh::istio::annotations as known;
+use mesh::settings::Row;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 
 use super::mode::{Init, Mode};
 use crate::admission::Namespace;
-use policy::Problem;
-use policy::istio::defaults::PROXY_ID;
-use policy::settings::mapping::PROXY;
+use mesh::Problem;
+use mesh::istio::defaults::PROXY_ID;
+use mesh::settings::mapping::PROXY;
 use serde_json::Value;
 
 /// The users that OpenShift has given to a namespace, and its groups.

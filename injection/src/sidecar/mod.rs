@@ -18,7 +18,7 @@ pub use mode::{Init, Mode, OtherProxy, PROXY};
 pub use traffic::Traffic;
 
 use crate::mesh_config::Readiness;
-use policy::Setting;
+use mesh::Setting;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

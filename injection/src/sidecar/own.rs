@@ -1,11 +1,11 @@
 //! Annotations `sidecar-init/` and the name of a flag: they win over Istio's, as they do for the plugin.
 
 use super::annotations::Annotations;
-use policy::pod::{Pod, annotated};
-use policy::settings::ANNOTATIONS;
-use policy::sources::{Given, Raw, Source};
-use policy::subject::Elsewhere;
-use policy::{Problem, Problems, Setting, mesh};
+use mesh::pod::{Pod, annotated};
+use mesh::settings::ANNOTATIONS;
+use mesh::sources::RemoteHost;
+use mesh::sources::{Given, Raw, Source};
+use mesh::{Problem, Problems, Setting};
 use std::collections::BTreeMap;
 
 /// Settings by such annotations, read by the policy as the plugin does.
@@ -21,7 +21,7 @@ pub(super) fn settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting
     }
     let title = "";
     let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
-    if let Err(Problems(problems)) = read.resolve(&Elsewhere::Open) {
+    if let Err(Problems(problems)) = read.resolve(&RemoteHost::Open) {
         let untitled =
             |problem: Problem| Problem { name: problem.name.trim_start_matches(": ").to_owned(), ..problem };
         return Err(problems.into_iter().map(untitled).collect());
@@ -43,6 +43,6 @@ fn bare(value: &str) -> String {
 /// # Errors
 /// Every problem.
 pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
-    let resolved = mesh::resolve(&Raw::of(settings), &Elsewhere::Open, Vec::new());
+    let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
 }

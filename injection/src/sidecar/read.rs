@@ -8,8 +8,8 @@ use crate::admission::AdmissionContext;
 use crate::mesh_config::{Mesh, Native, Readiness, Values, proxy_config};
 use crate::namespaces::strings;
 use crate::quantity;
-use policy::istio::annotations as known;
-use policy::{Problem, Problems, Setting};
+use mesh::istio::annotations as known;
+use mesh::{Problem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ fn read(
 fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
     let Some(text) = annotations.get(name) else { return of_mesh.clone() };
-    let mut documents = match policy::pod::values(name, text) {
+    let mut documents = match mesh::pod::values(name, text) {
         Ok(documents) => documents,
         Err(Problems(problems)) => {
             annotations.problems.extend(problems);
@@ -266,7 +266,7 @@ fn native(annotations: &mut Annotations<'_>, values: &Values, admission: &Admiss
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
     if let Some(text) = annotations.get(known::REWRITE_PROBES)
-        && policy::sources::boolean(text).is_none()
+        && mesh::sources::boolean(text).is_none()
     {
         annotations.warnings.push(format!(
             "the annotation {} is {text:?}, which is no boolean, and has no effect; expected true or false",

@@ -4,10 +4,10 @@ use super::annotations::Annotations;
 use super::mode::{Mode, OtherProxy};
 use crate::mesh_config::list::{self, Network, items, written, written_or_all};
 use crate::mesh_config::{Capture, Mesh};
-use policy::Setting;
-use policy::istio::annotations as known;
-use policy::settings::mapping::{self, Form};
-use policy::sources::{Given, Source, Wildcard};
+use mesh::Setting;
+use mesh::istio::annotations as known;
+use mesh::settings::mapping::{self, Form};
+use mesh::sources::{Given, Source, Wildcard};
 use rules::InterfaceName;
 use std::collections::BTreeMap;
 

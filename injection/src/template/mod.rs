@@ -11,7 +11,7 @@ pub use context::TemplateContext;
 
 use crate::reader::noun;
 use crate::sidecar::Sidecar;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 
 /// A template.

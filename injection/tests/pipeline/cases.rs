@@ -2,8 +2,8 @@
 
 use injection::configuration::{Text, Texts};
 use injection::{AdmissionContext, Configuration, Namespace, Outcome, Workload, inject, path};
-use policy::Problems;
-use policy::pod::values;
+use mesh::Problems;
+use mesh::pod::values;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,

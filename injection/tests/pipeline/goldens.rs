@@ -8,8 +8,8 @@ use crate::rfc6902::apply;
 use injection::Outcome;
 use injection::patch::between;
 use injection::pipeline::STATUS;
-use policy::data::{Tree, yaml};
-use policy::pod::values;
+use mesh::data::{Tree, yaml};
+use mesh::pod::values;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -49,7 +49,7 @@ fn rendered(pod: &Value) -> Value {
         .iter()
         .fold(TEMPLATE.to_owned(), |text, (field, value)| text.replace(&format!("{{{{ {field} }}}}"), value));
     assert!(!text.contains("{{"), "{text}");
-    policy::pod::values("template", &text).expect("YAML").remove(0)
+    mesh::pod::values("template", &text).expect("YAML").remove(0)
 }
 
 fn kubectl(pod: &Value, patch: &Value) -> Value {

@@ -10,7 +10,7 @@ use injection::environment::{
     resource::{self, VirtualEnvironment},
     suggestions,
 };
-use policy::{Problem, Problems, pod::Located};
+use mesh::{Problem, Problems, pod::Located};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Manifests {
                     let text = format!("can't be read: {error}; expected a manifest as YAML or JSON");
                     problems.push(Problem::of(file, text));
                 }
-                Ok(text) => match policy::pod::located(file, &text) {
+                Ok(text) => match mesh::pod::located(file, &text) {
                     Err(found) => problems.extend(found.0),
                     Ok(objects) => {
                         let taken = objects.into_iter().map(|object| manifests.take(file, object, namespace));

@@ -11,7 +11,7 @@ use injection::environment::{
     routes::{Disposition, ISTIO, Plan, Reason, plan},
     table::table,
 };
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 

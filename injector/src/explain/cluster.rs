@@ -12,7 +12,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace, Node},
 };
 use kube::{Api, Client, api::ListParams};
-use policy::{Problem, pod::holders};
+use mesh::{Problem, pod::holders};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, error::Error, path::PathBuf, time::Duration};
 use tokio::runtime::Builder;

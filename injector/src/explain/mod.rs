@@ -9,8 +9,8 @@ use crate::sources::configuration;
 use clap::{Args, ValueEnum};
 use injection::Namespaces;
 use injection::explain::{Explained, Injector, Question, Verdict, explain, injected, text};
-use policy::data::{Tree, yaml};
-use policy::{Problem, Problems};
+use mesh::data::{Tree, yaml};
+use mesh::{Problem, Problems};
 use std::{
     error::Error,
     io::{self, Write},

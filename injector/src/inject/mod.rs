@@ -13,7 +13,7 @@ use crate::sources::configuration;
 use clap::Args;
 use injection::offline::{Manifest, Note, Refused, Surroundings, diff, manifest};
 use injection::{path, pipeline::TEMPLATES};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 /// Its flags.
@@ -105,7 +105,7 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
         injection::Namespaces::default()
     });
     // What is wrong with a text is told below.
-    let documents = read.iter().filter_map(|file| policy::pod::values(&file.name, &file.text).ok());
+    let documents = read.iter().filter_map(|file| mesh::pod::values(&file.name, &file.text).ok());
     documents.flatten().for_each(|document| namespaces.describe(&document));
     let around = Surroundings {
         namespaces,

@@ -6,7 +6,7 @@ use crate::sources::Sources;
 use injection::Configuration;
 use injection::configuration::{Text, Texts};
 use injection::trial::{Trial, trial};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 

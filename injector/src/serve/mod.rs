@@ -28,8 +28,8 @@ use configuration::Place;
 use connections::Acceptor;
 use files::{Contents, Files, Marks};
 use injection::environment::tag;
+use mesh::Problem;
 use metrics::Metrics;
-use policy::Problem;
 use reload::Watched;
 use routes::Server;
 use std::{

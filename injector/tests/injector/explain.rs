@@ -104,7 +104,7 @@ fn programs_are_told_the_same() {
     let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!((&json[0]["verdict"], &json[0]["init"]["name"]), (&"injected".into(), &"istio-init".into()));
     let yaml = explain(&web, &["--format", "yaml", "--namespace-labels", "istio-injection=enabled"]);
-    let yaml = policy::pod::values("explain", &text(&yaml.stdout)).expect("YAML");
+    let yaml = mesh::pod::values("explain", &text(&yaml.stdout)).expect("YAML");
     assert_eq!(yaml[0], json);
 }
 

@@ -38,7 +38,7 @@ fn injected(words: &[&str], input: &str) -> String {
 }
 
 fn values(text: &str) -> Vec<Value> {
-    policy::pod::values("printed", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+    mesh::pod::values("printed", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
 const SHOP: &str = "\
@@ -234,7 +234,7 @@ fn a_difference_is_what_patch_applies() {
     assert_eq!(status, 1, "{plain}");
     let (_, coloured, _) = inject(&["-f", &file, "--diff", "--color", "always"], "");
     assert!(coloured.contains('\u{1b}') && !plain.contains('\u{1b}'));
-    assert_eq!(policy::plain(&coloured), plain);
+    assert_eq!(diagnose::plain(&coloured), plain);
     let output = called("patch", &["-s", "-p0", "-d", "/"], &plain);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let patched = fs::read_to_string(&file).expect("the file");

@@ -89,8 +89,8 @@ fn is_too_long(rule: &Rule) -> bool {
 pub fn statement(statement: &Statement) -> String {
     let Statement { chain, position, rule, .. } = statement;
     match position {
-        Position::Append => format!("-A {chain} {}", rule),
-        Position::Insert(number) => format!("-I {chain} {number} {}", rule),
+        Position::Append => format!("-A {chain} {rule}"),
+        Position::Insert(number) => format!("-I {chain} {number} {rule}"),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The table of commands, in the order of `--help`.
 
 use super::{Command, Entry};
-use policy::ambient::Ambient;
-use policy::kuma::Kuma;
-use policy::mesh::Mesh;
-use policy::settings::{Setting, Topic};
+use mesh::Mesh;
+use mesh::ambient::Ambient;
+use mesh::kuma::Kuma;
+use mesh::settings::{Setting, Topic};
 
 /// What every command takes.
 const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];

@@ -4,7 +4,7 @@
 
 use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::COMMANDS;
-use policy::mesh::Mesh;
+use mesh::Mesh;
 
 const START: &str = r#"# What bash completes for sidecar-init. Printed by: sidecar-init completions bash
 _sidecar_init() {

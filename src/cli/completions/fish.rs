@@ -2,8 +2,8 @@
 
 use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
 use crate::cli::command::{COMMANDS, Entry};
-use policy::mesh::Mesh;
-use policy::settings::{self, Row};
+use mesh::Mesh;
+use mesh::settings::{self, Row};
 use std::collections::BTreeSet;
 
 /// A function of fish: whether the words name one of some meshes, or none where the default is among them.

@@ -9,10 +9,10 @@ mod zsh;
 
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, pflag, report, run, start_logging, tree};
-use policy::mesh::Mesh;
-use policy::settings::{self, Kind, Row, Topic};
-use policy::sources::{Raw, Reader};
-use policy::{Problem, Problems, Setting};
+use mesh::Mesh;
+use mesh::settings::{self, Kind, Row, Topic};
+use mesh::sources::{Raw, Reader};
+use mesh::{Problem, Problems, Setting};
 
 /// The program, by its name.
 const PROGRAM: &str = "sidecar-init";

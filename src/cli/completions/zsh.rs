@@ -2,7 +2,7 @@
 
 use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::{COMMANDS, Entry};
-use policy::mesh::Mesh;
+use mesh::Mesh;
 
 /// The script: a file `_sidecar-init` of a folder in `fpath`, or for `source`.
 pub(super) fn script() -> String {

@@ -1,6 +1,6 @@
 //! Whether a call ended as the rules say.
 
-use policy::probe::Call;
+use diagnose::probe::Call;
 use rules::Family;
 use rules::simulate::Verdict;
 use sidecar_init::{

@@ -12,12 +12,13 @@ use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format, Run};
 use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
+use diagnose::explain::Pod;
+use diagnose::probe::{self, Facts, Way};
+use diagnose::{Basis, status};
 use judgement::{Judgement, judge};
-use policy::explain::Pod;
-use policy::mesh::{OWNERS, Policy, Proxy};
-use policy::probe::{self, Facts, Way};
-use policy::sources::Dialect;
-use policy::{Basis, Problems, status};
+use mesh::Problems;
+use mesh::sources::Dialect;
+use mesh::{OWNERS, Policy, Proxy};
 use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
@@ -227,7 +228,7 @@ fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
     for one in tried.iter_mut().filter(|one| one.judgement.is_wrong()) {
         let packet = &one.call.packet;
         if let Some(scene) = scenes.iter().find(|scene| scene.family == packet.family()) {
-            one.now = Some(policy::explain::explain(&scene.view, &scene.routing, packet).sentence());
+            one.now = Some(diagnose::explain::explain(&scene.view, &scene.routing, packet).sentence());
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::Tried;
 use super::judgement::{Fault, Judgement, known};
 use crate::cli::{Exit, report};
-use policy::explain::DecidedBy;
-use policy::probe::Call;
-use policy::settings;
-use policy::{Basis, Tone, basis};
+use diagnose::explain::DecidedBy;
+use diagnose::probe::Call;
+use diagnose::{Basis, Tone, basis};
+use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;

@@ -5,11 +5,11 @@ use super::scenario::{Caller, Scenario, dashed};
 use super::server::{self, Server};
 use super::users::{Identity, Users};
 use super::{Exit, Failure, assume, report, start};
-use policy::explain::{Pod, Scene, explain};
-use policy::mesh::Policy;
-use policy::pod::Skip;
-use policy::sources::Dialect;
-use policy::{Tone, fold};
+use diagnose::explain::{Pod, Scene, explain};
+use diagnose::{Tone, fold};
+use mesh::Policy;
+use mesh::pod::Skip;
+use mesh::sources::Dialect;
 use rules::Family;
 use sidecar_init::sys::{
     fork::{fork, pipe},

@@ -2,7 +2,7 @@
 //! this process. The machine's own namespace never sees any of it.
 
 use super::Failure;
-use policy::mesh::DNS_PORT;
+use mesh::DNS_PORT;
 use sidecar_init::sys::{
     fork,
     link::Links,

@@ -2,7 +2,7 @@
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
-use policy::mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
+use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -94,34 +94,37 @@ pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
 /// What scenarios are made of.
 struct Facts {
     proxy: Proxy,
-    lists: Vec<Listed>,
+    lists: Vec<ListItem>,
     /// Whether anything is captured.
     captures: bool,
 }
 
 impl Facts {
     /// The items of one kind of the lists that capture, or of those that exclude.
-    fn items<T>(&self, captured: bool, of_kind: impl Fn(&Named) -> Option<T>) -> Vec<T> {
+    fn items<T>(&self, captured: bool, of_kind: impl Fn(&Selector) -> Option<T>) -> Vec<T> {
         let lists = self.lists.iter().filter(|listed| listed.captured == captured);
-        lists.filter_map(|listed| of_kind(&listed.named)).collect()
+        lists.filter_map(|listed| of_kind(&listed.selector)).collect()
     }
 
     fn networks(&self, captured: bool) -> Vec<Cidr> {
         self.items(
             captured,
-            |named| if let Named::Destination(network) = named { Some(*network) } else { None },
+            |named| if let Selector::Destination(network) = named { Some(*network) } else { None },
         )
     }
 
     fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
         self.items(
             captured,
-            |named| if let Named::OutboundPort(ports, _) = named { Some(*ports) } else { None },
+            |named| if let Selector::OutboundPort(ports, _) = named { Some(*ports) } else { None },
         )
     }
 
     fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        self.items(captured, |named| if let Named::InboundPort(ports) = named { Some(*ports) } else { None })
+        self.items(
+            captured,
+            |named| if let Selector::InboundPort(ports) = named { Some(*ports) } else { None },
+        )
     }
 }
 
@@ -171,7 +174,7 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
         scenarios.push(of_app("The application calls a port that is captured whatever the network", to));
     }
     let servers =
-        facts.items(true, |named| if let Named::Server(server) = named { Some(*server) } else { None });
+        facts.items(true, |named| if let Selector::Server(server) = named { Some(*server) } else { None });
     let server = match servers.is_empty() {
         true => Some(WORLD_V4.into()),
         false => servers.into_iter().find(IpAddr::is_ipv4),

@@ -1,7 +1,7 @@
 //! The users of a sandbox, and how a caller without privileges gets several of them.
 
 use super::Failure;
-use policy::mesh::{Policy, Proxy};
+use mesh::{Policy, Proxy};
 use sidecar_init::sys::{
     exec,
     fork::{self, fork},

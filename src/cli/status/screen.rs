@@ -1,9 +1,9 @@
 //! Where `status --watch` shows what it sees: redrawn in place on a terminal, block after block elsewhere.
 
 use super::super::{data, report, run::Format};
-use policy::Tone;
-use policy::status::Status;
-use policy::trace::utc;
+use diagnose::Tone;
+use diagnose::status::Status;
+use diagnose::trace::utc;
 use std::{
     io::{self, IsTerminal, Write},
     time::{Duration, SystemTime},

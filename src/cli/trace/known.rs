@@ -1,9 +1,10 @@
 //! The rules that are there, as a trace needs them: read at its start, and again when they have changed.
 
 use crate::cli::{host::System, run::Run, scenes::live_routing};
-use policy::explain::Pod;
-use policy::trace::Rules;
-use policy::{Host, Reason, trace::Block};
+use diagnose::explain::Pod;
+use diagnose::trace::Block;
+use diagnose::trace::Rules;
+use mesh::{Host, Reason};
 use rules::Family;
 use rules::routing::Object;
 use rules::simulate::{At, Routing, View};

@@ -2,8 +2,8 @@
 
 use super::known::Read;
 use super::{Failure, Known, number};
-use policy::istio::defaults::LOG_GROUP;
-use policy::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
+use diagnose::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
+use mesh::istio::defaults::LOG_GROUP;
 use rules::Family;
 use rules::report::Report;
 use sidecar_init::backend::nftables::{

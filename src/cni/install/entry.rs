@@ -5,7 +5,7 @@ use crate::cni::{
     decision::resolve,
     protocol::{Fault, Fields, KEYS, Read, Verb, Version},
 };
-use policy::{Problem, settings::nearest, sources::Raw};
+use mesh::{Problem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
 use std::net::Ipv4Addr;
 

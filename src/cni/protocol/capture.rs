@@ -1,7 +1,7 @@
 //! Settings within a network configuration, by the names of their flags.
 
 use super::fields::Fields;
-use policy::{Problem, pod::configured, sources::Raw};
+use mesh::{Problem, pod::configured, sources::Raw};
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 

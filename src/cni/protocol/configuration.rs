@@ -1,7 +1,7 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
 use super::{Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
-use policy::{
+use mesh::{
     Problem, Setting,
     pod::EXCLUDED_NAMESPACES,
     sources::{Raw, duration},

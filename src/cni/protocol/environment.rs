@@ -1,7 +1,7 @@
 //! What the runtime says in variables ("Parameters").
 
 use super::{Code, Fault};
-use policy::Problem;
+use mesh::Problem;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What a plugin is asked to do.

@@ -1,7 +1,7 @@
 //! Errors as the specification has them ("Error"): a number, a sentence, details.
 
 use super::Version;
-use policy::Problem;
+use mesh::Problem;
 use serde::Serialize;
 use std::{error::Error, fmt::Display};
 

@@ -1,7 +1,7 @@
 //! The keys of our network configuration in one table, and those that are not ours.
 
 use super::fields::Fields;
-use policy::settings::nearest;
+use mesh::settings::nearest;
 
 /// A key of ours.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +129,7 @@ mod tests {
             (STATE_DIR, state.display().to_string()),
             (LOG, log.display().to_string()),
             (LOG_MAX_BYTES, log_max_bytes.to_string()),
-            (EXCLUDE_NAMESPACES, policy::pod::EXCLUDED_NAMESPACES.join(", ")),
+            (EXCLUDE_NAMESPACES, mesh::pod::EXCLUDED_NAMESPACES.join(", ")),
             (super::TIMEOUT, format!("{TIMEOUT:?}")),
         ];
         for (name, default) in defaults {

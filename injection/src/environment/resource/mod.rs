@@ -6,7 +6,7 @@ pub use pattern::Pattern;
 
 use super::words;
 use crate::reader::Reader;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 
 /// The group of VirtualEnvironment.

@@ -17,7 +17,7 @@ use super::resource::{Spec, VirtualEnvironment};
 use super::suggestions;
 use super::words;
 use super::{existing, filter};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

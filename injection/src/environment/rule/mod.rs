@@ -3,7 +3,7 @@
 
 mod shape;
 
-use policy::Problem;
+use mesh::Problem;
 use serde_json::{Map, Value};
 
 /// The annotation.

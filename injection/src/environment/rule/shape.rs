@@ -2,7 +2,7 @@
 //!
 //! Only names are known here, and what is a list or an object. Whether a number is sensible is Istio's to say.
 
-use policy::Problem;
+use mesh::Problem;
 use serde_json::{Map, Value};
 
 /// What a value consists of.

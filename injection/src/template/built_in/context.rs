@@ -3,7 +3,7 @@
 
 use crate::sidecar::{Identity, Init, Mode};
 use crate::template::{context::TemplateContext, multus};
-use policy::Problem;
+use mesh::Problem;
 use serde_json::{Map, Value, json};
 
 /// What a template writes beside the parts that all of them share.

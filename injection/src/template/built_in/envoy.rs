@@ -3,7 +3,7 @@
 
 use super::context::{Parts, RenderContext, is_on, pod_field, set};
 use crate::sidecar::OtherProxy;
-use policy::istio::annotations::PROXY_IMAGE;
+use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Map, Value, json};
 
 /// Istio's ports and user, without its agent.

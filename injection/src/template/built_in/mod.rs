@@ -11,7 +11,7 @@ mod sidecar;
 use super::context::TemplateContext;
 use crate::sidecar::OtherProxy;
 use context::RenderContext;
-use policy::Problems;
+use mesh::Problems;
 use serde_json::Value;
 
 /// A built-in template.

@@ -4,7 +4,7 @@
 use super::context::{Parts, RenderContext, is_empty, is_on, pod_field, resource_limit, set, variable};
 use crate::mesh_config::{InboundPolicy, Mesh};
 use crate::template::{context::TemplateContext, opentelemetry};
-use policy::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
+use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";

@@ -24,7 +24,7 @@ mod text;
 use super::context::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;

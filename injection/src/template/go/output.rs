@@ -1,7 +1,7 @@
 //! What a template has made: whether it is whole, is YAML, and says what the template says and not what a pod has slipped in.
 
 use super::standin;
-use policy::{Problem, Problems};
+use mesh::{Problem, Problems};
 use serde_json::{Map, Value};
 
 /// What Go prints where there is nothing.
@@ -31,7 +31,7 @@ pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Resul
     if !lacking.is_empty() {
         return Err(Problems(lacking));
     }
-    let (documents, remarks) = policy::pod::values_of_later_keys(name, text)?;
+    let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
     warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),

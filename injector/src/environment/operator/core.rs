@@ -11,7 +11,7 @@ use injection::environment::{
     routes::{Plan, plan},
 };
 use kube::runtime::watcher::Event;
-use policy::Problems;
+use mesh::Problems;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},

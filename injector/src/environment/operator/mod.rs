@@ -25,8 +25,8 @@ use crate::logging;
 use clap::Args;
 use cluster::{access, lease::Candidate, readiness::Readiness, status, termination::Termination};
 use inspection::Inspection;
+use mesh::sources::duration;
 use metrics::Metrics;
-use policy::sources::duration;
 use prometheus_client::registry::Registry;
 use rounds::Operator;
 use std::{

@@ -7,7 +7,7 @@ use crate::template::go::{data, standin};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gtmpl_ng::Value;
-use policy::data::{Tree, yaml};
+use mesh::data::{Tree, yaml};
 use std::fmt::Write;
 
 functions! {
@@ -172,6 +172,6 @@ fn from_json(text: &str) -> Answer {
 }
 
 fn from_yaml(args: &[Value]) -> Answer {
-    let read = policy::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.to_string())?;
+    let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.to_string())?;
     Ok(read.first().map_or(Value::Nil, data::plain))
 }

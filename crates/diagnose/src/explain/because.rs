@@ -1,0 +1,217 @@
+//! Reasons in words: why a verdict is what it is.
+//!
+//! Rules of ours know which option made them; of rules that were read back, their place and text is all
+//! there is to say.
+
+use super::Explanation;
+use mesh::Reason;
+use mesh::reason::{Effect, Meaning, MeaningRow};
+use mesh::recognition::{captures, read_at};
+use rules::nft::Field;
+use rules::render::listed;
+use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
+use rules::{Action, Condition, ConnState, Match, Origin, Target};
+
+impl Explanation<'_> {
+    /// The verdict and its reason in one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        format!("{}, because {}", self.verdict(), self.reason())
+    }
+
+    pub fn verdict(&self) -> String {
+        match self.outcome.verdict {
+            Verdict::Pass => self.passing(),
+            Verdict::Redirect(ports) => {
+                let noun = if ports.is_single() { "port" } else { "ports" };
+                format!("captured: goes to {} {}", self.listener(noun), ports.dashed())
+            }
+            Verdict::Tproxy(port) => {
+                format!("captured: handed unchanged to {} {port}", self.listener("port"))
+            }
+            Verdict::Drop => "dropped: reaches nobody".to_owned(),
+            Verdict::Unknown => "unknown: what becomes of it can't be told".to_owned(),
+        }
+    }
+
+    fn passing(&self) -> String {
+        match (self.outcome.translated, self.packet.state) {
+            (Some(to), _) => format!("not captured: another program's rule sends it to {to}"),
+            (None, ConnState::Established) => {
+                "let through: goes where the first packet of its connection went".to_owned()
+            }
+            (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
+                format!("not captured: goes to {} as it was sent", self.called.destination(self.packet))
+            }
+        }
+    }
+
+    /// Whose ports they are, by the rule that names them.
+    fn listener(&self, noun: &str) -> String {
+        let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
+        let handed = matches!(self.outcome.verdict, Verdict::Tproxy(_));
+        let names_it = |rule: &ViewRule| {
+            captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+        };
+        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
+        let reason = at.and_then(|at| self.reason_of(at));
+        let whose = |reason: Reason| match reason.meaning().row() {
+            MeaningRow { effect: Effect::Captured | Effect::HandedOver, direction, .. } => {
+                Some(match *direction {
+                    "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
+                    direction => format!("the proxy's {direction}"),
+                })
+            }
+            _ => None,
+        };
+        reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))
+    }
+
+    /// Why a rule is there: by its own word, as it is read, or by its chain.
+    fn reason_of(&self, at: At) -> Option<Reason> {
+        let of_chain = || Reason::of_chain(&self.view.chains()[at.chain].chain);
+        self.told_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
+    }
+
+    /// The same, where sentences may tell of it.
+    pub(super) fn told_reason(&self, at: At) -> Option<Reason> {
+        match self.view.rule(at)?.origin {
+            Some(origin) => Reason::named(origin.name),
+            None => read_at(self.view, at).map(|(reason, _)| reason),
+        }
+    }
+
+    /// Why it is so.
+    pub fn reason(&self) -> String {
+        match self.outcome.decided_by {
+            None if self.misses_by_mark() => {
+                format!("packets with its mark, {:#x}, are left alone", self.packet.mark)
+            }
+            None if self.misses_by_protocol() => {
+                format!("what redirects is not for {}", self.packet.protocol)
+            }
+            None => match (&self.nothing, self.lists_lack_it()) {
+                (Some(reason), _) => reason.clone(),
+                (None, Some(text)) => text,
+                (None, None) => "no rule says otherwise".to_owned(),
+            },
+            Some(at) => match self.view.rule(at) {
+                None => format!("that is the policy of {}", self.place(at)),
+                Some(rule) if self.outcome.is_tie => format!(
+                    "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
+                     first can't be asked",
+                    self.place(at),
+                    listed::rule(rule)
+                ),
+                Some(ViewRule {
+                    action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
+                }) => {
+                    format!("{} leads to {chain}, which is somebody else's and decides", self.place(at))
+                }
+                Some(rule) if self.outcome.verdict == Verdict::Unknown => {
+                    format!("{} ({}) is not understood and could decide", self.place(at), listed::rule(rule))
+                }
+                Some(rule @ ViewRule { origin: None, .. }) => self
+                    .of_listed(at)
+                    .unwrap_or_else(|| format!("{} says {}", self.place(at), listed::rule(rule))),
+                Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
+            },
+        }
+    }
+
+    /// Whether a listener was in reach, but not for packets with the mark that this one has.
+    fn misses_by_mark(&self) -> bool {
+        let port = self.packet.destination.port();
+        let spares_mark = |condition: &Condition| match condition {
+            Condition::Known(Match::Mark(operand)) => operand.is_negated(),
+            Condition::Nft(condition) => condition.negated && matches!(condition.field, Field::Mark(_)),
+            _ => false,
+        };
+        let is_of_port = |condition: &Condition| match condition {
+            Condition::Known(Match::DestinationPort(operand)) => {
+                operand.holds(operand.value().contains(port))
+            }
+            Condition::Nft(condition) if condition.field == Field::DestinationPort => {
+                condition.holds(port.into())
+            }
+            _ => true,
+        };
+        let misses = |rule: &ViewRule, index: usize| {
+            spares_mark(&rule.conditions[index]) && rule.conditions[index..].iter().all(is_of_port)
+        };
+        self.packet.mark != 0
+            && self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
+                (Some(rule), Matched::No(index)) => captures(rule) && misses(rule, index),
+                _ => false,
+            })
+    }
+
+    /// Whether a listener was in reach, but for another protocol.
+    fn misses_by_protocol(&self) -> bool {
+        self.trace.0.iter().any(|step| {
+            let Some(rule) = self.view.rule(step.at) else { return false };
+            let Matched::No(index) = step.matched else { return false };
+            let condition = &rule.conditions[index];
+            let is_protocol = matches!(condition, Condition::Known(_) | Condition::Nft(_))
+                && condition.field() == Some(Field::Protocol);
+            let leads_there = || {
+                let meaning = self.reason_of(step.at).map(Reason::meaning);
+                matches!(meaning, Some(Meaning::Inbound | Meaning::Outbound))
+            };
+            is_protocol && (captures(rule) || leads_there())
+        })
+    }
+
+    pub(super) fn place(&self, at: At) -> String {
+        let chain = &self.view.chains()[at.chain];
+        match self.view.rule(at) {
+            Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.table),
+            None => format!("{} in table {}", chain.chain, chain.table),
+        }
+    }
+
+    fn of_origin(&self, at: At, origin: Origin) -> String {
+        let sentence = Reason::named(origin.name).and_then(|reason| self.say(at, reason, origin));
+        sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
+    }
+
+    /// The same of a rule that does not say why it is there, where that can be told.
+    fn of_listed(&self, at: At) -> Option<String> {
+        let (reason, setting) = read_at(self.view, at)?;
+        let origin = match setting {
+            Some(setting) => reason.made_by(setting),
+            None => Origin { name: reason.name(), option: "" },
+        };
+        self.say(at, reason, origin)
+    }
+
+    /// The option that made a rule, as its author calls it.
+    pub(super) fn option_text(&self, origin: Origin) -> String {
+        self.dialect.of_option(origin.option).map_or_else(|| origin.option_text(), str::to_owned)
+    }
+
+    fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {
+        let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
+        let sentence = reason.sentence(value.as_deref(), &self.option_text(origin))?;
+        Some(self.dialect.render(&sentence))
+    }
+}
+
+/// The packet's own value beside a condition that failed.
+pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> {
+    let owner = |what: &str, id: u32| format!("{what} {id}");
+    let field = match condition {
+        Condition::Known(_) | Condition::Nft(_) => condition.field()?,
+        _ => return None,
+    };
+    // Addresses, ports and marks may have changed on the way.
+    match (field, &packet.direction) {
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
+        (Field::OutInterface, Direction::Outbound { interface, .. }) => {
+            Some(format!("it leaves by {interface}"))
+        }
+        (Field::Protocol, _) => Some(format!("it is {}", packet.protocol)),
+        (Field::Family, _) => Some(format!("it is {}", packet.family())),
+        _ => None,
+    }
+}

@@ -1,0 +1,355 @@
+//! The packets that a matrix shows: who calls, to where, by all that the configuration tells apart.
+
+use super::pod::{OUTSIDE, Pod, Sender};
+use super::question;
+use super::ways::{Arriving, Ways};
+use mesh::settings::Setting;
+use mesh::{DNS_PORT, ListItem, Policy, Selector};
+use rules::simulate::{Direction, Packet};
+use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// One cell of the matrix.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The family of its addresses.
+    pub family: Family,
+    /// Which table: packets from the pod, or to it.
+    pub table: &'static str,
+    /// The row: a list of which several items may share one, and what the row is about.
+    pub row: Row,
+    /// The column: who sends it, and over what.
+    pub column: &'static str,
+    /// The packet; `None` where there is none to be had.
+    pub packet: Option<Packet>,
+}
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// A word before the item, such as `port`.
+    pub noun: &'static str,
+    /// The item of an option's list, or what it is where no option names it.
+    pub item: String,
+    /// The list that names it.
+    pub list: Option<List>,
+}
+
+/// A list of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    pub setting: Setting,
+    /// What its items are.
+    pub meaning: &'static str,
+}
+
+impl List {
+    /// The setting as people type it, by its letter where it has one.
+    pub fn option(self) -> String {
+        let row = self.setting.row();
+        row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
+    }
+}
+
+/// The headings of both tables.
+pub(super) const FROM_POD: &str = "From the pod to";
+pub(super) const TO_POD: &str = "From outside to";
+
+/// Ports of which one is nothing special to most configurations.
+const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
+
+/// More items of a list than that make no cases: their rows would be read by nobody.
+const MOST_ITEMS: usize = 200;
+
+/// All cases of the families of which the pod has an address.
+pub fn usual_cases(pod: &Pod, ways: &dyn Ways, config: Option<&dyn Policy>) -> Vec<Case> {
+    let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
+    let lists = config.map(|config| config.lists()).unwrap_or_default();
+    let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
+    own.flat_map(|(family, own)| {
+        let arriving = Arriving { to: own, from: None, at: None, mark: 0 };
+        let outside = ways.arriving(&arriving).map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
+        let mut list = Cases { family, own, outside, pod, ways, lists: &lists, cases: Vec::new() };
+        list.calls();
+        list.arrivals();
+        list.cases
+    })
+    .collect()
+}
+
+struct Cases<'a> {
+    family: Family,
+    own: IpAddr,
+    /// The interface at which packets from outside arrive.
+    outside: String,
+    pod: &'a Pod,
+    ways: &'a dyn Ways,
+    lists: &'a [ListItem],
+    cases: Vec<Case>,
+}
+
+impl Cases<'_> {
+    fn calls(&mut self) {
+        let port = self.plain_port();
+        let elsewhere = self.elsewhere();
+        let loopback: IpAddr = match self.family {
+            Family::V4 => Ipv4Addr::LOCALHOST.into(),
+            Family::V6 => Ipv6Addr::LOCALHOST.into(),
+        };
+        self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
+        let itself = if self.pod.is_known { Row::of("itself", &self.own) } else { Row::plain("itself") };
+        self.call(&itself, SocketAddr::new(self.own, port));
+        let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
+        let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
+        let lists = self.lists;
+        let mut met = ItemCounts::default();
+        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+            match &listed.selector {
+                Selector::Destination(network) if network.family() == self.family => {
+                    let to = self.within(*network, listed.captured);
+                    self.call(&Row::listed("", network, listed), SocketAddr::new(to, port));
+                }
+                Selector::OutboundPort(ports, _) => {
+                    let to = if listed.captured { elsewhere } else { captured };
+                    self.call(&Row::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
+                }
+                Selector::Server(server) if Family::of(*server) == self.family => {
+                    self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
+                }
+                Selector::Interface(interface) => {
+                    let row = Row::listed("by", interface, listed);
+                    self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
+                }
+                Selector::Destination(_)
+                | Selector::Server(_)
+                | Selector::Source(_)
+                | Selector::InboundPort(_)
+                | Selector::Tunnel(_)
+                | Selector::Machine(_)
+                | Selector::User(..)
+                | Selector::Group(_) => {}
+            }
+        }
+        self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT.number()));
+        self.call(&Row::plain("anywhere else"), SocketAddr::new(elsewhere, port));
+    }
+
+    fn arrivals(&mut self) {
+        let port = self.plain_port();
+        let (pod, lists, outside) = (self.own, self.lists, self.outside.clone());
+        let own = |port| SocketAddr::new(pod, port);
+        let mut met = ItemCounts::default();
+        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+            match &listed.selector {
+                Selector::InboundPort(ports) => {
+                    self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), &outside, true);
+                }
+                Selector::Tunnel(port) => {
+                    self.arrive(&Row::ports((*port).into(), listed), own(port.number()), &outside, true);
+                }
+                Selector::Source(network) if network.family() == self.family => {
+                    let row = Row::listed("", network, listed);
+                    self.arrive_from(&row, self.within(*network, false), own(port));
+                }
+                Selector::Interface(name) => {
+                    self.arrive(&Row::listed("at", name, listed), own(port), &member(name), true);
+                }
+                Selector::Machine(name) => {
+                    let to = SocketAddr::new(self.elsewhere(), port);
+                    self.arrive(&Row::listed("out of", name, listed), to, &member(name), false);
+                }
+                Selector::Destination(_)
+                | Selector::Source(_)
+                | Selector::OutboundPort(..)
+                | Selector::User(..)
+                | Selector::Group(_)
+                | Selector::Server(_) => {}
+            }
+        }
+        self.arrive(&Row::plain("any other port"), own(port), &outside, true);
+    }
+
+    fn call(&mut self, row: &Row, to: SocketAddr) {
+        self.call_by(row, to, None);
+    }
+
+    /// The pod's processes call.
+    fn call_by(&mut self, row: &Row, to: SocketAddr, by: Option<&str>) {
+        for (column, sender, protocol) in [
+            ("app tcp", Sender::App, Protocol::Tcp),
+            ("app udp", Sender::App, Protocol::Udp),
+            ("proxy tcp", Sender::Proxy, Protocol::Tcp),
+            ("proxy udp", Sender::Proxy, Protocol::Udp),
+        ] {
+            let mut packet = question::usual(sender, self.pod, self.ways, protocol, to);
+            if let (Some(Packet { direction: Direction::Outbound { interface, .. }, .. }), Some(by)) =
+                (&mut packet, by)
+            {
+                by.clone_into(interface);
+            }
+            self.cases.push(Case { family: self.family, table: FROM_POD, row: row.clone(), column, packet });
+        }
+    }
+
+    /// Somebody calls from outside, or a virtual machine from within.
+    fn arrive(&mut self, row: &Row, to: SocketAddr, at: &str, is_local: bool) {
+        for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
+            let usual = question::usual(
+                Sender::External,
+                self.pod,
+                self.ways,
+                protocol,
+                SocketAddr::new(self.own, to.port()),
+            );
+            let direction = Direction::Inbound { interface: at.to_owned(), local: is_local };
+            let packet = usual.map(|packet| Packet { direction, destination: to, ..packet });
+            self.cases.push(Case { family: self.family, table: TO_POD, row: row.clone(), column, packet });
+        }
+    }
+
+    /// Somebody at this address calls from outside.
+    fn arrive_from(&mut self, row: &Row, from: IpAddr, to: SocketAddr) {
+        let (first, outside) = (self.cases.len(), self.outside.clone());
+        self.arrive(row, to, &outside, true);
+        for packet in self.cases[first..].iter_mut().filter_map(|case| case.packet.as_mut()) {
+            packet.source.set_ip(from);
+        }
+    }
+
+    /// Networks of the family that lists name as destinations, to be captured or to be left alone.
+    fn networks(&self, captured: bool) -> impl Iterator<Item = (Setting, Cidr)> {
+        let of_family = |listed: &ListItem| match listed.selector {
+            Selector::Destination(network) if network.family() == self.family => {
+                Some((listed.setting, network))
+            }
+            _ => None,
+        };
+        self.lists.iter().filter(move |listed| listed.captured == captured).filter_map(of_family)
+    }
+
+    /// A port that no list names.
+    fn plain_port(&self) -> u16 {
+        let is_listed = |port: u16| {
+            self.lists.iter().any(|listed| match &listed.selector {
+                Selector::InboundPort(ports) | Selector::OutboundPort(ports, _) => ports.contains(port),
+                _ => false,
+            })
+        };
+        PLAIN_PORTS.into_iter().find(|port| !is_listed(*port)).unwrap_or(PLAIN_PORTS[0])
+    }
+
+    /// An address that no list names.
+    fn elsewhere(&self) -> IpAddr {
+        let candidates: [IpAddr; 3] = match self.family {
+            Family::V4 => [[192, 0, 2, 10], [198, 51, 100, 10], [203, 0, 113, 10]].map(IpAddr::from),
+            Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
+                .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
+        };
+        let is_named = |address: &IpAddr| {
+            let mut named = self.networks(true).chain(self.networks(false));
+            named.any(|(_, network)| network.contains(*address))
+        };
+        candidates.into_iter().find(|address| !is_named(address)).unwrap_or(candidates[0])
+    }
+
+    /// An address of a network: if possible none that an excluded network holds too, where it is to be captured, and none
+    /// of the pod's own.
+    fn within(&self, network: Cidr, not_excluded: bool) -> IpAddr {
+        let excluded: Vec<Cidr> = self.networks(false).map(|(_, network)| network).collect();
+        let ends = excluded.iter().filter(|other| network.contains(other.address()));
+        let ends =
+            ends.flat_map(|other| [number(other.address()).wrapping_sub(1), last(*other).wrapping_add(1)]);
+        let (first, last) = (number(network.address()), last(network));
+        let candidates = [
+            first + u128::from(first < last),
+            first,
+            last - u128::from(first < last),
+            first + (last - first) / 2,
+        ];
+        let is_good = |address: &IpAddr| {
+            let is_out = not_excluded && excluded.iter().any(|other| other.contains(*address));
+            network.contains(*address) && !is_out && !self.pod.addresses.contains(address)
+        };
+        let addresses = candidates.into_iter().chain(ends).filter_map(|bits| self.address(bits));
+        addresses.into_iter().find(is_good).unwrap_or(network.address())
+    }
+
+    fn address(&self, bits: u128) -> Option<IpAddr> {
+        match self.family {
+            Family::V4 => u32::try_from(bits).ok().map(|bits| Ipv4Addr::from_bits(bits).into()),
+            Family::V6 => Some(Ipv6Addr::from_bits(bits).into()),
+        }
+    }
+}
+
+/// How many items of each setting's list were met.
+#[derive(Default)]
+struct ItemCounts(BTreeMap<Setting, usize>);
+
+impl ItemCounts {
+    /// Whether one more item of the list is to be shown.
+    fn is_few(&mut self, setting: Setting) -> bool {
+        let met = self.0.entry(setting).or_default();
+        *met += 1;
+        *met <= MOST_ITEMS
+    }
+}
+
+impl Row {
+    fn plain(item: &str) -> Self {
+        Self { noun: "", item: item.to_owned(), list: None }
+    }
+
+    fn of(noun: &'static str, item: &dyn ToString) -> Self {
+        Self { noun, item: item.to_string(), list: None }
+    }
+
+    fn listed(noun: &'static str, item: &dyn ToString, of: &ListItem) -> Self {
+        let list = List { setting: of.setting, meaning: of.meaning() };
+        Self { noun, item: item.to_string(), list: Some(list) }
+    }
+
+    fn ports(ports: PortRange, of: &ListItem) -> Self {
+        Self::listed("port", &ports.dashed().to_string(), of)
+    }
+}
+
+/// An interface that a name stands for, which may be the beginning of several.
+fn member(name: &InterfaceName) -> String {
+    name.prefix().map_or_else(|| name.to_string(), |prefix| format!("{prefix}0"))
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The last address of a network.
+fn last(network: Cidr) -> u128 {
+    let bits = u32::from(network.family().bits());
+    let hosts = bits - u32::from(network.length());
+    let ones = if hosts == 128 { u128::MAX } else { (1 << hosts) - 1 };
+    number(network.address()) | ones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_address_of_a_network() {
+        for (network, expected) in [
+            ("10.0.0.0/8", "10.255.255.255"),
+            ("10.1.2.3/32", "10.1.2.3"),
+            ("0.0.0.0/0", "255.255.255.255"),
+            ("fd00::/64", "fd00::ffff:ffff:ffff:ffff"),
+            ("::/0", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ] {
+            let expected: IpAddr = expected.parse().expect("an address");
+            assert_eq!(last(network.parse().expect("a network")), number(expected), "{network}");
+        }
+    }
+}

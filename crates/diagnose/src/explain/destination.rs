@@ -1,0 +1,139 @@
+//! Where a packet is to go: an address, a name, or a port of the pod's.
+
+use super::question::{OF_POD, Place};
+use mesh::settings::Setting;
+use mesh::sources::{Reader, Source};
+use rules::{Family, Port};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Where a packet is to go, as it was understood.
+pub(super) struct Destination {
+    pub(super) address: SocketAddr,
+    pub(super) called: Option<String>,
+    /// Whether it stands for the pod's own address, which is not known.
+    pub(super) stands_in: bool,
+}
+
+/// Reads where the packet goes; `None` if there is a problem.
+pub(super) fn destination(reader: &mut Reader<'_>, place: &Place<'_>, inbound: bool) -> Option<Destination> {
+    let Some(given) = reader.raw.get(Setting::Destination) else {
+        let text = "is needed: where the packet goes, such as 10.0.0.5:443";
+        reader.whole(&Source::Flag(Setting::Destination.row().long), text);
+        return None;
+    };
+    let text = given.value.trim_matches([' ', '\t']);
+    let expected = "ADDRESS:PORT with a port from 1 to 65535, such as 10.0.0.5:443 or [2001:db8::1]:443, NAME:PORT, a URL, or \
+                    for a call from outside a port of the pod's";
+    let to = |address: IpAddr, port| {
+        SocketAddr::new(if inbound { address.to_canonical() } else { met(address) }, port)
+    };
+    if let Some(address) = text.parse().ok().filter(|to: &SocketAddr| to.port() != 0) {
+        let address = to(address.ip(), address.port());
+        return Some(Destination { address, called: None, stands_in: false });
+    }
+    if let Some(port) = text.parse::<Port>().ok().filter(|_| inbound) {
+        let family = place.pod.addresses.first().map_or(Family::V4, |first| Family::of(*first));
+        let (own, is_known) = place.pod.address(family);
+        let called = (!is_known).then(|| OF_POD.to_owned());
+        let address = SocketAddr::new(own, port.number());
+        return Some(Destination { address, called, stands_in: !is_known });
+    }
+    let (source, value) = (given.source.clone(), given.value.clone());
+    let mut problem = |text: &str| {
+        reader.problem(&source, &value, text);
+        None
+    };
+    let Some((name, port)) = named(text) else { return problem(&format!("is not {expected}")) };
+    let Some(port) = port else {
+        return problem(&format!("names no port; give one, such as {name}:443"));
+    };
+    if let Ok(address) = name.parse() {
+        return Some(Destination { address: to(address, port.number()), called: None, stands_in: false });
+    }
+    let found = match (place.names)(name) {
+        None => {
+            return problem(
+                "is a name, and names are not resolved here; give its address, such as 10.0.0.5:443",
+            );
+        }
+        Some(Err(error)) => {
+            return problem(&format!("can't be resolved: {error}; give its address, such as 10.0.0.5:443"));
+        }
+        Some(Ok(found)) => found,
+    };
+    // Over a family that the pod has, if there is a choice.
+    let has_family =
+        |address: &&IpAddr| place.pod.addresses.iter().any(|own| Family::of(*own) == Family::of(**address));
+    let Some(taken) = found.iter().find(has_family).or(found.first()).copied() else {
+        return problem("has no address; give one, such as 10.0.0.5:443");
+    };
+    let which = if found.len() > 1 { format!(", one of {} addresses", found.len()) } else { String::new() };
+    let called = Some(format!("{name} ({taken}{which})"));
+    Some(Destination { address: to(taken, port.number()), called, stands_in: false })
+}
+
+/// The host's name and the port of `NAME:PORT` or of a URL; `None` if it is neither.
+fn named(text: &str) -> Option<(&str, Option<Port>)> {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest.split(['/', '?', '#']).next().unwrap_or_default()),
+        None => (None, text),
+    };
+    let of_scheme = match scheme {
+        Some("http" | "ws") => Some("80"),
+        Some("https" | "wss") => Some("443"),
+        Some(_) | None => None,
+    };
+    // In brackets stands an address, which `http://[::1]/` may name as well.
+    let (name, port) = match rest.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((name, port)) => (name, Some(port)),
+        None => (rest, of_scheme),
+    };
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let says_more = name.contains(|c: char| c.is_ascii_alphabetic()) && is_name;
+    let is_address = name.parse::<IpAddr>().is_ok();
+    if !(says_more || is_address && scheme.is_some()) {
+        return None;
+    }
+    match port {
+        Some(port) => Some((name, Some(port.parse().ok()?))),
+        None => Some((name, None)),
+    }
+}
+
+/// The address that rules meet when a process calls this one. An IPv4 address in an IPv6 one is called over IPv4 (RFC 4291,
+/// 2.5.5.2), and the unspecified address is the pod itself (`ip_route_output_key_hash_rcu` in `net/ipv4/route.c`,
+/// `tcp_v6_connect` in `net/ipv6/tcp_ipv6.c`).
+fn met(called: IpAddr) -> IpAddr {
+    match called.to_canonical() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn names_and_urls_are_told_from_what_is_neither() {
+        let check = |text: &str, expected: Option<(&str, Option<u16>)>| {
+            let found = named(text).map(|(name, port)| (name, port.map(|port| port.number())));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("reviews:9080", Some(("reviews", Some(9080))));
+        check("reviews.shop.svc", Some(("reviews.shop.svc", None)));
+        check("https://example.com/a?b=c:1", Some(("example.com", Some(443))));
+        check("http://example.com:8080", Some(("example.com", Some(8080))));
+        check("https://10.0.0.5/", Some(("10.0.0.5", Some(443))));
+        check("http://[2001:db8::1]/", Some(("2001:db8::1", Some(80))));
+        check("http://[2001:db8::1]:81/", Some(("2001:db8::1", Some(81))));
+        check("grpc://example.com", Some(("example.com", None)));
+        for text in
+            ["", "8080", "10.0.0.5", "10.0.0.5:0", "10.0.0.256:80", "a b:80", "reviews:0", "reviews:x", "::1"]
+        {
+            check(text, None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! An explanation for programs.
+
+use super::{Explanation, Limited};
+use rules::Origin;
+use rules::render::listed;
+use rules::simulate::{At, Matched, Verdict};
+use serde::Serialize;
+
+/// What becomes of a packet.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    pub verdict: &'static str,
+    /// The listener's port, the first of a range; null where no listener gets it.
+    pub port: Option<u16>,
+    /// The last port, where a range of listeners shares the traffic.
+    pub last_port: Option<u16>,
+    /// The rule that decided.
+    pub decided_by: Option<DecidedBy>,
+    /// What the rules that it met do though people expect otherwise; left out where there is nothing to say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limited>,
+    /// Every rule met, in order.
+    pub trace: Vec<TraceEntry>,
+}
+
+/// The rule that decided.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DecidedBy {
+    /// The table that it is in.
+    pub table: String,
+    /// The chain that it is in.
+    pub chain: String,
+    /// Its number in the chain, from 1; null for the chain's policy.
+    pub position: Option<usize>,
+    /// Its short name; null where that is not known.
+    pub rule: Option<String>,
+    /// What it says.
+    pub text: String,
+    /// The option that made it, empty for what is always there; null where that is not known.
+    pub option: Option<String>,
+    /// The reason in words.
+    pub reason: String,
+}
+
+/// One rule met.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TraceEntry {
+    /// The table that it is in.
+    pub table: String,
+    /// The chain that it is in.
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    pub position: usize,
+    /// Its short name; null where that is not known.
+    pub rule: Option<String>,
+    /// What it says.
+    pub text: String,
+    /// Whether the packet fulfils it; null where that is not known.
+    pub matched: Option<bool>,
+    /// The option that made it, empty for what is always there; null where that is not known.
+    pub option: Option<String>,
+}
+
+impl Explanation<'_> {
+    /// The explanation as data.
+    pub fn report(&self) -> Report {
+        let (verdict, ports) = match self.outcome.verdict {
+            Verdict::Pass => ("pass", None),
+            Verdict::Redirect(ports) => ("redirect", Some(ports)),
+            Verdict::Tproxy(port) => ("tproxy", Some(port.into())),
+            Verdict::Drop => ("drop", None),
+            Verdict::Unknown => ("unknown", None),
+        };
+        Report {
+            verdict,
+            port: ports.map(|ports| ports.first().number()),
+            last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
+            decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),
+            limits: self.limits(),
+            trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.matched)).collect(),
+        }
+    }
+
+    fn option(&self, origin: Origin) -> String {
+        if origin.option.is_empty() { String::new() } else { self.option_text(origin) }
+    }
+
+    fn decided_by(&self, at: At) -> DecidedBy {
+        let chain = &self.view.chains()[at.chain];
+        let rule = self.view.rule(at);
+        DecidedBy {
+            table: chain.table.to_string(),
+            chain: chain.chain.clone(),
+            position: rule.map(|_| at.rule + 1),
+            rule: rule.and_then(|rule| rule.origin).map(|origin| origin.name.to_owned()),
+            text: self.rule_text(at),
+            option: rule.and_then(|rule| rule.origin).map(|origin| self.option(origin)),
+            reason: self.reason(),
+        }
+    }
+
+    fn entry(&self, at: At, met: Matched) -> Option<TraceEntry> {
+        let chain = &self.view.chains()[at.chain];
+        let rule = self.view.rule(at)?;
+        Some(TraceEntry {
+            table: chain.table.to_string(),
+            chain: chain.chain.clone(),
+            position: at.rule + 1,
+            rule: rule.origin.map(|origin| origin.name.to_owned()),
+            text: listed::rule(rule).into_owned(),
+            matched: match met {
+                Matched::Yes => Some(true),
+                Matched::No(_) => Some(false),
+                Matched::Unknown(_) => None,
+            },
+            option: rule.origin.map(|origin| self.option(origin)),
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! Limits of a mesh's rules that the packet has run into: what people would expect otherwise, and what helps.
+
+use super::Explanation;
+use mesh::limit::Limit;
+use rules::simulate::{Matched, Step};
+use serde::Serialize;
+
+/// A limit that the packet has run into.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Limited {
+    /// Which kind of finding of `lint` it is.
+    pub code: &'static str,
+    /// What is so.
+    pub text: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Explanation<'_> {
+    /// What the rules that the packet has met do though people expect otherwise.
+    pub fn limits(&self) -> Vec<Limited> {
+        let mut found: Vec<Limited> = Vec::new();
+        for step in &self.trace.0 {
+            for (limit, about) in self.limits_of(step) {
+                let (text, remedy) = limit.told(&about);
+                if found.iter().all(|known| known.code != limit.code.name()) {
+                    found.push(Limited { code: limit.code.name(), text, remedy });
+                }
+            }
+        }
+        found
+    }
+
+    fn limits_of(&self, step: &Step) -> Vec<(&'static Limit, String)> {
+        let told = self.told_reason(step.at).zip(self.view.rule(step.at));
+        let Some((reason, rule)) = told else { return Vec::new() };
+        let limits = reason.mesh().reasons().limits().iter();
+        let concerns = |limit: &&Limit| {
+            limit.reason == reason && (limit.concerns)(self.packet, step.matched == Matched::Yes)
+        };
+        let about = || self.value(&rule.conditions, reason.meaning()).unwrap_or_default();
+        limits.filter(concerns).map(|limit| (limit, about())).collect()
+    }
+}

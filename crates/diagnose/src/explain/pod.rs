@@ -1,0 +1,108 @@
+//! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
+
+use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
+use mesh::settings::Setting;
+use mesh::sources::{Host, Raw, STAND_IN};
+use mesh::{OWNERS, Policy, Proxy};
+use rules::{Family, Gid, Uid};
+use std::net::IpAddr;
+
+/// What a question about a packet does not say.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its addresses; where [`Pod::is_known`] says no, what stands for them.
+    pub addresses: Vec<IpAddr>,
+    /// Whether the addresses are its own.
+    pub is_known: bool,
+    /// The proxy's user and group.
+    pub proxy: (Uid, Gid),
+    /// The mark of the proxy's packets; 0 where they have none.
+    pub mark: u32,
+}
+
+/// Who sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    App,
+    Proxy,
+    /// Somebody outside the pod.
+    External,
+}
+
+/// The user and group of an application that nobody describes.
+const APPLICATION: u32 = 1000;
+
+/// The interface of a pod, as container runtimes name it.
+pub(super) const OUTSIDE: &str = "eth0";
+
+impl Pod {
+    /// A pod that has some of these addresses: those by which others reach it.
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn Policy>) -> Self {
+        let default = Uid::new(PROXY_ID).expect("the number is valid");
+        let is_pods = |address: &IpAddr| match address {
+            IpAddr::V4(address) => !address.is_loopback(),
+            IpAddr::V6(address) => {
+                // A mesh adds one to the loopback interface, for its proxy to send from.
+                let is_meshs = OWNERS.iter().any(|mesh| mesh.address == Some(*address));
+                !address.is_loopback() && !address.is_unicast_link_local() && !is_meshs
+            }
+        };
+        let addresses = addresses.into_iter().filter(is_pods).collect();
+        let plain = Self { addresses, is_known: true, proxy: (default, default.into()), mark: 0 };
+        plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
+    }
+
+    /// The same with what is known of the proxy; what is not stays as it is.
+    #[must_use]
+    pub fn with_proxy(self, proxy: &Proxy) -> Self {
+        let (uid, gid) = self.proxy;
+        let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
+        Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), ..self }
+    }
+
+    /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
+    /// is known, an address stands for its own.
+    pub fn told(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
+        let declared = raw.get(Setting::PodIps).map(|given| {
+            given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
+        });
+        let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
+        let asked = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
+        let told = Self::new(declared.unwrap_or_else(asked), config);
+        match told.addresses.is_empty() {
+            true => Self { addresses: vec![STAND_IN.0.into()], is_known: false, ..told },
+            false => Self { is_known, ..told },
+        }
+    }
+
+    /// The first of its addresses in a family, and whether that is its own.
+    pub(super) fn address(&self, family: Family) -> (IpAddr, bool) {
+        let stand_in = match family {
+            Family::V4 => IpAddr::V4(STAND_IN.0),
+            Family::V6 => STAND_IN.1.into(),
+        };
+        let own = self.addresses.iter().copied().find(|own| Family::of(*own) == family);
+        (own.unwrap_or(stand_in), own.is_some() && self.is_known)
+    }
+
+    pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {
+        let app = Uid::new(APPLICATION).expect("the number is valid");
+        match sender {
+            Sender::App | Sender::External => (app, app.into()),
+            Sender::Proxy => self.proxy,
+        }
+    }
+
+    /// The mark of what somebody sends.
+    pub(super) fn mark(&self, sender: Sender) -> u32 {
+        if sender == Sender::Proxy { self.mark } else { 0 }
+    }
+
+    /// The interface by which packets to an address leave.
+    pub(crate) fn route(&self, destination: IpAddr) -> &'static str {
+        let own = destination.is_loopback()
+            || destination == IpAddr::V6(PASSTHROUGH_V6)
+            || self.addresses.contains(&destination);
+        if own { "lo" } else { OUTSIDE }
+    }
+}

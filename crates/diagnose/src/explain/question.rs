@@ -1,0 +1,325 @@
+//! The packet that somebody asks about, from words. Strict: every problem at once.
+
+use super::destination::destination;
+use super::pod::{OUTSIDE, Pod, Sender};
+use super::ways::{Arriving, Leaving, Ways};
+use mesh::settings::Setting;
+use mesh::sources::{Reader, Source};
+use rules::simulate::{Direction, Packet};
+use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
+const SOURCE_PORT: u16 = 40_000;
+
+/// Where a question about a packet is asked.
+pub struct Place<'a> {
+    pub pod: &'a Pod,
+    pub ways: &'a dyn Ways,
+    /// The addresses of a name; `None` where names are not resolved.
+    pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
+}
+
+/// A packet that somebody asks about.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub packet: Packet,
+    pub called: Called,
+    /// Why no such packet is sent or taken in, as a clause; `None` where there is a way for it.
+    pub lost: Option<String>,
+}
+
+/// What the ends of a packet are called, where that is not their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    source: Option<String>,
+    destination: Option<String>,
+    /// Whether an address only stands for one that is not known.
+    stands_in: (bool, bool),
+    /// Whether the interface only stands for one that is not known.
+    by_any: bool,
+}
+
+impl Called {
+    /// Where the packet comes from; the address alone where there is no port.
+    pub fn source(&self, packet: &Packet) -> String {
+        let name = self.source.clone();
+        match (name, packet.source.port()) {
+            (None, 0) => packet.source.ip().to_string(),
+            (None, _) => packet.source.to_string(),
+            (Some(name), 0) => name,
+            (Some(name), port) => format!("{name}:{port}"),
+        }
+    }
+
+    /// Where it goes.
+    pub fn destination(&self, packet: &Packet) -> String {
+        match &self.destination {
+            Some(name) => format!("{name}:{}", packet.destination.port()),
+            None => packet.destination.to_string(),
+        }
+    }
+
+    /// The addresses of both ends, each if it is known.
+    pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
+        let known = |address: SocketAddr, stands_in: bool| (!stands_in).then_some(address.ip());
+        (known(packet.source, self.stands_in.0), known(packet.destination, self.stands_in.1))
+    }
+
+    /// The interface by which the packet comes or goes, if it is known.
+    pub fn interface<'a>(&self, packet: &'a Packet) -> Option<&'a str> {
+        let (Direction::Outbound { interface, .. } | Direction::Inbound { interface, .. }) =
+            &packet.direction;
+        (!self.by_any).then_some(interface)
+    }
+
+    /// The end that is somebody's whose address is not known.
+    #[must_use]
+    pub(crate) fn to(self, whom: impl Into<String>) -> Self {
+        Self { destination: Some(whom.into()), stands_in: (self.stands_in.0, true), ..self }
+    }
+}
+
+/// What an address is called that stands for one that is not known.
+pub(crate) const OF_POD: &str = "the pod's address";
+pub(crate) const OF_OTHERS: &str = "an address outside";
+
+/// Reads the packet; `None` if there is a problem.
+pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<Asked> {
+    let before = reader.problem_count();
+    let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
+        "app" => Some(Sender::App),
+        "proxy" => Some(Sender::Proxy),
+        "external" => Some(Sender::External),
+        _ => None,
+    });
+    let inbound = inbound(reader, sender);
+    let destination = destination(reader, place, inbound);
+    let protocol = reader.one_of(Setting::Protocol, "tcp or udp", |text| match text {
+        "tcp" => Some(Protocol::Tcp),
+        "udp" => Some(Protocol::Udp),
+        _ => None,
+    });
+    let mark = reader.one_of(Setting::PacketMark, "a number from 0 to 4294967295", unsigned);
+    let state = reader.one_of(Setting::CtState, "new, established, related or invalid", |text| {
+        ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
+    });
+    let from = reader.one_of(Setting::PacketSource, "an address, or ADDRESS:PORT", |text| {
+        let given = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))?;
+        Some(SocketAddr::new(given.ip().to_canonical(), given.port()))
+    });
+    let owner = owner(reader, place.pod, sender, inbound);
+    let by = by(reader, inbound);
+    let destination = destination?;
+    let to = destination.address;
+    if let Some(source) = from.filter(|source| source.is_ipv4() != to.is_ipv4()) {
+        let text = format!("is of another family than the destination {to}");
+        reader.problem(&Source::Flag(Setting::PacketSource.row().long), &source.to_string(), text);
+    }
+    if reader.problem_count() != before {
+        return None;
+    }
+    let question = Question {
+        to,
+        from,
+        by,
+        owner,
+        protocol: protocol.unwrap_or(Protocol::Tcp),
+        mark: mark.unwrap_or_else(|| place.pod.mark(sender.unwrap_or(Sender::App))),
+        of_pod: destination.stands_in,
+    };
+    let found = if inbound { question.arriving(place) } else { question.leaving(place) };
+    let Some((direction, source, lost)) = found else {
+        let text = "is needed: no address of the pod in this family is known; --pod-ips would do too";
+        reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
+        return None;
+    };
+    let called = Called {
+        source: source.1.map(str::to_owned),
+        destination: destination.called,
+        stands_in: (source.1.is_some(), destination.stands_in),
+        by_any: lost.is_some() && question.by.is_none(),
+    };
+    let Question { protocol, mark, .. } = question;
+    let (source, state) = (source.0, state.unwrap_or(ConnState::New));
+    let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
+    Some(Asked { packet, called, lost })
+}
+
+/// What is understood of a packet before anybody is asked for its way.
+struct Question {
+    to: SocketAddr,
+    from: Option<SocketAddr>,
+    /// The interface by which it comes or goes, if that was said.
+    by: Option<String>,
+    owner: (Uid, Gid),
+    protocol: Protocol,
+    mark: u32,
+    /// Whether its destination stands for the pod's own address, which is not known.
+    of_pod: bool,
+}
+
+/// The way of a packet; where it comes from, with a word for whom an address stands for that is not known; and why there
+/// is no way for it. `None` where nothing is known of the pod's address.
+type Found = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
+
+impl Question {
+    fn arriving(&self, place: &Place<'_>) -> Found {
+        let Self { to, from, by, mark, of_pod, .. } = self;
+        let from_whom = from.map(|from| from.ip());
+        let arriving = Arriving { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
+        let (arrival, lost) = match place.ways.arriving(&arriving) {
+            Ok(arrival) => (Some(arrival), None),
+            Err(why) => (None, Some(why)),
+        };
+        // What is declared to be the pod's is, be it not there.
+        let own = *of_pod || place.pod.route(to.ip()) == LOOPBACK;
+        let local = own || arrival.as_ref().is_some_and(|arrival| arrival.local);
+        let interface = by.clone().or(arrival.map(|arrival| arrival.interface));
+        let interface = interface.unwrap_or_else(|| OUTSIDE.to_owned());
+        let source = match from {
+            Some(from) => (*from, None),
+            None => (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OF_OTHERS)),
+        };
+        Some((Direction::Inbound { interface, local }, source, lost))
+    }
+
+    fn leaving(&self, place: &Place<'_>) -> Found {
+        let Self { to, from, by, owner: (uid, gid), protocol, mark, .. } = self;
+        let asked = Leaving {
+            to: *to,
+            from: from.map(|from| from.ip()),
+            protocol: *protocol,
+            uid: *uid,
+            mark: *mark,
+        };
+        // As above.
+        let ways: &dyn Ways = if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.ways };
+        let (way, lost) = match ways.leaving(&asked) {
+            Ok(way) => (Some(way), None),
+            Err(why) => (None, Some(why)),
+        };
+        let source = match (from, way.as_ref().and_then(|way| way.source)) {
+            (Some(from), _) => (*from, None),
+            (None, Some(source)) => (SocketAddr::new(source, SOURCE_PORT), None),
+            (None, None) => match default_source(place.pod, to.ip()) {
+                Some((source, is_known)) => {
+                    (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(OF_POD))
+                }
+                None if lost.is_some() => {
+                    let (source, _) = place.pod.address(Family::of(to.ip()));
+                    (SocketAddr::new(source, SOURCE_PORT), Some(OF_POD))
+                }
+                None => return None,
+            },
+        };
+        let assumed = || place.pod.route(to.ip()).to_owned();
+        let interface = by.clone().or(way.map(|way| way.interface)).unwrap_or_else(assumed);
+        Some((Direction::Outbound { interface, uid: *uid, gid: *gid }, source, lost))
+    }
+}
+
+/// A packet of the usual kind: new, marked by the proxy alone, from where such packets come. `None` where nothing is known
+/// of the pod's address, or where nobody outside can send it.
+pub(crate) fn usual(
+    sender: Sender,
+    pod: &Pod,
+    ways: &dyn Ways,
+    protocol: Protocol,
+    destination: SocketAddr,
+) -> Option<Packet> {
+    let (to, mark) = (destination.ip(), pod.mark(sender));
+    let (direction, source) = if sender == Sender::External {
+        let arrival = ways.arriving(&Arriving { to, from: None, at: None, mark });
+        let interface = arrival.map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
+        let is_pods = pod.addresses.contains(&to);
+        (is_pods.then_some(Direction::Inbound { interface, local: true })?, outsider(to))
+    } else {
+        let (uid, gid) = pod.owner(sender);
+        let way = ways.leaving(&Leaving { to: destination, from: None, protocol, uid, mark }).ok();
+        let source = way.as_ref().and_then(|way| way.source);
+        let interface = way.map_or_else(|| pod.route(to).to_owned(), |way| way.interface);
+        (Direction::Outbound { interface, uid, gid }, source.or_else(|| Some(default_source(pod, to)?.0))?)
+    };
+    let source = SocketAddr::new(source, SOURCE_PORT);
+    Some(Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New })
+}
+
+fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {
+    let given = reader.one_of(Setting::Direction, "outbound or inbound", |text| match text {
+        "outbound" => Some(false),
+        "inbound" => Some(true),
+        _ => None,
+    });
+    let external = sender.map(|sender| sender == Sender::External);
+    if let (Some(inbound), Some(external)) = (given, external)
+        && inbound != external
+    {
+        let text = "contradicts --as: the pod's processes send outbound, others inbound";
+        reader.whole(&Source::Flag(Setting::Direction.row().long), text);
+    }
+    let says =
+        |setting, test: fn(&str) -> bool| reader.raw.get(setting).is_some_and(|given| test(&given.value));
+    let to_own_port = says(Setting::Destination, |text| text.trim().parse::<Port>().is_ok());
+    given.or(external).unwrap_or(to_own_port || says(Setting::InInterface, |_| true))
+}
+
+/// What stands for the address of somebody outside: nobody has these (RFC 5737, RFC 3849).
+fn outsider(to: IpAddr) -> IpAddr {
+    match to {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// From where the pod's own packets come, and whether that is known. `None` for a pod that has no address of the family.
+fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
+    match to {
+        // The route of all of 127.0.0.0/8 names this source.
+        IpAddr::V4(to) if to.is_loopback() => Some((Ipv4Addr::LOCALHOST.into(), true)),
+        to if pod.route(to) == LOOPBACK => Some((to, pod.is_known || !pod.addresses.contains(&to))),
+        to => {
+            let of_family = |own: &IpAddr| Family::of(*own) == Family::of(to);
+            let can_tell = !pod.is_known || pod.addresses.iter().any(of_family);
+            can_tell.then(|| pod.address(Family::of(to)))
+        }
+    }
+}
+
+/// The interface through which a machine talks to itself.
+const LOOPBACK: &str = "lo";
+
+/// The user and the group that send the packet.
+fn owner(reader: &mut Reader<'_>, pod: &Pod, sender: Option<Sender>, inbound: bool) -> (Uid, Gid) {
+    let preset = pod.owner(sender.unwrap_or(Sender::App));
+    if inbound {
+        refuse(reader, &[Setting::SenderUid, Setting::SenderGid], "inbound");
+        return preset;
+    }
+    let expected = "a number from 0 to 4294967294";
+    let uid: Option<Uid> = reader.one_of(Setting::SenderUid, expected, |text| text.parse().ok());
+    let gid: Option<Gid> = reader.one_of(Setting::SenderGid, expected, |text| text.parse().ok());
+    (uid.unwrap_or(preset.0), gid.or(uid.map(Gid::from)).unwrap_or(preset.1))
+}
+
+/// The interface by which the packet comes or goes, if that is said.
+fn by(reader: &mut Reader<'_>, inbound: bool) -> Option<String> {
+    let (own, other, direction) = match inbound {
+        true => (Setting::InInterface, Setting::OutInterface, "inbound"),
+        false => (Setting::OutInterface, Setting::InInterface, "outbound"),
+    };
+    refuse(reader, &[other], direction);
+    reader.one_of(own, "the name of an interface, up to 15 letters, digits, _ - . or @", |text| {
+        let name: InterfaceName = text.parse().ok()?;
+        name.prefix().is_none().then(|| text.to_owned())
+    })
+}
+
+fn refuse(reader: &mut Reader<'_>, settings: &[Setting], direction: &str) {
+    for setting in settings {
+        if let Some(given) = reader.raw.get(*setting) {
+            reader.whole(&given.source, format!("is nothing that an {direction} packet has"));
+        }
+    }
+}

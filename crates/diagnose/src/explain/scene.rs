@@ -1,0 +1,56 @@
+//! Rules to walk through, and where they come from.
+
+use super::pod::Pod;
+use mesh::Policy;
+use rules::simulate::{Routing, View};
+use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Object};
+
+/// Rules of one family, with the routing that they rely on.
+#[derive(Debug)]
+pub struct Scene {
+    /// Where the rules come from, if that needs saying.
+    pub title: String,
+    pub family: Family,
+    pub view: View,
+    pub routing: Routing,
+}
+
+impl Scene {
+    /// The rules that a configuration asks for.
+    pub fn of_config(config: &dyn Policy, family: Family, pod: &Pod) -> Self {
+        Self::of_rules(&config.rules(family), config, pod)
+    }
+
+    /// The rules of one family that a configuration asks for, where they are made already.
+    pub(crate) fn of_rules(rules: &Checked, config: &dyn Policy, pod: &Pod) -> Self {
+        let family = rules.rules().family;
+        let marks = config.routing().into_iter().filter_map(|object| match object {
+            Object::Rule { family: of, mark, .. } if of == family => Some(mark),
+            _ => None,
+        });
+        Self {
+            title: family.to_string(),
+            family,
+            view: View::of_rules(rules.rules()),
+            routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
+        }
+    }
+
+    /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
+    pub fn of_listing(listing: Listing, pod: &Pod) -> Self {
+        let family = listing.family;
+        let routing = Routing { local_marks: handed_over(&listing), addresses: pod.addresses.clone() };
+        Self { title: family.to_string(), family, view: View::of_listing(listing), routing }
+    }
+}
+
+/// The marks of all TPROXY rules.
+fn handed_over(listing: &Listing) -> Vec<Mark> {
+    let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
+    let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());
+    let marks = actions.filter_map(|action| match action {
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(mark),
+        _ => None,
+    });
+    marks.collect()
+}

@@ -1,0 +1,91 @@
+//! Limits of ambient mode, each on the way of the packets that run into it.
+
+use super::{Pod, Scene, explain};
+use crate::random::said;
+use mesh::Mesh;
+use mesh::ambient::defaults::{PROBE_V4, PROBE_V6};
+use rules::simulate::{Direction, Packet, Verdict};
+use rules::{ConnState, Gid, Protocol, Uid};
+use std::net::SocketAddr;
+
+/// A packet in words: where it arrives or that it leaves, protocol, mark, ends.
+fn packet(way: &str, protocol: Protocol, mark: u32, source: &str, destination: &str) -> Packet {
+    let [source, destination] = [source, destination].map(|text| {
+        let address: SocketAddr = text.parse().expect("an address");
+        address
+    });
+    let direction = match way.split_once(' ') {
+        Some(("by", interface)) => Direction::Outbound {
+            interface: interface.to_owned(),
+            uid: Uid::new(1000).expect("a user"),
+            gid: Gid::new(1000).expect("a group"),
+        },
+        Some(("at", interface)) => {
+            Direction::Inbound { interface: interface.to_owned(), local: interface != "vm0" }
+        }
+        _ => panic!("{way}"),
+    };
+    Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
+}
+
+/// Where the packet ends, and the limits that it runs into.
+fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &[&str]) {
+    let (_, capture) = said(Mesh::Ambient, flags).expect("good words");
+    let own = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
+    let scene = Scene::of_config(&*capture, packet.family(), &Pod::new(own, Some(&*capture)));
+    let explained = explain(&scene.view, &scene.routing, packet);
+    let ends = match explained.outcome().verdict {
+        Verdict::Redirect(ports) => Some(ports.first().number()),
+        Verdict::Pass => None,
+        other => panic!("{other:?}"),
+    };
+    let limits = explained.limits();
+    let codes: Vec<&str> = limits.iter().map(|limit| limit.code).collect();
+    assert_eq!((ends, &codes[..]), (port, expected), "{flags:?}: {packet:?}\n{explained}");
+    let text = explained.to_string();
+    for limit in &limits {
+        assert!(text.contains(&format!("note: {}\n      -> {}\n", limit.text, limit.remedy)), "{text}");
+        assert!(!limit.text.contains("{}") && !limit.remedy.contains("{}"), "{limit:?}");
+    }
+    assert_eq!(explained.report().limits, limits);
+    let is_proxys = port.is_none() && packet.mark & 0xfff == 0x539;
+    assert_eq!(explained.reason().starts_with("packets with its mark, 0x"), is_proxys, "{explained}");
+}
+
+#[test]
+fn every_way_has_its_port_and_its_limits() {
+    use Protocol::{Tcp, Udp};
+    let ways = [
+        // What leaves, of the application and of whoever has ztunnel's mark.
+        (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[][..]),
+        (packet("by eth0", Tcp, 0x539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
+        (packet("by eth0", Tcp, 0xab539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
+        (packet("by eth0", Udp, 0x539, "10.1.0.9:4000", "192.0.2.53:53"), None, &[]),
+        (packet("by eth0", Tcp, 0x538, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[]),
+        (packet("by lo", Tcp, 0, "10.1.0.9:4000", "10.1.0.9:80"), None, &[]),
+        // Queries.
+        (packet("by eth0", Udp, 0, "10.1.0.9:4000", "192.0.2.53:53"), Some(15053), &[]),
+        (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.53:53"), Some(15053), &[]),
+        (packet("by lo", Udp, 0, "127.0.0.1:4000", "127.0.0.53:53"), None, &["SI024"]),
+        (packet("by lo", Tcp, 0, "127.0.0.1:4000", "127.0.0.53:53"), Some(15053), &["SI024"]),
+        (packet("by lo", Tcp, 0, "[fd00:1::9]:4000", "[fd00:1::9]:53"), Some(15053), &["SI024"]),
+        (packet("by lo", Udp, 0, "127.0.0.1:4000", "127.0.0.1:53"), None, &[]),
+        (packet("by lo", Tcp, 0, "[::1]:4000", "[::1]:53"), None, &[]),
+        // What arrives: from others, by the tunnel, from the host.
+        (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:80"), Some(15006), &[]),
+        (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:15008"), None, &[]),
+    ];
+    for (packet, port, codes) in &ways {
+        check(&[], packet, *port, codes);
+    }
+    for (address, own) in [(PROBE_V4.to_string(), "10.1.0.9"), (format!("[{PROBE_V6}]"), "[fd00:1::9]")] {
+        let (host, own) = (format!("{address}:4000"), format!("{own}:80"));
+        check(&[], &packet("at eth0", Tcp, 0, &host, &own), None, &["SI021", "SI022"]);
+        let to_host = packet("by eth0", Tcp, 0, &own, &host);
+        check(&[], &to_host, None, &[]);
+    }
+    let vm = [("reroute-virtual-interfaces", "vm+")];
+    let call = |protocol| packet("at vm0", protocol, 0, "10.9.0.2:4000", "192.0.2.53:53");
+    check(&vm, &call(Tcp), Some(15001), &["SI025", "SI026"]);
+    check(&vm, &call(Udp), None, &[]);
+}

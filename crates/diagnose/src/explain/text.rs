@@ -1,0 +1,118 @@
+//! An explanation for people: the verdict, then each rule met.
+
+use super::{Explanation, Limited, because};
+use crate::{Tone, fold, plain};
+use rules::nft::Field;
+use rules::render::listed;
+use rules::simulate::{Direction, Matched, Step};
+use rules::{Condition, Match};
+use std::fmt::{self, Display, Write};
+
+/// Where a rule's text begins in its line.
+const RULE: usize = 6;
+
+impl Display for Explanation<'_> {
+    /// As [`Explanation::text`], without colours and with lines as long as they are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(&self.text(usize::MAX)))
+    }
+}
+
+impl Explanation<'_> {
+    /// The explanation in lines of so many columns, where their words allow it. What decides is in colour, and what does
+    /// not concern the packet is dim.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = String::new();
+        // A text can always be written to.
+        let _ = self.write(&mut text, width);
+        text
+    }
+
+    fn write(&self, f: &mut String, width: usize) -> fmt::Result {
+        let verdict = self.tone().paint(self.verdict());
+        f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
+        writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
+        for Limited { text, remedy, .. } in self.limits() {
+            f.push_str(&fold(&format!("{}: {text}\n", Tone::Strong.paint("note")), RULE, width));
+            f.push_str(&fold(&format!("{:RULE$}-> {remedy}\n", ""), RULE + 3, width));
+        }
+        if self.trace.0.is_empty() {
+            return writeln!(f, "It meets no rule.");
+        }
+        let mut chain = None;
+        for step in &self.trace.0 {
+            if chain != Some((step.hook, step.at.chain)) {
+                chain = Some((step.hook, step.at.chain));
+                let held = &self.view.chains()[step.at.chain];
+                let from = match held.base.is_some() {
+                    true => String::new(),
+                    false => format!(" (from {})", step.hook.name()),
+                };
+                let title = format!("{} {}{from}", held.table, held.chain);
+                writeln!(f, "\n{}", Tone::Strong.paint(title))?;
+            }
+            f.push_str(&fold(&self.step(step), RULE, width));
+        }
+        Ok(())
+    }
+
+    /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
+    pub fn packet_line(&self) -> String {
+        let packet = self.packet;
+        let interface = self.called.interface(packet);
+        let way = match &packet.direction {
+            Direction::Outbound { uid, gid, .. } => {
+                let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
+                format!("from user {uid}, group {gid}{by}")
+            }
+            Direction::Inbound { .. } => {
+                interface.map_or("arriving".to_owned(), |name| format!("arriving at {name}"))
+            }
+        };
+        let state = packet.state.name().to_lowercase();
+        let (from, to) = (self.called.source(packet), self.called.destination(packet));
+        let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
+        format!("{} {from} -> {to}, {way}{mark}, {state}", packet.protocol)
+    }
+
+    fn step(&self, step: &Step) -> String {
+        let Some(rule) = self.view.rule(step.at) else { return String::new() };
+        let decides = match self.outcome.decided_by == Some(step.at) {
+            true => format!(" {}", self.tone().paint("<- decides")),
+            false => String::new(),
+        };
+        let (mark, why) = match step.matched {
+            Matched::Yes => ("+", String::new()),
+            Matched::No(index) => {
+                let condition = &rule.conditions[index];
+                let instead = because::instead(condition, self.packet);
+                let instead = instead
+                    .filter(|_| self.called.interface(self.packet).is_some() || !asks_for_way(condition));
+                let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
+                (" ", format!("no: {}{instead}", listed::condition(condition)))
+            }
+            Matched::Unknown(index) => {
+                ("?", format!("not known: {}", listed::condition(&rule.conditions[index])))
+            }
+        };
+        let option = rule.origin.map(|origin| self.option_text(origin)).unwrap_or_default();
+        let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
+        let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
+        let line = format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule));
+        match step.matched {
+            Matched::No(_) => format!("{}\n", Tone::Quiet.paint(format!("{line}{notes}{decides}"))),
+            Matched::Yes | Matched::Unknown(_) => {
+                format!("{line}{}{decides}\n", Tone::Quiet.paint(notes))
+            }
+        }
+    }
+}
+
+/// Whether a condition is about the interface by which a packet leaves.
+fn asks_for_way(condition: &Condition) -> bool {
+    match condition {
+        Condition::Known(asked) => matches!(asked, Match::OutInterface(_)),
+        Condition::Nft(asked) => asked.field == Field::OutInterface,
+        _ => false,
+    }
+}

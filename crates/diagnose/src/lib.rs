@@ -1,0 +1,25 @@
+//! Answers about the rules of service meshes: what becomes of a packet ([`explain`]), what is suspicious ([`lint`]), which
+//! connections to try ([`probe`]), what the kernel reports ([`trace`]), what live rules do ([`status`]), and all traffic,
+//! drawn ([`picture`]).
+//!
+//! Pure, as the crate `mesh` below it. Meshes are known by their traits alone: no module names one, but where a default has
+//! to be some mesh's.
+#![forbid(unsafe_code)]
+
+pub mod basis;
+pub mod explain;
+mod fold;
+pub mod lint;
+pub mod picture;
+pub mod probe;
+#[cfg(test)]
+mod random;
+pub mod status;
+pub mod subject;
+pub mod tone;
+pub mod trace;
+
+pub use basis::Basis;
+pub use fold::{columns, fold, plain};
+pub use subject::Subject;
+pub use tone::Tone;

@@ -1,0 +1,298 @@
+//! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
+
+use super::Redundant;
+use super::change::{Change, Said};
+use super::difference::Difference;
+use super::probes::each_probe;
+use crate::explain::{Pod, Scene, values};
+use mesh::Capture;
+use mesh::Setting;
+use mesh::limit::Limit;
+use mesh::sources::Raw;
+use rules::shadow::Work;
+use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, walk};
+use rules::{Checked, Family};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
+
+/// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
+const NOBODYS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
+
+/// Asked what becomes of packets, with a configuration and with another one, as long as there is work left.
+pub(super) struct Comparison<'a> {
+    pub(super) raw: &'a Raw,
+    pub(super) capture: &'a Capture,
+    said: Said,
+    /// The configuration of whoever has followed all advice so far, if any was followed.
+    followed: Option<Followed>,
+    pod: Pod,
+    /// The rules that the configuration makes, one set a family.
+    pub(super) rules: Vec<Checked>,
+    /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
+    scenes: OnceCell<Vec<Scene>>,
+    /// The hooks that lead to those rules, likewise.
+    ways: OnceCell<Vec<Reachability>>,
+    pub(super) work: Work,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
+        let mut addresses = declared(raw);
+        addresses.extend(
+            NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
+        );
+        let pod = Pod::new(addresses, Some(&**capture));
+        let rules = capture.families().map(|family| capture.rules(family)).collect();
+        let said = Said::new(capture.clone(), raw.clone());
+        let (scenes, ways) = (OnceCell::new(), OnceCell::new());
+        Self { raw, capture, said, followed: None, pod, rules, scenes, ways, work }
+    }
+
+    /// How many rules the configuration makes, of both families.
+    pub(super) fn size(&self) -> usize {
+        self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
+    }
+
+    /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
+    /// of those that say the same.
+    pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
+        let mut seen = BTreeSet::new();
+        let mut idle = Vec::new();
+        for candidate in candidates {
+            let Change { setting, item, .. } = &candidate.change;
+            if !seen.insert((*setting, item.clone())) {
+                continue;
+            }
+            if self.is_redundant(&candidate.change) {
+                idle.push(candidate);
+            } else if self.work.is_spent() {
+                break;
+            }
+        }
+        idle
+    }
+
+    /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
+    /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
+    pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
+        let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
+        let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
+        let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
+        let start = Scenery { capture, rules, scenes, ways };
+        let mut experiment = Experiment { asked: rules, pod, work };
+        let alone = change.follow(said).and_then(|after| experiment.same(&start, after));
+        let all = match (&alone, &followed) {
+            // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
+            (Some(_), Some(so_far)) => {
+                change.follow(&so_far.said).and_then(|after| experiment.same(&so_far.scenery(), after))
+            }
+            (Some(_), None) | (None, _) => alone,
+        };
+        let is_redundant = all.is_some();
+        if is_redundant {
+            *followed = all;
+        }
+        is_redundant
+    }
+
+    /// Whether any of the packets that are meant is captured once this is left out. No, if there is not enough work left to
+    /// tell, or if the words don't tell what leaving it out means.
+    pub(super) fn captures_without(&mut self, change: &Change, is_meant: impl Fn(&Packet) -> bool) -> bool {
+        let Some(after) = change.follow(&self.said) else { return false };
+        let mut comparison = Comparison::new(&after.raw, &after.capture, self.work);
+        let captures = comparison.captures(is_meant);
+        self.work = comparison.work;
+        captures && !self.work.is_spent()
+    }
+
+    /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
+    pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
+        let Self { capture, pod, work, rules, .. } = self;
+        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
+        scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
+            let mut is_left_alone = |packet: &Packet| {
+                if !is_meant(packet) {
+                    return ControlFlow::Continue(());
+                }
+                match verdict(scene, packet, work) {
+                    Some(Verdict::Pass | Verdict::Drop) => ControlFlow::Continue(()),
+                    Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => {
+                        ControlFlow::Break(())
+                    }
+                }
+            };
+            each_probe(rules, &pod.addresses, scene.family, &[], &mut is_left_alone).is_break()
+        })
+    }
+}
+
+impl Comparison<'_> {
+    /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
+    /// they meet then; those that are found with this work.
+    pub(super) fn limits_met(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
+        let Self { capture, pod, rules, .. } = self;
+        let limits = capture.mesh().reasons().limits();
+        if limits.is_empty() {
+            return Vec::new();
+        }
+        let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
+        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
+        for (scene, rules) in scenes.iter().zip(rules.iter()) {
+            let mut note = |packet: &Packet| {
+                let mut trace = Trace::default();
+                walk(&scene.view, &scene.routing, packet, &mut trace);
+                if work.spend(trace.0.len()).is_none() {
+                    return ControlFlow::Break(());
+                }
+                for step in &trace.0 {
+                    let Some(rule) = scene.view.rule(step.at) else { continue };
+                    let name = rule.origin.map(|origin| origin.name);
+                    for (limit, rules) in limits.iter().zip(&mut met) {
+                        let has_it = name == Some(limit.reason.name());
+                        if has_it && (limit.concerns)(packet, step.matched == Matched::Yes) {
+                            let about = || values(&rule.conditions).join(",");
+                            rules.entry((scene.family, step.at)).or_insert_with(about);
+                        }
+                    }
+                }
+                ControlFlow::Continue(())
+            };
+            // What is found in time is told.
+            let _ = each_probe(rules, &pod.addresses, scene.family, &[], &mut note);
+        }
+        let told = |rules: BTreeMap<_, String>| {
+            let mut about: Vec<String> = Vec::new();
+            for item in rules.into_values() {
+                if !about.contains(&item) {
+                    about.push(item);
+                }
+            }
+            about
+        };
+        let met = limits.iter().zip(met).filter(|(_, rules)| !rules.is_empty());
+        met.map(|(limit, rules)| (limit, told(rules))).collect()
+    }
+}
+
+/// A configuration and its rules, to walk packets through.
+struct Scenery<'a> {
+    capture: &'a Capture,
+    rules: &'a [Checked],
+    scenes: &'a [Scene],
+    ways: &'a [Reachability],
+}
+
+/// What came of advice.
+struct Followed {
+    said: Said,
+    rules: Vec<Checked>,
+    scenes: Vec<Scene>,
+    ways: Vec<Reachability>,
+}
+
+impl Followed {
+    fn scenery(&self) -> Scenery<'_> {
+        let Self { said, rules, scenes, ways } = self;
+        Scenery { capture: &said.capture, rules, scenes, ways }
+    }
+}
+
+/// Two configurations compared by packets.
+struct Experiment<'a> {
+    /// The rules whose borders are tried beside those of what differs.
+    asked: &'a [Checked],
+    pod: &'a Pod,
+    work: &'a mut Work,
+}
+
+impl Experiment<'_> {
+    /// What comes of advice, if every packet ends as before. Not, where there is not enough work left to tell.
+    fn same(&mut self, before: &Scenery<'_>, said: Said) -> Option<Followed> {
+        let mut followed = Followed { said, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
+        let capture = &followed.said.capture;
+        if capture.families().ne(before.capture.families()) {
+            return None;
+        }
+        for (at, scene) in before.scenes.iter().enumerate() {
+            let rules = capture.rules(scene.family);
+            let after = Scene::of_rules(&rules, &**capture, self.pod);
+            if capture != before.capture {
+                self.work.spend(rules_in(&after))?;
+                let difference =
+                    Difference::of((&before.rules[at], scene), (&rules, &after), &before.ways[at]);
+                if self.tell_apart(&difference, &self.asked[at], scene, &after) {
+                    return None;
+                }
+            }
+            followed.ways.push(Reachability::of(rules.rules()));
+            followed.rules.push(rules);
+            followed.scenes.push(after);
+        }
+        Some(followed)
+    }
+
+    /// Whether a packet ends in another way, or there is not enough work left to tell.
+    fn tell_apart(
+        &mut self,
+        difference: &Difference<'_>,
+        asked: &Checked,
+        before: &Scene,
+        after: &Scene,
+    ) -> bool {
+        let work = &mut *self.work;
+        let mut compare = |packet: &Packet| {
+            if !difference.may_change(packet, &before.routing) {
+                // Telling that is work too.
+                return work.spend(1).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+            }
+            let then = verdict(before, packet, work);
+            match then.is_some() && then == verdict(after, packet, work) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        each_probe(asked, &self.pod.addresses, before.family, &difference.asked(), &mut compare).is_break()
+    }
+}
+
+/// The addresses that the pod is said to have.
+pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
+    let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
+    given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+pub(super) fn scenes(capture: &Capture, pod: &Pod) -> Vec<Scene> {
+    capture.families().map(|family| Scene::of_config(&**capture, family, pod)).collect()
+}
+
+/// Rules of a configuration that are made already.
+fn walkable(rules: &[Checked], config: &Capture, pod: &Pod) -> Vec<Scene> {
+    rules.iter().map(|rules| Scene::of_rules(rules, &**config, pod)).collect()
+}
+
+fn rules_in(scene: &Scene) -> usize {
+    scene.view.chains().iter().map(|chain| chain.rules.len()).sum()
+}
+
+/// What becomes of the packet; `None` without enough work left for its walk.
+fn verdict(scene: &Scene, packet: &Packet, work: &mut Work) -> Option<Verdict> {
+    if work.is_spent() {
+        return None;
+    }
+    let mut counter = Counter(work);
+    let verdict = walk(&scene.view, &scene.routing, packet, &mut counter).verdict;
+    (!work.is_spent()).then_some(verdict)
+}
+
+struct Counter<'a>(&'a mut Work);
+
+impl Observer for Counter<'_> {
+    fn rule_met(&mut self, _: Step) {
+        // Whether it was enough is asked at the end of the walk.
+        let _ = self.0.spend(1);
+    }
+}

@@ -1,0 +1,114 @@
+//! Exclusions that leave nothing to capture: of all that the application sends, of DNS, or of a family.
+
+use super::change::{Change, Removed};
+use super::comparison::Comparison;
+use super::general::is_proxys;
+use super::{Code, Finding};
+use mesh::Setting;
+use mesh::{DNS_PORT, ListItem, Proxy, Selector};
+use rules::simulate::{Direction, Packet};
+use rules::{PortRange, Protocol};
+
+/// The list that excludes all that would be captured of what the application sends.
+pub(super) fn all_excluded(
+    comparison: &mut Comparison<'_>,
+    lists: &[ListItem],
+    proxy: &Proxy,
+) -> Option<(Setting, Finding)> {
+    let mut settings: Vec<Setting> = Vec::new();
+    for listed in lists.iter().filter(|listed| !listed.captured) {
+        let is_exclusion = matches!(listed.selector, Selector::Destination(_) | Selector::OutboundPort(..));
+        if is_exclusion && !settings.contains(&listed.setting) {
+            settings.push(listed.setting);
+        }
+    }
+    let is_call = |packet: &Packet| {
+        leaves(packet) && !is_proxys(proxy, packet) && packet.destination.port() != DNS_PORT.number()
+    };
+    if settings.is_empty() || comparison.captures(is_call) {
+        return None;
+    }
+    let decides = |setting: &&Setting| {
+        comparison.captures_without(&Change::without(**setting, Removed::Everything), is_call)
+    };
+    let setting = *settings.iter().find(decides)?;
+    let captures_dns =
+        comparison.captures(|packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet));
+    let but_dns = if captures_dns { " but for DNS" } else { "" };
+    let text = format!(
+        "covers all that is included, so that it is never reached: no outbound connection of the application is \
+         captured{but_dns}"
+    );
+    let option = setting.row().mention();
+    let remedy = "leave out of it what is to be captured";
+    Some((setting, Finding::warning(Code::AllExcluded, &option, text, remedy)))
+}
+
+/// DNS queries that a list of ports excludes although they are to be captured.
+pub(super) fn dns_excluded(
+    comparison: &mut Comparison<'_>,
+    lists: &[ListItem],
+    proxy: &Proxy,
+) -> Option<Finding> {
+    proxy.listeners.dns?;
+    let excludes = |listed: &&ListItem| {
+        let has_port = |ports: &PortRange| ports.contains(DNS_PORT.number());
+        !listed.captured && matches!(&listed.selector, Selector::OutboundPort(ports, _) if has_port(ports))
+    };
+    let listed = lists.iter().find(excludes)?;
+    let is_meant = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
+    (!comparison.captures(is_meant)).then(|| {
+        Finding::warning(
+            Code::DnsExcluded,
+            &listed.setting.row().mention(),
+            "leaves port 53 alone, so that no DNS query is captured",
+            "take port 53 out of the option",
+        )
+    })
+}
+
+/// Items that name all there is, so that the rules behind theirs capture nothing.
+pub(super) fn all_left_alone(
+    comparison: &mut Comparison<'_>,
+    lists: &[ListItem],
+    proxy: &Proxy,
+) -> Vec<Finding> {
+    let every = |ports: &PortRange| ports.first().number() == 1 && ports.last().number() == u16::MAX;
+    let mut findings = Vec::new();
+    for listed in lists.iter().filter(|listed| !listed.captured) {
+        let (arrives, family) = match &listed.selector {
+            Selector::Source(cidr) if cidr.is_everything() => (true, Some(cidr.family())),
+            Selector::Destination(cidr) if cidr.is_everything() => (false, Some(cidr.family())),
+            Selector::InboundPort(ports) if every(ports) => (true, None),
+            Selector::OutboundPort(ports, _) if every(ports) => (false, None),
+            _ => continue,
+        };
+        let is_meant = |packet: &Packet| {
+            matches!(packet.direction, Direction::Inbound { .. }) == arrives
+                && family.is_none_or(|family| packet.family() == family)
+                && packet.protocol == Protocol::Tcp
+                && !is_proxys(proxy, packet)
+        };
+        if comparison.captures(is_meant) {
+            continue;
+        }
+        let Some(item) = Removed::of(listed) else { continue };
+        let family = family.map(|family| format!("{family} ")).unwrap_or_default();
+        let goes = if arrives { "arrives" } else { "leaves" };
+        findings.push(Finding::warning(
+            Code::Unreachable,
+            &listed.setting.row().mention(),
+            format!("lists {item}, so that no rule behind it captures any {family}connection that {goes}"),
+            "leave out of it what is to be captured",
+        ));
+    }
+    findings
+}
+
+fn leaves(packet: &Packet) -> bool {
+    matches!(packet.direction, Direction::Outbound { .. })
+}
+
+fn is_query(packet: &Packet) -> bool {
+    packet.destination.port() == DNS_PORT.number()
+}

@@ -1,0 +1,230 @@
+//! Properties of lint for meshes whose findings come from their rules alone.
+
+use super::change::Said;
+use super::comparison::{Comparison, scenes};
+use super::general::look;
+use super::tests::{is_martian, packet, parsed};
+use super::{FEW_ITEMS, FEW_RULES, FEWEST_ITEMS, Finding, Level, MOST_WORK, Redundant, brief, lint};
+use crate::explain::Pod;
+use crate::random::{any_of, said};
+use mesh::Mesh;
+use proptest::{collection::vec, prelude::*};
+use rules::shadow::Work;
+use rules::simulate::walk;
+
+/// Codes, options and remedies of all that is odd about what flags say of a mesh.
+fn check_said(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
+    check_told(mesh, flags, |finding| finding.level == Level::Warning, expected);
+}
+
+/// The same of those findings alone that are meant.
+fn check_told(mesh: Mesh, flags: &[(&str, &str)], is_meant: fn(&Finding) -> bool, expected: &[&str]) {
+    let (raw, capture) = said(mesh, flags).expect("valid");
+    let found = lint(&raw, &capture, &[]).into_iter().filter(is_meant);
+    let told: Vec<String> =
+        found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
+    assert_eq!(told, expected, "{flags:?}");
+}
+
+/// What ambient's rules can't do better is told where packets can run into it, with what the rules are about.
+#[test]
+fn limits_of_rules_are_told_where_there_are_such_rules() {
+    let is_note = |finding: &Finding| finding.level == Level::Note;
+    let host = |from: &str| {
+        [
+            format!(
+                "SI021 --probe-address: calls of every process of the host come from {from} and pass ztunnel by, not those of the kubelet alone -> run nothing on the host, and no pod with hostNetwork, that must not call this pod"
+            ),
+            format!(
+                "SI022 --probe-address: probes come from {from}, not from the node's address: so whatever filters callers sees them, such as a NetworkPolicy -> let calls from {from} in, wherever those to this pod are filtered"
+            ),
+        ]
+    };
+    let mark = "SI023 all options: a process that may set the mark of its sockets passes ztunnel by with 0x539, as ztunnel does itself -> take CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW from the containers of the pod";
+    let dns = "SI024 --dns-capture: queries to the pod itself, such as to 127.0.0.53, go to ztunnel by TCP and stay in the pod by UDP -> let a resolver within the pod listen at 127.0.0.1 or ::1, where neither is captured";
+    let machine = |name: &str| {
+        [
+            format!(
+                "SI025 --reroute-virtual-interfaces: of what comes from {name}, TCP alone goes to ztunnel: DNS queries by UDP pass it by -> let the machine ask by TCP, such as with `options use-vc` in its resolv.conf"
+            ),
+            format!(
+                "SI026 --reroute-virtual-interfaces: the rule with RETURN for {name} is never reached: all that it could meet has gone to ztunnel by the rule before -> leave it: Istio's agent sets it too, and looks for it"
+            ),
+        ]
+    };
+    let check = |flags: &[(&str, &str)], expected: &[&[String]]| {
+        let expected = expected.concat();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check_told(Mesh::Ambient, flags, is_note, &expected);
+    };
+    let [mark, dns] = [mark, dns].map(|text| [text.to_owned()]);
+    let both = "169.254.7.127/32 and fd16:9254:7127:1337:ffff:ffff:ffff:ffff/128";
+    check(&[], &[&host(both), &mark, &dns]);
+    check(&[("ingress", "true"), ("dns-capture", "false")], &[&mark]);
+    let one = [("ipv6", "false"), ("probe-address", "10.1.0.9"), ("reroute-virtual-interfaces", "vm0,br+")];
+    check(&one, &[&host("10.1.0.9/32"), &mark, &dns, &machine("vm0 and br+")]);
+    check_told(Mesh::Linkerd, &[], is_note, &[]);
+    let invalid = "SI013 --drop-invalid-packets: is off: one packet outside its connection's window resets a captured connection -> give --drop-invalid-packets";
+    check_told(Mesh::Kuma, &[], is_note, &[invalid]);
+    check_told(Mesh::Kuma, &[("drop-invalid-packets", "true")], is_note, &[]);
+}
+
+#[test]
+fn what_does_nothing_is_told_of_every_mesh() {
+    type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
+    use Mesh::{Ambient, Kuma, Linkerd};
+    let cases: [Case; 16] = [
+        (Linkerd, &[], &[]),
+        (Kuma, &[], &[]),
+        (Ambient, &[], &[]),
+        (Linkerd, &[("inbound-ports-to-ignore", "4190,4191")], &[]),
+        (
+            Linkerd,
+            &[("inbound-ports-to-ignore", "80,80-90,80")],
+            &["SI008 --inbound-ports-to-ignore: lists 80, which lies in 80:90 -> drop 80"],
+        ),
+        (
+            Linkerd,
+            &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "443,9000")],
+            &[
+                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443; if it was meant to count, take it out of --inbound-ports-to-ignore",
+                "SI007 --inbound-ports-to-ignore: lists 9000, which changes nothing beside the other options -> drop 9000",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("ports-to-redirect", "80"), ("inbound-ports-to-ignore", "9000")],
+            &["SI007 --inbound-ports-to-ignore: has no effect beside the other options -> drop the option"],
+        ),
+        (
+            Linkerd,
+            &[("subnets-to-ignore", "0.0.0.0/0"), ("inbound-ports-to-ignore", "9000")],
+            &[
+                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so that no rule behind it captures any IPv4 connection that arrives -> leave out of it what is to be captured",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("subnets-to-ignore", "10.0.0.0/8,fd00::/8"), ("ipv6", "false")],
+            &[
+                "SI019 --subnets-to-ignore: lists fd00::/8, but IPv6 is not captured (--ipv6), so it means nothing -> drop fd00::/8, or give --ipv6",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("proxy-uid", "-1")],
+            &[
+                "SI020 --proxy-uid: names nobody, so that the proxy's own calls are sent back to it, again and again -> say with --proxy-uid as which user the proxy runs",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("proxy-uid", "0")],
+            &[
+                "SI011 --proxy-uid: root is the proxy's user, so no process that runs as root is captured -> run the proxy as a user of its own",
+            ],
+        ),
+        (
+            Kuma,
+            &[("redirect-inbound-port", "15001")],
+            &[
+                "SI004 --redirect-inbound-port: has port 15001, as --redirect-outbound-port has: the proxy can't tell inbound from outbound there -> give the listeners different ports",
+            ],
+        ),
+        (
+            Kuma,
+            &[("redirect-inbound", "false"), ("redirect-outbound", "false")],
+            &[
+                "SI001 all options: nothing is captured: no outbound connection, no inbound port and no DNS query -> take out of them what leaves everything alone",
+            ],
+        ),
+        (
+            Kuma,
+            &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")],
+            &["SI007 --exclude-inbound-ports: has no effect beside the other options -> drop the option"],
+        ),
+        (
+            Kuma,
+            &[("exclude-outbound-ports-for-uids", "tcp:53:106;53:100-200")],
+            &[
+                "SI007 --exclude-outbound-ports-for-uids: lists 106, which changes nothing beside the other options -> drop 106",
+            ],
+        ),
+        (
+            Ambient,
+            &[("ipv6", "false"), ("reroute-virtual-interfaces", "vm0,vm+")],
+            &[
+                "SI007 --reroute-virtual-interfaces: lists vm0, which changes nothing beside the other options -> drop vm0",
+            ],
+        ),
+    ];
+    for (mesh, flags, expected) in cases {
+        check_said(mesh, flags, expected);
+    }
+}
+
+/// Lists so long that they are not looked at before rules are set.
+#[test]
+fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
+    let list = |most: u32, item: fn(u32) -> String| (0..most).map(item).collect::<Vec<_>>().join(",");
+    let ports = list(60, |n| (1000 + 2 * n).to_string());
+    let interfaces = list(20, |n| format!("vm{n}"));
+    let networks = list(120, |n| format!("10.{n}.0.0/16"));
+    type Case<'a> = (Mesh, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let cases: [Case<'_>; 4] = [
+        (Mesh::Istio, &[("istio-service-cidr", &networks), ("envoy-port", "15006")], &["SI004"]),
+        (Mesh::Linkerd, &[("ports-to-redirect", &ports)], &[]),
+        (Mesh::Kuma, &[("exclude-outbound-ips", &networks), ("redirect-inbound-port", "15001")], &["SI004"]),
+        (Mesh::Ambient, &[("reroute-virtual-interfaces", &interfaces)], &[]),
+    ];
+    for (mesh, flags, expected) in cases {
+        let (raw, capture) = said(mesh, flags).unwrap_or_else(|| panic!("{mesh}: {flags:?}"));
+        let rules: usize =
+            capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
+        assert!(rules > FEW_RULES, "{mesh}: {rules}");
+        let (few, all) = (brief(&raw, &capture, &[]), lint(&raw, &capture, &[]));
+        let codes: Vec<&str> = few.iter().map(|finding| finding.code.name()).collect();
+        assert_eq!(codes, expected, "{mesh}");
+        assert!(few.iter().all(|finding| all.contains(finding)), "{mesh}: {few:?}\n{all:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whoever sets rules is warned of what lint warns of, where lists are short.
+    #[test]
+    fn what_is_told_before_rules_are_set_is_what_lint_tells((raw, capture) in any_of(Mesh::ALL)) {
+        let warnings = |findings: Vec<Finding>| -> Vec<Finding> {
+            findings.into_iter().filter(|finding| finding.level == Level::Warning).collect()
+        };
+        let rules: usize = capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
+        let (told, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
+        match rules > FEW_RULES || capture.lists().len() > FEWEST_ITEMS {
+            true => prop_assert!(told.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", told, all),
+            false => prop_assert_eq!(told, all),
+        }
+    }
+
+    #[test]
+    fn advice_of_rules_alone_leaves_every_packet_as_it_was(
+        (raw, capture) in any_of(Mesh::ALL),
+        packets in vec(packet(), 200),
+    ) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
+        let idle = look(&mut Comparison::new(&raw, &capture, Work::new(MOST_WORK)), &[], FEW_ITEMS).redundant;
+        let before = Said::new(capture.clone(), raw.clone());
+        let follow = |said: Said, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
+        let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
+        let all = idle.iter().fold(before.clone(), follow);
+        for (finding, changed) in each.chain([(None, all)]) {
+            for (before, after) in scenes(&capture, &pod).iter().zip(&scenes(&changed.capture, &pod)) {
+                for packet in packets.iter().filter(|packet| packet.family() == before.family && !is_martian(packet)) {
+                    let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
+                    let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;
+                    prop_assert_eq!(then, now, "{:?}: {:?}\n{:?}", finding, packet, changed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is odd about a configuration, though every value in it is valid.
+//!
+//! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
+//! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
+//! something out because it does nothing has been followed before it is given, and packets ended as before.
+
+mod application;
+mod boundaries;
+mod change;
+mod comparison;
+mod difference;
+mod excluded;
+mod general;
+mod ipv6;
+mod limits;
+#[cfg(test)]
+mod mesh_tests;
+mod overlap;
+mod probes;
+mod report;
+#[cfg(test)]
+pub(crate) mod tests;
+mod unreachable;
+
+pub use application::runs_as_proxy;
+use change::Change;
+pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
+pub use mesh::finding::{Code, Finding, Level, RETIRED};
+pub use report::{Item, items, text};
+
+pub(crate) use overlap::{addresses, ports};
+pub(crate) use probes::probes;
+
+use comparison::Comparison;
+use mesh::Capture;
+use mesh::sources::{Dialect, Raw};
+use rules::shadow::Work;
+
+/// A finding that says that something does nothing, and the change that shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Redundant {
+    pub(crate) finding: Finding,
+    pub(crate) change: Change,
+}
+
+/// What is suspicious, and what has no effect.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    findings: Vec<Finding>,
+    redundant: Vec<Redundant>,
+}
+
+/// Rules met by packets and compared with each other, in all: some tenths of a second.
+const MOST_WORK: usize = 20_000_000;
+
+/// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
+///
+/// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
+pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    lint_within(Work::new(MOST_WORK), None, raw, capture, held)
+}
+
+/// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
+const FEW_RULES: usize = 100;
+
+/// So many items of all lists are tried one by one, as each takes a comparison of all packets; a longer list is looked at for
+/// items that lie in others.
+const FEW_ITEMS: usize = 64;
+
+/// The same for [`brief`].
+const FEWEST_ITEMS: usize = 4;
+
+/// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in. What the
+/// mesh's own rules can't do better is left out.
+pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    lint_within(Work::new(MOST_WORK), Some(FEW_RULES), raw, capture, held)
+}
+
+/// As [`brief`], for whoever has no time to try packets: what is odd about the proxy, its ports and the families, and
+/// nothing of what has no effect.
+pub fn quick_check(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    let dialect = Dialect::of(raw);
+    let found = general::at_once(raw, &**capture, held);
+    found.into_iter().map(|finding| finding.named_by(&dialect)).collect()
+}
+
+fn lint_within(
+    work: Work,
+    most_rules: Option<usize>,
+    raw: &Raw,
+    capture: &Capture,
+    held: &[Held],
+) -> Vec<Finding> {
+    let dialect = Dialect::of(raw);
+    let told =
+        |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
+    let mut comparison = Comparison::new(raw, capture, work);
+    if most_rules.is_some_and(|most| comparison.size() > most) {
+        return told(general::of_all(raw, &**capture, held));
+    }
+    let few_items = if most_rules.is_some() { FEWEST_ITEMS } else { FEW_ITEMS };
+    let Findings { mut findings, redundant } = general::look(&mut comparison, held, few_items);
+    findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
+    if most_rules.is_none() {
+        findings.extend(limits::limits(&comparison));
+    }
+    if comparison.work.is_spent() {
+        findings.push(Finding::warning(
+            Code::NotAllLookedAt,
+            "all options",
+            "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
+            "join networks and ports that lie beside each other",
+        ));
+    }
+    findings.sort_by_key(|finding| finding.level);
+    told(findings)
+}

@@ -1,0 +1,400 @@
+//! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
+
+use super::{Code, Finding, Held, MOST_WORK, lint, lint_within, uncaptured_ipv6};
+use crate::random::said;
+use mesh::Mesh;
+use mesh::Setting;
+use mesh::istio::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, defaults,
+};
+use mesh::sources::Raw;
+use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
+use rules::shadow::Work;
+use rules::simulate::{Direction, Packet};
+use rules::{ConnState, Family, Gid, InterfaceName, Protocol, Uid};
+use std::net::{IpAddr, SocketAddr};
+
+const NETWORKS: [&str; 12] = [
+    "0.0.0.0/0",
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.1.0.9/32",
+    "127.0.0.1/32",
+    "127.0.0.0/8",
+    "192.168.0.0/16",
+    "::/0",
+    "::1/128",
+    "fd00::/8",
+    "fd00:1::/32",
+    "2001:db8::/32",
+];
+const PORTS: [&str; 8] = ["53", "80", "80-90", "85", "1-65535", "15008", "1000-2000", "2000-3000"];
+const INTERFACES: [&str; 4] = ["eth0", "vm0", "vm+", "lo"];
+const ADDRESSES: [&str; 12] = [
+    "10.1.0.9",
+    "10.1.0.8",
+    "10.200.0.1",
+    "127.0.0.1",
+    "127.0.0.6",
+    "127.0.0.9",
+    "192.168.3.4",
+    "8.8.8.8",
+    "::1",
+    "fd00:1::9",
+    "fd77::1",
+    "2001:db8::5",
+];
+
+pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug>(text: &str) -> T {
+    text.parse().expect("valid")
+}
+
+fn some<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug + Clone>(
+    texts: &'static [&'static str],
+    most: usize,
+) -> impl Strategy<Value = Vec<T>> {
+    vec(select(texts).prop_map(parsed), 0..=most)
+}
+
+fn id() -> impl Strategy<Value = u32> {
+    select(&[0, 5, 6, 1000, 1337][..])
+}
+
+fn gids(most: usize) -> impl Strategy<Value = Vec<Gid>> {
+    vec(id().prop_map(|id| Gid::new(id).expect("an id")), 0..=most)
+}
+
+pub(crate) fn nothing() -> CaptureConfig {
+    let proxy = Uid::new(defaults::PROXY_ID).expect("an id");
+    CaptureConfig {
+        ipv6: false,
+        interception: Interception::Redirect,
+        outbound_listener: defaults::OUTBOUND_LISTENER.into(),
+        inbound_listener: defaults::INBOUND_LISTENER.into(),
+        tunnel_port: defaults::TUNNEL_PORT,
+        proxy_uids: vec![proxy],
+        proxy_gids: vec![proxy.into()],
+        inbound_ports: InboundPorts::Only(Vec::new()),
+        excluded_interfaces: Vec::new(),
+        vm_interfaces: Vec::new(),
+        outbound_cidrs: OutboundCidrs::Only(Vec::new()),
+        excluded_cidrs: Vec::new(),
+        outbound_ports: Vec::new(),
+        excluded_outbound_ports: Vec::new(),
+        owner_groups: OwnerGroups::AllBut(Vec::new()),
+        loopback_v4: parsed("127.0.0.1/32"),
+        dns: DnsCapture::Off,
+        drop_invalid: false,
+        log_hits: false,
+        unused: Vec::new(),
+    }
+}
+
+pub(crate) fn config() -> impl Strategy<Value = CaptureConfig> {
+    let tproxy = Interception::Tproxy { mark: defaults::TPROXY_MARK, table: defaults::TPROXY_TABLE };
+    let inbound = prop_oneof![
+        some(&PORTS, 4).prop_map(InboundPorts::AllBut),
+        some(&PORTS, 4).prop_map(InboundPorts::Only)
+    ];
+    let outbound = prop_oneof![
+        1 => Just(OutboundCidrs::All),
+        3 => some(&NETWORKS, 5).prop_map(OutboundCidrs::Only),
+    ];
+    let owner_groups =
+        prop_oneof![2 => gids(2).prop_map(OwnerGroups::AllBut), 1 => gids(2).prop_map(OwnerGroups::Only)];
+    let dns = prop_oneof![
+        Just(DnsCapture::Off),
+        Just(DnsCapture::All),
+        Just(DnsCapture::Servers(vec![parsed("10.200.0.1"), parsed("fd00:1::9")]))
+    ];
+    let proxies = (subsequence(vec![0, 5, 1337], 1..3), gids(2));
+    let lists = (some(&NETWORKS, 4), some(&PORTS, 3), some(&PORTS, 3));
+    let interfaces = (some::<InterfaceName>(&INTERFACES, 1), some::<InterfaceName>(&INTERFACES, 2));
+    let interception = prop_oneof![3 => Just(Interception::Redirect), 1 => Just(tproxy)];
+    (
+        (any::<bool>(), interception, inbound, outbound, owner_groups, dns),
+        lists,
+        proxies,
+        interfaces,
+        select(&["127.0.0.1/32", "127.0.0.0/8"][..]),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(
+                (ipv6, interception, inbound_ports, outbound_cidrs, owner_groups, dns),
+                lists,
+                proxies,
+                interfaces,
+                loopback,
+                drop_invalid,
+            )| {
+                CaptureConfig {
+                    ipv6,
+                    interception,
+                    inbound_ports,
+                    outbound_cidrs,
+                    owner_groups,
+                    dns,
+                    excluded_cidrs: lists.0,
+                    outbound_ports: lists.1,
+                    excluded_outbound_ports: lists.2,
+                    proxy_uids: proxies.0.into_iter().filter_map(Uid::new).collect(),
+                    proxy_gids: proxies.1,
+                    excluded_interfaces: interfaces.0,
+                    vm_interfaces: interfaces.1,
+                    loopback_v4: parsed(loopback),
+                    drop_invalid,
+                    ..nothing()
+                }
+            },
+        )
+}
+
+pub(crate) fn packet() -> impl Strategy<Value = Packet> {
+    let outbound = (select(&["lo", "eth0", "vm0"][..]), id(), id()).prop_map(|(interface, uid, gid)| {
+        let (uid, gid) = (Uid::new(uid).expect("an id"), Gid::new(gid).expect("an id"));
+        Direction::Outbound { interface: interface.to_owned(), uid, gid }
+    });
+    let inbound = (select(&["eth0", "vm0", "vm1", "net1"][..]), any::<bool>())
+        .prop_map(|(interface, local)| Direction::Inbound { interface: interface.to_owned(), local });
+    let port = prop_oneof![select(&[1, 53, 80, 85, 90, 91, 1500, 2000, 2500, 15008, 65535][..]), 1..u16::MAX];
+    let kind = prop_oneof![
+        4 => Just((0, 0, ConnState::New)),
+        1 => (select(&[0, 1337, 1338][..]), select(&[0, 1337][..]), select(&ConnState::ALL[..])),
+    ];
+    let ends = (select(&ADDRESSES[..]), select(&ADDRESSES[..]));
+    let protocol = prop_oneof![3 => Just(Protocol::Tcp), 1 => Just(Protocol::Udp)];
+    (prop_oneof![2 => outbound, 1 => inbound], protocol, ends, port, kind).prop_map(
+        |(direction, protocol, (from, to), port, (mark, connmark, state))| {
+            let destination = SocketAddr::new(parsed(to), port);
+            let source: IpAddr = parsed(from);
+            let source =
+                if Family::of(source) == Family::of(destination.ip()) { source } else { destination.ip() };
+            let source = SocketAddr::new(source, 40000);
+            Packet { direction, protocol, source, destination, mark, connmark, state }
+        },
+    )
+}
+
+/// Options and remedies of all warnings about what is said of Istio's sidecar, beside what makes no difference here.
+fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
+    let (raw, capture) = said(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
+    let found: Vec<Finding> =
+        lint(&raw, &capture, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
+    let told: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
+    assert_eq!(told, expected, "{flags:?}: {found:#?}");
+}
+
+const INCLUDED: &str = "istio-service-cidr";
+const EXCLUDED: &str = "istio-service-exclude-cidr";
+const INBOUND: (&str, &str) = ("istio-inbound-ports", "*");
+const IPV6: (&str, &str) = ("dual-stack", "true");
+
+#[test]
+fn a_network_is_left_out_only_if_nothing_else_hangs_on_it() {
+    let outbound = |included, more: &[(&str, &str)], expected: &[(&str, &str)]| {
+        check(&[&[INBOUND, (INCLUDED, included)], more].concat(), expected);
+    };
+    outbound("127.0.0.1/32,0.0.0.0/0", &[], &[]);
+    outbound("127.0.0.1/32,127.0.0.2/32,0.0.0.0/0", &[], &[("--istio-service-cidr", "drop 127.0.0.1/32")]);
+    let ipv4 = ("pod-ips", "10.1.0.9");
+    outbound("::1/128,10.0.0.0/8", &[ipv4], &[]);
+    outbound("::1/128,10.0.0.0/8", &[IPV6], &[]);
+    outbound(
+        "10.1.0.0/16,10.0.0.0/8,10.0.0.0/8",
+        &[],
+        &[("--istio-service-cidr", "drop 10.1.0.0/16"), ("--istio-service-cidr", "list 10.0.0.0/8 once")],
+    );
+}
+
+#[test]
+fn what_is_excluded_as_a_whole_is_told_once() {
+    let leave = ("--istio-service-exclude-cidr", "leave out of it what is to be captured");
+    let ipv4 = ("pod-ips", "10.1.0.9");
+    check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
+    check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    check(&[INBOUND, ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    // IPv6 is left, which other words tell.
+    check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    let ports = ("istio-local-outbound-ports-exclude", "1-65535");
+    let leave_ports = ("--istio-local-outbound-ports-exclude", "leave out of it what is to be captured");
+    check(&[INBOUND, (INCLUDED, "*"), ports], &[leave_ports]);
+    let remedy = "drop 10.1.0.0/16; if it was meant to count, take it out of --istio-service-exclude-cidr";
+    check(
+        &[INBOUND, (INCLUDED, "10.1.0.0/16,11.0.0.0/8"), (EXCLUDED, "10.0.0.0/8")],
+        &[("--istio-service-cidr", remedy)],
+    );
+}
+
+#[test]
+fn where_nothing_is_captured_nothing_else_is_told() {
+    let remedy = "say what to capture, such as -i '*' and -b '*', or give -m NONE";
+    let given = [("istio-local-exclude-ports", "80"), ("dns-servers", "10.0.0.1")];
+    check(&given, &[("--istio-service-cidr", remedy)]);
+    let none =
+        [&given[..], &[("istio-inbound-interception-mode", "NONE"), (INCLUDED, "10.0.0.0/8")]].concat();
+    check(&none, &[]);
+    let (raw, capture) = said(Mesh::Istio, &none).expect("valid");
+    let codes: Vec<Code> = lint(&raw, &capture, &[]).iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::ModeNone]);
+}
+
+#[test]
+fn options_without_effect_say_why() {
+    let check = |flags: &[(&str, &str)], expected: &str| {
+        let flags = [&[INBOUND, ("drop-invalid", "true")], flags].concat();
+        let (raw, capture) = said(Mesh::Istio, &flags).expect("valid");
+        let found = lint(&raw, &capture, &[]);
+        let texts: Vec<&str> =
+            found.iter().filter(|f| f.code == Code::NoEffect).map(|f| f.text.as_str()).collect();
+        assert_eq!(texts, [expected], "{flags:?}: {found:#?}");
+    };
+    check(
+        &[("istio-inbound-ports", "80"), ("istio-local-exclude-ports", "81")],
+        "has no effect: it excludes ports from -b '*', which is not given",
+    );
+    check(
+        &[(INCLUDED, "*"), ("istio-outbound-ports", "80")],
+        "has no effect: it lists ports that -i '*' captures anyway",
+    );
+    check(
+        &[(INCLUDED, "*"), ("istio-inbound-tproxy-mark", "7")],
+        "has no effect: it marks packets in TPROXY mode, which is not on",
+    );
+    check(
+        &[(INCLUDED, "*"), ("dns-servers", "10.0.0.1")],
+        "has no effect: it names servers, but DNS is not captured",
+    );
+    check(
+        &[(EXCLUDED, "10.0.0.0/8")],
+        "has no effect: it leaves networks alone, but no outbound network is captured",
+    );
+    check(
+        &[
+            (INCLUDED, "*"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "5"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "6"),
+        ],
+        "has no effect: it excludes groups from all groups, but a list of groups is captured",
+    );
+}
+
+#[test]
+fn listeners_share_no_port() {
+    check(
+        &[INBOUND, (INCLUDED, "10.0.0.0/8"), ("inbound-capture-port", "15000-15010")],
+        &[("--inbound-capture-port", "give the listeners different ports")],
+    );
+}
+
+#[test]
+fn dns_that_is_excluded_by_its_port_is_told() {
+    let excluded = ("istio-local-outbound-ports-exclude", "53,80");
+    let remedy = "take port 53 out of the option";
+    check(
+        &[INBOUND, (INCLUDED, "*"), ("redirect-dns", "true"), excluded],
+        &[("--istio-local-outbound-ports-exclude", remedy)],
+    );
+    check(&[INBOUND, (INCLUDED, "*"), excluded], &[]);
+}
+
+#[test]
+fn machines_do_not_go_with_tproxy() {
+    let machines = [INBOUND, (INCLUDED, "*"), ("kube-virt-interfaces", "vm0")];
+    check(&machines, &[]);
+    let tproxy = [&machines[..], &[("istio-inbound-interception-mode", "TPROXY")]].concat();
+    check(&tproxy, &[("--kube-virt-interfaces", "use -m REDIRECT")]);
+}
+
+#[test]
+fn an_address_whose_family_is_not_captured_is_told() {
+    let pod = |addresses, more: &[(&str, &str)], expected: &[(&str, &str)]| {
+        check(&[&[INBOUND, (INCLUDED, "10.0.0.0/8"), ("pod-ips", addresses)], more].concat(), expected);
+    };
+    pod("10.44.0.7,fd00::7", &[], &[("--pod-ips", "give --dual-stack")]);
+    pod("10.44.0.7,fe80::7", &[], &[]);
+    pod("10.44.0.7,fd00::7", &[IPV6], &[]);
+}
+
+#[test]
+fn an_address_of_an_interface_counts_as_a_declared_one() {
+    let config =
+        CaptureConfig { outbound_cidrs: OutboundCidrs::Only(vec![parsed("10.0.0.0/8")]), ..nothing() };
+    let told = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
+        let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
+        let raw = Raw::new(flags, |_| false, |_| None);
+        let held = [Held { address: parsed(address), interface: "eth0".to_owned() }];
+        uncaptured_ipv6(&raw, config, &held).map(|finding| format!("{}: {}", finding.option, finding.remedy))
+    };
+    let declared = (Setting::PodIps, "10.44.0.7");
+    let both = (Setting::DualStack, "true");
+    assert_eq!(told(&[], &config, "fd00::7").as_deref(), Some("--dual-stack: give --dual-stack"));
+    assert_eq!(
+        told(&[declared], &config, "2001:db8::7").as_deref(),
+        Some("--pod-ips: name it in --pod-ips, and give --dual-stack")
+    );
+    assert_eq!(
+        told(&[declared, both], &config, "fd00::7").as_deref(),
+        Some("--pod-ips: name it in --pod-ips")
+    );
+    for address in ["::6", "::1", "fe80::7", "ff02::1"] {
+        assert_eq!(told(&[], &config, address), None, "{address}");
+    }
+    assert_eq!(told(&[], &CaptureConfig { ipv6: true, ..config.clone() }, "fd00::7"), None);
+    assert_eq!(told(&[], &CaptureConfig { interception: Interception::None, ..config }, "fd00::7"), None);
+}
+
+#[test]
+fn calls_of_the_second_user_are_captured_where_loopback_is() {
+    let two = |included, expected: &[(&str, &str)]| {
+        let owners = [("proxy-uid", "5,6"), ("proxy-gid", "5,6")];
+        check(&[&[INBOUND, (INCLUDED, included)], &owners[..]].concat(), expected);
+    };
+    two("10.0.0.0/8", &[("--proxy-uid", "run the proxy as one user")]);
+    two("127.0.0.1/32", &[]);
+}
+
+#[test]
+fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
+    let list = |items: Vec<String>| items.join(",");
+    let networks = (0..300).map(|n| format!("10.{}.{}.0/24", n / 200, n % 200));
+    let networks = list(networks.chain(["10.0.7.0/25".to_owned()]).collect());
+    let machines = list((0..20).map(|n| format!("vm{n}")).collect());
+    check(
+        &[INBOUND, (INCLUDED, &networks), ("kube-virt-interfaces", &machines)],
+        &[("--istio-service-cidr", "drop 10.0.7.0/25")],
+    );
+}
+
+#[test]
+fn what_is_not_looked_at_is_said() {
+    let (raw, capture) = said(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
+    let told = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
+    let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("was not looked at"));
+    assert!(is_cut(&told(1000)) && !told(1000).iter().any(|f| f.remedy.starts_with("drop")));
+    assert!(!is_cut(&told(MOST_WORK)));
+}
+
+/// What a usual init container is told, some of which is the default anyway.
+#[test]
+fn a_usual_call_is_not_warned_of() {
+    let usual = [
+        ("envoy-port", "15001"),
+        ("inbound-capture-port", "15006"),
+        ("proxy-uid", "1337"),
+        ("proxy-gid", "1337"),
+        ("istio-inbound-interception-mode", "REDIRECT"),
+        (INCLUDED, "*"),
+        (EXCLUDED, ""),
+        INBOUND,
+        ("istio-local-exclude-ports", "15090,15021,15020"),
+    ];
+    check(&usual, &[]);
+    check(&[&usual[..], &[IPV6, ("redirect-dns", "true")]].concat(), &[]);
+}
+
+/// Whether the kernel drops it before any rule: nobody outside has an address of loopback (`ip_route_input_slow`).
+pub(super) fn is_martian(packet: &Packet) -> bool {
+    matches!(packet.direction, Direction::Inbound { .. }) && packet.source.ip().is_loopback()
+}

@@ -1,0 +1,314 @@
+//! Properties of pictures over configurations and packets at random: each arrow tells what the simulator says of its packets,
+//! and everything can be read.
+
+use super::drawing::{Area, Drawing, Fill, Item};
+use super::layout::drawing;
+use super::{Disposition, Flow, Panel, Picture, of, of_way};
+use crate::explain::{Pod, Scene, explain};
+use crate::lint::probes;
+use crate::lint::tests::{config, nothing, packet, parsed};
+use crate::random::{any_of, said};
+use mesh::istio::{CaptureConfig, OutboundCidrs};
+use mesh::settings::mapping;
+use mesh::sources::{Dialect, Given, Raw, Source};
+use mesh::{Capture, Mesh};
+use proptest::{collection::vec, prelude::*};
+use rules::simulate::{Packet, walk};
+use std::net::IpAddr;
+
+/// The names of whoever speaks by annotations: long ones.
+fn annotations() -> Dialect {
+    let named = |row: &'static mapping::Row| {
+        let source = Source::Preset(row.annotations[0].to_owned());
+        (row.setting, Given { value: String::new(), source })
+    };
+    Dialect::of(&Raw::of(mapping::TABLE.iter().map(named)))
+}
+
+impl Area {
+    fn meets(&self, other: &Self) -> bool {
+        self.x < other.x + other.width
+            && other.x < self.x + self.width
+            && self.y < other.y + other.height
+            && other.y < self.y + self.height
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        self.x <= other.x
+            && self.y <= other.y
+            && other.x + other.width <= self.x + self.width
+            && other.y + other.height <= self.y + self.height
+    }
+}
+
+/// What can't be read: text on text, text across a border, an arrow through text or through a box.
+fn faults(drawing: &Drawing) -> Vec<String> {
+    let mut faults = Vec::new();
+    let texts: Vec<(Area, String)> = drawing
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
+            Item::Box(..) | Item::Arrow { .. } => None,
+        })
+        .collect();
+    for (at, (area, text)) in texts.iter().enumerate() {
+        for (other, words) in &texts[at + 1..] {
+            if area.meets(other) {
+                faults.push(format!("{text} lies on {words}"));
+            }
+        }
+    }
+    for item in &drawing.items {
+        match item {
+            Item::Box(fill, edge) => {
+                let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
+                faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
+            }
+            Item::Arrow { from, to, y, .. } => {
+                let way = Area { x: *from, y: y - 1, width: to - from, height: 2 };
+                let hit = texts.iter().filter(|(area, _)| area.meets(&way));
+                faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
+                let boxes = drawing.items.iter().filter_map(|item| match item {
+                    Item::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
+                    Item::Box(..) | Item::Arrow { .. } | Item::Text(_) => None,
+                });
+                let hit = boxes.filter(|(_, area)| area.meets(&way));
+                faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));
+            }
+            Item::Text(_) => {}
+        }
+    }
+    let page = Area { x: 0, y: 0, width: drawing.width, height: drawing.height };
+    faults.extend(
+        texts.iter().filter(|(area, _)| !page.holds(area)).map(|(_, text)| format!("{text} leaves the page")),
+    );
+    faults
+}
+
+fn check(picture: &Picture) {
+    assert_eq!(faults(&drawing(picture)), [""; 0]);
+    let svg = picture.svg();
+    assert!(svg.len() < 40_000, "{} bytes", svg.len());
+    for width in [80, 100] {
+        let text = picture.text(width);
+        let plain = text.split('\u{1b}').enumerate().map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once('m').map_or("", |(_, rest)| rest),
+        });
+        let plain: String = plain.collect();
+        let long = plain.lines().find(|line| line.len() > width);
+        assert_eq!(long, None, "{plain}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_arrow_tells_what_becomes_of_its_packets(config in config(), packets in vec(packet(), 100)) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+        let picture = of(&config.clone().into(), &Dialect::default());
+        for family in config.families() {
+            let scene = Scene::of_config(&config, family, &pod);
+            for packet in packets.iter().filter(|packet| packet.family() == family) {
+                let Some(flow) = picture.flow_of(packet) else { continue };
+                let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
+                prop_assert_eq!(flow.disposition(), Disposition::from(verdict), "{:?}\n{:?}", packet, flow);
+            }
+        }
+    }
+}
+
+const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
+
+/// What the packet's arrow says against its walk.
+fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
+    let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
+    for family in capture.families() {
+        let scene = Scene::of_config(&**capture, family, &pod);
+        let rules = capture.rules(family);
+        let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
+        let borders = probes(&rules, &own, family);
+        let at_random = packets.iter().filter(|packet| packet.family() == family);
+        for packet in at_random.chain(borders.iter().step_by(7)) {
+            let Some(flow) = picture.flow_of(packet) else { continue };
+            let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
+            prop_assert_eq!(
+                flow.disposition(),
+                Disposition::from(verdict),
+                "{:?}\n{:?}\n{:?}",
+                capture,
+                packet,
+                flow
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rules_alone_tell_what_becomes_of_packets((_, capture) in any_of(Mesh::ALL), packets in vec(packet(), 100)) {
+        tells_the_truth(&of(&capture, &Dialect::default()), &capture, &packets)?;
+    }
+
+    #[test]
+    fn a_picture_of_rules_can_be_read((_, capture) in any_of(OTHERS), packets in vec(packet(), 3)) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
+        let picture = of(&capture, &Dialect::default());
+        check(&picture);
+        for packet in &packets {
+            let scene = Scene::of_config(&*capture, packet.family(), &pod);
+            check(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_can_be_read(config in config(), packets in vec(packet(), 3)) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+        for dialect in [Dialect::default(), annotations()] {
+            let picture = of(&config.clone().into(), &dialect);
+            check(&picture);
+            for packet in &packets {
+                let scene = Scene::of_config(&config, packet.family(), &pod);
+                let explained = explain(&scene.view, &scene.routing, packet).in_words_of(&dialect);
+                check(&picture.clone().with_way(&explained));
+                check(&of_way(&explained));
+            }
+        }
+    }
+}
+
+#[test]
+fn long_lists_are_folded() {
+    let networks = (0..5_000u32).map(|n| parsed(&format!("10.{}.{}.0/24", n / 250, n % 250)));
+    let ports = |odd: u32| (1..5_000u32).map(|n| parsed(&format!("{}", n * 2 - odd))).collect::<Vec<_>>();
+    let config = CaptureConfig {
+        outbound_cidrs: OutboundCidrs::Only(networks.collect()),
+        outbound_ports: ports(1),
+        excluded_outbound_ports: ports(0),
+        excluded_interfaces: (0..300).map(|n| parsed(&format!("interface{n}"))).collect(),
+        vm_interfaces: (0..300).map(|n| parsed(&format!("machine{n}"))).collect(),
+        ..nothing()
+    };
+    let picture = of(&config.into(), &annotations());
+    check(&picture);
+    let svg = picture.svg();
+    for text in [
+        "5,000 networks: 10.0.0.0/24, ",
+        "4,999 TCP ports: 1, 3, ",
+        "4,999 TCP and UDP ports: 2, 4, ",
+        "300 interfaces: interface0, ",
+    ] {
+        assert!(svg.contains(text), "no {text:?}");
+    }
+}
+
+/// The arrows of a picture: word, from, to, what it is about, option.
+fn told(picture: &Picture) -> Vec<String> {
+    let line = |flow: &Flow| {
+        let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+        let disposition = match flow.disposition {
+            Disposition::Captured(ports) => format!("captured {}", ports.dashed()),
+            other => other.word().to_owned(),
+        };
+        format!("{disposition}: {}{option}", flow.label.text(|_| true))
+    };
+    let part = |panel: &Panel| {
+        let lines: Vec<String> = panel.shown().map(line).collect();
+        [vec![format!("# {}", panel.part.title())], lines].concat()
+    };
+    picture.panels.iter().flat_map(part).collect()
+}
+
+#[test]
+fn arrows_name_the_settings_of_their_mesh() {
+    type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
+    let cases: [Case; 3] = [
+        (
+            Mesh::Linkerd,
+            &[("inbound-ports-to-ignore", "4190,4191,4567"), ("subnets-to-ignore", "10.0.0.0/8,fd00::/8")],
+            &[
+                "# Into the pod",
+                "passes: TCP ports 4190-4191, 4567 (--inbound-ports-to-ignore)",
+                "passes: everything from networks 10.0.0.0/8, fd00::/8 (--subnets-to-ignore)",
+                "captured 4143: all other TCP (-p)",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: the proxy's own calls (user 2102) (-u)",
+                "captured 4140: all other TCP (-o)",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "passes: everything",
+            ],
+        ),
+        (
+            Mesh::Kuma,
+            &[
+                ("exclude-outbound-ports-for-uids", "tcp:53:106"),
+                ("redirect-all-dns-traffic", "true"),
+                ("drop-invalid-packets", "true"),
+                ("vnet", "br0:172.17.0.0/16"),
+            ],
+            &[
+                "# Into the pod",
+                "dropped: packets that belong to no connection (--drop-invalid-packets)",
+                "captured 15006: all other TCP",
+                "passes: all else",
+                "# From virtual machines",
+                "dropped: packets that belong to no connection (--drop-invalid-packets)",
+                "captured 15053: IPv4 UDP port 53 (--vnet)",
+                "captured 15001: all other IPv4 TCP, but not to network 172.17.0.0/16 (--vnet)",
+                "captured 15006: all other TCP",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: TCP port 53 of user 106 (--exclude-outbound-ports-for-uids)",
+                "passes: UDP port 53 of the proxy (user 5678) (--kuma-dp-user)",
+                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP port 53, but not of the proxy (user 5678) (--redirect-all-dns-traffic)",
+                "passes: the proxy's own TCP calls (user 5678) (--kuma-dp-user)",
+                "captured 15001: all other TCP",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP from 127.0.0.6 or ::6, by which the proxy hands calls on",
+                "captured 15006: TCP of the proxy (user 5678), but not to addresses 127.0.0.1, ::1 (--kuma-dp-user)",
+                "passes: all other TCP, but not of the proxy (user 5678) (--kuma-dp-user)",
+                "passes: all else",
+            ],
+        ),
+        (
+            Mesh::Ambient,
+            &[("reroute-virtual-interfaces", "vm0")],
+            &[
+                "# Into the pod",
+                "passes: TCP from addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
+                "captured 15006: all other TCP, but not to port 15008 (--ingress)",
+                "passes: all else",
+                "# From virtual machines",
+                "captured 15001: all TCP (--reroute-virtual-interfaces)",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: TCP to addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
+                "captured 15053: UDP port 53, but not of the proxy (mark 0x539/0xfff)",
+                "captured 15053: TCP port 53, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
+                "captured 15001: all other TCP, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "passes: everything",
+            ],
+        ),
+    ];
+    for (mesh, flags, expected) in cases {
+        let (_, capture) = said(mesh, flags).expect("valid");
+        let told = told(&of(&capture, &Dialect::default()));
+        assert_eq!(told, expected);
+    }
+}

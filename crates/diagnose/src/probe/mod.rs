@@ -1,0 +1,204 @@
+//! Connections worth trying in a pod, and what a configuration says becomes of each.
+//!
+//! The list is made from the configuration: the usual calls, and one for each of its lists. What is expected of a call is
+//! what the walk through the rules says of its first packet, so the list can't promise what the rules don't. Nothing is
+//! tried here.
+//!
+//! Where a call goes is chosen so that none does harm if it is not captured: to the pod itself, to addresses for
+//! documentation, which nobody has (RFC 5737, RFC 3849), and into a network only where just that network says what is to be
+//! seen.
+//!
+//! What only somebody else can send, packets from outside and those of virtual machines, is not in the list.
+
+mod calls;
+
+pub use crate::explain::Way;
+use crate::explain::{DecidedBy, Pod, Scene, explain};
+use crate::status;
+use calls::Calls;
+use mesh::sources::Dialect;
+use mesh::{DNS_PORT, Listeners, Policy, Proxy};
+use rules::simulate::{Direction, Packet, Verdict};
+use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Caller {
+    Application,
+    /// An application of a group that a list names.
+    Group(Gid),
+    /// An application of a user that a list names.
+    User(Uid),
+    /// The proxy, by its user and its group.
+    Proxy,
+    /// One that is the proxy's by its user alone.
+    ProxyUser(Uid),
+    /// One that is the proxy's by its group alone.
+    ProxyGroup(Gid),
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Application => f.write_str("application"),
+            Self::Group(gid) => write!(f, "group {gid}"),
+            Self::User(uid) => write!(f, "user {uid}"),
+            Self::Proxy => f.write_str("proxy"),
+            Self::ProxyUser(uid) => write!(f, "proxy user {uid}"),
+            Self::ProxyGroup(gid) => write!(f, "proxy group {gid}"),
+        }
+    }
+}
+
+/// A call, and what the rules are to do with it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub caller: Caller,
+    pub owner: (Uid, Gid),
+    pub protocol: Protocol,
+    /// The address that it is made from, where not the kernel's choice.
+    pub from: Option<IpAddr>,
+    pub to: SocketAddr,
+    /// Its first packet.
+    pub packet: Packet,
+    pub expected: Verdict,
+    /// Why, in words.
+    pub because: String,
+    /// The rule that decides; `None` where none has a say.
+    pub rule: Option<DecidedBy>,
+}
+
+impl Call {
+    /// Whether a listener is to get it.
+    pub fn is_captured(&self) -> bool {
+        matches!(self.expected, Verdict::Redirect(_) | Verdict::Tproxy(_))
+    }
+
+    /// Whether it goes to the pod itself.
+    pub fn stays(&self) -> bool {
+        matches!(&self.packet.direction, Direction::Outbound { interface, .. } if interface == LOOPBACK)
+    }
+}
+
+/// What has to be known of a pod beside its configuration.
+pub struct Facts<'a> {
+    pub pod: Pod,
+    /// The user and the group that we are, which need no right to be.
+    pub own: (Uid, Gid),
+    /// The port that is called where none is meant: nobody listens there.
+    pub port: Port,
+    /// The way to an address; `None` where there is none.
+    pub way: &'a dyn Fn(IpAddr) -> Option<Way>,
+    /// How the configuration was said.
+    pub dialect: Dialect,
+}
+
+/// Every call worth trying, of the families that are captured.
+pub fn calls(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
+    let of = |family| {
+        let scene = Scene::of_config(config, family, &facts.pod);
+        let mut calls = Calls::new(&scene, config, facts);
+        calls.all();
+        calls.made
+    };
+    config.families().flat_map(of).collect()
+}
+
+/// Every call worth trying by rules that are there, of the families of which they capture anything. Of what made them, only
+/// the proxy's user is known.
+pub fn calls_by_rules(scenes: &[Scene], facts: &Facts<'_>) -> Vec<Call> {
+    let of = |scene: &Scene| {
+        // Queries for names are tried whether or not they are captured.
+        let listeners = Listeners { dns: Some(DNS_PORT), ..Listeners::default() };
+        let mut calls = Calls::by_rules(scene, Proxy { listeners, ..status::proxy(&scene.view) }, facts);
+        calls.all();
+        if calls.made.iter().any(Call::is_captured) { calls.made } else { Vec::new() }
+    };
+    scenes.iter().flat_map(of).collect()
+}
+
+/// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
+/// application as it does to hand connections over, which is captured whatever else is. Where the configuration lets that
+/// pass, the proxy calls the pod's own address; where that passes too, nothing proves anything.
+pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
+    let of = |family| {
+        let scene = Scene::of_config(config, family, &facts.pod);
+        let mut calls = Calls::new(&scene, config, facts);
+        calls.of_proxy(family);
+        calls.made.into_iter().find(Call::is_captured)
+    };
+    config.families().filter_map(of).collect()
+}
+
+fn loopback(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+/// An address for documentation.
+fn nobody(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// A port such as the kernel picks.
+const SOURCE_PORT: u16 = 40_000;
+/// The interface through which a machine talks to itself.
+const LOOPBACK: &str = "lo";
+
+/// The first packet of a call.
+fn packet(
+    facts: &Facts<'_>,
+    protocol: Protocol,
+    owner: (Uid, Gid),
+    from: Option<IpAddr>,
+    to: SocketAddr,
+) -> Packet {
+    let stays = facts.pod.route(to.ip()) == LOOPBACK;
+    let way = if stays { None } else { (facts.way)(to.ip()) };
+    let interface =
+        way.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |way| way.interface.clone());
+    let own = facts.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4());
+    let source = match to.ip() {
+        _ if from.is_some() => from,
+        // The route of all of 127.0.0.0/8 names this source.
+        IpAddr::V4(to) if to.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+        to if stays => Some(to),
+        _ => way.and_then(|way| way.source).or(own),
+    };
+    let (uid, gid) = owner;
+    Packet {
+        direction: Direction::Outbound { interface, uid, gid },
+        protocol,
+        source: SocketAddr::new(source.unwrap_or_else(|| loopback(Family::of(to.ip()))), SOURCE_PORT),
+        destination: to,
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    }
+}
+
+/// What the rules are to do with a call.
+fn expect(
+    scene: &Scene,
+    facts: &Facts<'_>,
+    caller: Caller,
+    owner: (Uid, Gid),
+    protocol: Protocol,
+    from: Option<IpAddr>,
+    to: SocketAddr,
+) -> Call {
+    let packet = packet(facts, protocol, owner, from, to);
+    let explained = explain(&scene.view, &scene.routing, &packet).in_words_of(&facts.dialect);
+    let (expected, because) = (explained.outcome().verdict, explained.reason());
+    let rule = explained.report().decided_by;
+    Call { caller, owner, protocol, from, to, packet, expected, because, rule }
+}

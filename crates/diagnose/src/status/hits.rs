@@ -1,0 +1,133 @@
+//! What rules have counted, in groups that mean the same.
+
+use super::parts::{option, shown};
+use super::word;
+use mesh::reason::{About, MeaningRow, Phrase};
+use mesh::recognition::RecognizedRule;
+use mesh::recognition::summary::{FieldValues, RuleSummary};
+use rules::{ByFamily, Hits};
+use serde::Serialize;
+
+/// Rules of one meaning, and what they have counted together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Hit {
+    /// The mesh whose rules they are, as `--mesh` takes it.
+    pub mesh: &'static str,
+    /// The name of the rules, as comments and log lines have it.
+    #[serde(rename = "rule")]
+    pub reason: &'static str,
+    /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
+    pub fate: &'static str,
+    /// In words.
+    pub text: String,
+    pub option: Option<String>,
+    pub packets: u64,
+    pub bytes: u64,
+    /// Packets a second, where somebody watches.
+    pub per_second: Option<f64>,
+    /// The rules, each.
+    pub rules: Vec<Counted>,
+}
+
+/// A rule, and what it has counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Counted {
+    pub family: &'static str,
+    pub table: String,
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    #[serde(rename = "position")]
+    pub rule: usize,
+    pub text: String,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// All groups, in the order in which their first rules stand; of both families together.
+pub(super) fn counted(meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
+    let mut groups: Vec<Hit> = Vec::new();
+    for (family, meant) in meant.iter() {
+        for meant in meant.iter().filter(|meant| meant.is_reached) {
+            let (Some(reason), Some(Hits { packets, bytes })) = (meant.reason, meant.rule.hits) else {
+                continue;
+            };
+            let row = meant.meaning().unwrap_or(reason.meaning()).row();
+            let (fate, text) = (row.effect.word(), counted_as(row, &meant.asks));
+            let rule = Counted {
+                family: word(family),
+                table: meant.chain.table.to_string(),
+                chain: meant.chain.chain.clone(),
+                rule: meant.at.rule + 1,
+                text: meant.rule.text.clone().unwrap_or_default(),
+                packets,
+                bytes,
+            };
+            let option = meant.setting.map(option);
+            let same = |group: &&mut Hit| {
+                (group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
+            };
+            let at = groups.iter_mut().find(same);
+            // A rule for packets of both families stands in the views of both.
+            let is_shared = |group: &Hit| {
+                let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
+                rule.table.starts_with("inet ")
+                    && group.rules.iter().any(|known| place(known) == place(&rule))
+            };
+            match at {
+                Some(group) if is_shared(group) => {}
+                Some(group) => {
+                    group.packets += packets;
+                    group.bytes += bytes;
+                    group.rules.push(rule);
+                }
+                None => groups.push(Hit {
+                    mesh: reason.mesh().name(),
+                    reason: reason.name(),
+                    fate,
+                    text,
+                    option,
+                    packets,
+                    bytes,
+                    per_second: None,
+                    rules: vec![rule],
+                }),
+            }
+        }
+    }
+    groups
+}
+
+/// What the packets are that a rule counts.
+fn counted_as(row: &MeaningRow, asks: &RuleSummary) -> String {
+    let list = |noun: &str, asked: &Option<FieldValues>| match asked {
+        Some(asked) if asked.negated => format!("{noun} other than {}", shown(&asked.items)),
+        Some(asked) => format!("{noun} {}", shown(&asked.items)),
+        None => String::new(),
+    };
+    let ports = || list("port", &asks.destination_port);
+    let owner = || list("user", &asks.uid);
+    let owner = || Some(owner()).filter(|text| !text.is_empty()).unwrap_or_else(|| list("group", &asks.gid));
+    let items = match row.about {
+        About::Nothing => String::new(),
+        // Of all networks but that of loopback nothing need be said.
+        About::Destination if asks.destination.as_ref().is_some_and(|asked| asked.negated) => String::new(),
+        About::Destination => list("to", &asks.destination),
+        About::Source => list("from", &asks.source),
+        About::Port => ports(),
+        About::Interface if asks.in_interface.is_some() => list("interface", &asks.in_interface),
+        About::Interface => list("interface", &asks.out_interface),
+        About::Owner => owner(),
+        About::OwnerAndPorts => {
+            [owner(), ports()].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+        }
+    };
+    let Phrase { before, all, after } = row.counted;
+    match items.as_str() {
+        "" => all.to_owned(),
+        // The whole list goes by one name.
+        _ if before.is_empty() && !all.is_empty() => all.to_owned(),
+        items => format!("{before}{items}{after}"),
+    }
+}

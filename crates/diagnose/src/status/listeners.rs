@@ -1,0 +1,231 @@
+//! Who gets what the rules capture: the ports that they name, and the sockets there.
+
+use super::claims::claim;
+use super::{Finding, Seen, is_put_there, word};
+use mesh::Mesh;
+use mesh::reason::{Effect, Meaning};
+use mesh::recognition::{RecognizedRule, recognized};
+use rules::simulate::View;
+use rules::{ByFamily, Family, Protocol};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A socket that waits for peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    pub protocol: Protocol,
+    pub port: u16,
+    /// Of the addresses of the namespace, those by which it is reached.
+    pub hears: Vec<IpAddr>,
+    /// The user that made it.
+    pub uid: u32,
+    /// Its process, number and name, where that can be seen.
+    pub process: Option<(u32, String)>,
+    /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
+    pub is_transparent: Option<bool>,
+}
+
+/// A port that rules send packets to, and who is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Listening {
+    /// The meshes whose rules send packets there, as `--mesh` takes them.
+    pub meshes: Vec<&'static str>,
+    pub port: u16,
+    /// `tcp` or `udp`.
+    pub protocol: &'static str,
+    /// `outbound`, `inbound` or `dns`.
+    pub purposes: Vec<&'static str>,
+    /// The families whose packets are sent there.
+    pub families: Vec<&'static str>,
+    /// Those for which nobody listens; null where listeners can't be seen.
+    pub missing: Option<Vec<&'static str>>,
+    pub by: Vec<Process>,
+    /// What it means, in words.
+    pub text: String,
+    /// Whether something is wrong with it.
+    #[serde(skip)]
+    pub(super) fault: Option<&'static str>,
+}
+
+/// Who listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Process {
+    pub uid: u32,
+    pub pid: Option<u32>,
+    #[serde(rename = "process")]
+    pub name: Option<String>,
+    /// Whether TPROXY can hand packets to it; null where that can't be seen.
+    pub transparent: Option<bool>,
+}
+
+/// What is sent to a port.
+#[derive(Default)]
+struct Sent {
+    purposes: BTreeSet<&'static str>,
+    families: BTreeSet<Family>,
+    meshes: BTreeSet<Mesh>,
+    is_transparent: bool,
+}
+
+/// Of a range of listeners, so many are looked at.
+const MOST_PORTS: usize = 64;
+
+/// The ports of all rules that capture, in order.
+pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Listening> {
+    let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
+    let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
+    for (family, meant) in meant.iter() {
+        for meant in meant {
+            let Some(claim) = claim(seen.views.get(family), meant) else { continue };
+            if claim.meaning == Meaning::ProxyOutbound {
+                proxies.entry(meant.mesh).or_default().extend(claim.items.iter().cloned());
+            }
+            let Some(listener) = claim.listener.filter(|_| claim.effect == Effect::Captured) else {
+                continue;
+            };
+            let is_dns = claim.direction == "dns";
+            let protocols: &[&'static str] = match (is_dns, meant.asks.tcp, meant.asks.udp) {
+                (true, false, true) => &["udp"],
+                (true, true, false) | (false, ..) => &["tcp"],
+                (true, ..) => &["tcp", "udp"],
+            };
+            for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MOST_PORTS) {
+                for protocol in protocols {
+                    let sent = ports.entry((port, protocol)).or_default();
+                    sent.purposes.insert(claim.direction);
+                    sent.families.insert(family);
+                    sent.meshes.insert(meant.mesh);
+                    sent.is_transparent |= listener.is_transparent;
+                }
+            }
+        }
+    }
+    ports.into_iter().map(|((port, protocol), sent)| told(seen, port, protocol, &sent, &proxies)).collect()
+}
+
+/// The ports to which live rules send packets.
+pub fn ports(views: &ByFamily<View>) -> BTreeSet<u16> {
+    let mut found = BTreeSet::new();
+    for (_, view) in views.iter() {
+        for meant in recognized(view) {
+            let listener = claim(view, &meant).and_then(|claim| claim.listener);
+            let ports =
+                listener.into_iter().flat_map(|to| to.ports.first().number()..=to.ports.last().number());
+            found.extend(ports.take(MOST_PORTS));
+        }
+    }
+    found
+}
+
+fn told(
+    seen: &Seen<'_>,
+    port: u16,
+    protocol: &'static str,
+    sent: &Sent,
+    proxies: &BTreeMap<Mesh, BTreeSet<String>>,
+) -> Listening {
+    let is_there = |socket: &&Socket| socket.port == port && name(socket.protocol) == protocol;
+    let sockets = seen.sockets.map(|sockets| sockets.iter().filter(is_there).collect::<Vec<_>>());
+    let hears = |socket: &&Socket, family| {
+        socket.hears.iter().any(|address| address == &redirected(seen, sent, family))
+    };
+    let heard = |family: &Family| sockets.iter().flatten().any(|socket| hears(socket, *family));
+    let missing: Vec<Family> = sent.families.iter().copied().filter(|family| !heard(family)).collect();
+    let mut by: Vec<Process> = sockets.iter().flatten().map(|socket| process(socket)).collect();
+    by.sort();
+    by.dedup();
+    let consequence = match protocol {
+        "udp" => "queries that are captured get no answer",
+        _ => "connections that are captured are refused",
+    };
+    let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
+    let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+    let proxy: BTreeSet<String> =
+        sent.meshes.iter().filter_map(|mesh| proxies.get(mesh)).flatten().cloned().collect();
+    let who: Vec<String> = by.iter().map(|one| who(one, &proxy)).collect();
+    let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
+        (None, ..) => ("who listens can't be seen".to_owned(), None),
+        (Some(_), missing, all) if missing.len() == all => {
+            (format!("nobody listens: {consequence}"), Some("nobody listens"))
+        }
+        (Some(_), [], _) if deaf => {
+            let text =
+                format!("{}, without IP_TRANSPARENT: what TPROXY hands over is dropped", who.join("; "));
+            (text, Some("the socket lacks IP_TRANSPARENT, which TPROXY needs"))
+        }
+        (Some(_), [], _) => (who.join("; "), None),
+        (Some(_), missing, _) => {
+            let text = format!("{}; nobody for {}: {consequence}", who.join("; "), families(missing));
+            (text, Some("nobody listens for one of the families"))
+        }
+    };
+    Listening {
+        meshes: sent.meshes.iter().map(|mesh| mesh.name()).collect(),
+        port,
+        protocol,
+        purposes: sent.purposes.iter().copied().collect(),
+        families: sent.families.iter().copied().map(word).collect(),
+        missing: sockets.is_some().then(|| missing.into_iter().map(word).collect()),
+        by,
+        text,
+        fault,
+    }
+}
+
+/// The address that captured packets are sent to: REDIRECT gives what processes send to loopback, and what comes in to the
+/// interface's own address; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
+fn redirected(seen: &Seen<'_>, sent: &Sent, family: Family) -> IpAddr {
+    let loopback = match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    let is_own = |address: &&IpAddr| {
+        let address = **address;
+        let is_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+        Family::of(address) == family && !address.is_loopback() && !is_put_there(address) && !is_local
+    };
+    let comes_in = sent.purposes.contains("inbound");
+    let own = seen.addresses.iter().find(is_own).filter(|_| comes_in);
+    own.copied().unwrap_or(loopback)
+}
+
+fn name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+    }
+}
+
+fn process(socket: &Socket) -> Process {
+    let (pid, name) = socket.process.clone().unzip();
+    Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
+}
+
+fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
+    let Process { uid, pid, name, .. } = process;
+    let what = match (name, pid) {
+        (Some(name), Some(pid)) => format!("{name} (process {pid})"),
+        _ => "a process that can't be seen".to_owned(),
+    };
+    // The kernel tells the user of a socket and not its group, by which it may be the proxy all the same.
+    let is_proxy = proxy.is_empty() || proxy.contains(&format!("user {uid}"));
+    let remark = if is_proxy { "" } else { ", not the proxy's by the rules" };
+    format!("{what} as user {uid}{remark}")
+}
+
+/// What is wrong with listeners.
+pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
+    let finding = |one: &Listening| {
+        let Listening { port, protocol, text, .. } = one;
+        one.fault?;
+        let remedy = match one.by.is_empty() {
+            true => "see whether the proxy is up, and on which ports it listens",
+            false => "see how the proxy's listener is set up",
+        };
+        Some(Finding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
+    };
+    listening.iter().filter_map(finding).collect()
+}

@@ -1,0 +1,253 @@
+//! What becomes of traffic, part by part, as the rules say: captured, left alone, dropped.
+
+use super::claims::{Claim, claim};
+use super::{Seen, word};
+use mesh::Mesh;
+use mesh::reason::{Effect, Meaning, Phrase};
+use mesh::recognition::RecognizedRule;
+use mesh::settings::Setting;
+use rules::{ByFamily, Family, PortRange};
+use serde::Serialize;
+
+/// A part of the traffic, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Part {
+    /// The mesh whose rules say so, as `--mesh` takes it.
+    pub mesh: &'static str,
+    /// `outbound`, `inbound`, `dns`, or `both` ways.
+    pub direction: &'static str,
+    /// The sentence; of a long list, its first items.
+    pub text: String,
+    /// All items of the list that it is about: ports, networks, users.
+    pub items: Vec<String>,
+    /// The option that says so, where one does.
+    pub option: Option<String>,
+    /// The name of the rules, as comments and log lines have it; `None` of what no rule is about.
+    #[serde(rename = "rule")]
+    pub reason: Option<&'static str>,
+    /// The port of the listener that gets it, the first of a range.
+    pub port: Option<u16>,
+    /// The last port of a range.
+    pub last_port: Option<u16>,
+    /// Whether it gets the packets as they were sent (TPROXY), and not redirected (REDIRECT).
+    #[serde(rename = "transparent")]
+    pub is_transparent: Option<bool>,
+    pub families: Vec<&'static str>,
+    #[serde(skip)]
+    sentence: Phrase,
+}
+
+/// How many items of a list a sentence shows.
+const SHOWN: usize = 6;
+
+impl Part {
+    pub(super) fn is_of(&self, family: Family) -> bool {
+        self.families.contains(&word(family))
+    }
+
+    /// Whether a reader learns nothing new from the other part, whichever rule or option it comes from.
+    fn says(&self, other: &Self) -> bool {
+        (self.mesh, self.direction, self.sentence) == (other.mesh, other.direction, other.sentence)
+            && other.items.iter().all(|item| self.items.contains(item))
+            && other.families.iter().all(|family| self.families.contains(family))
+    }
+}
+
+/// All parts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    pub(super) captured: Vec<Part>,
+    pub(super) left_alone: Vec<Part>,
+    pub(super) dropped: Vec<Part>,
+}
+
+/// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
+pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
+    let mut told = Parts::default();
+    for mesh in Mesh::ALL {
+        for (family, meant) in meant.iter() {
+            let view = seen.views.get(family);
+            let of_mesh = meant.iter().filter(|meant| meant.mesh == *mesh);
+            let claims: Vec<Claim> = of_mesh.filter_map(|meant| claim(view, meant)).collect();
+            add_all(&mut told, family, *mesh, &claims);
+        }
+    }
+    for list in [&mut told.captured, &mut told.left_alone, &mut told.dropped] {
+        list.iter_mut().for_each(|part| part.text = sentence(part));
+        let mesh = |part: &Part| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
+        // Stable: within a direction in the order of the rules, and what no rule is about last.
+        list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
+    }
+    told
+}
+
+fn add_all(told: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
+    let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.effect == Effect::Captured).collect();
+    if captured.is_empty() {
+        return;
+    }
+    for claim in claims {
+        let list = match claim.effect {
+            Effect::Captured => &mut told.captured,
+            Effect::LeftAlone => &mut told.left_alone,
+            Effect::Dropped => &mut told.dropped,
+            Effect::HandedOver | Effect::LedOn => continue,
+        };
+        // What is said of the proxy's users and groups is one thing, whichever of two options said it.
+        let is_shared = claim.reason.settings().len() > 1;
+        add(list, of_claim(mesh, family, claim), is_shared);
+    }
+    for spared in captured.iter().flat_map(|claim| &claim.spared) {
+        let new =
+            Part { items: spared.items.clone(), ..part(mesh, family, spared.direction, spared.sentence) };
+        // Rules of the same option may have said it already.
+        if !told.left_alone.iter().any(|known| known.says(&new)) {
+            add(&mut told.left_alone, new, false);
+        }
+    }
+    for (direction, sentence) in rests(&captured) {
+        add(&mut told.left_alone, part(mesh, family, direction, sentence), false);
+    }
+}
+
+fn place(direction: &str) -> usize {
+    ["outbound", "inbound", "dns", "both"].iter().position(|known| *known == direction).unwrap_or(usize::MAX)
+}
+
+/// What no rule is about.
+fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
+    let of = |meaning: Meaning| captured.iter().filter(move |claim| claim.meaning == meaning);
+    let any = |meaning: Meaning| of(meaning).next().is_some();
+    let whole = |meaning: Meaning| of(meaning).any(|claim| claim.items.is_empty());
+    let rest = |direction, all| (direction, Phrase { all, ..Phrase::default() });
+    let outbound = if whole(Meaning::OutboundNetwork) || whole(Meaning::OutboundPort) {
+        if any(Meaning::Dns) { "all but TCP and DNS" } else { "all but TCP: UDP and DNS, too" }
+    } else if any(Meaning::OutboundNetwork) || any(Meaning::OutboundPort) {
+        "everything else"
+    } else {
+        "everything: nothing captures what the pod sends"
+    };
+    let mut rests = vec![rest("outbound", outbound)];
+    if !whole(Meaning::InboundPort) {
+        let all = if any(Meaning::InboundPort) {
+            "all other ports"
+        } else {
+            "everything: nothing captures what comes in"
+        };
+        rests.push(rest("inbound", all));
+    } else {
+        rests.push(rest("inbound", "all but TCP"));
+    }
+    rests
+}
+
+/// A part that no rule is about.
+fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> Part {
+    Part {
+        mesh: mesh.name(),
+        direction,
+        text: String::new(),
+        items: Vec::new(),
+        option: None,
+        reason: None,
+        port: None,
+        last_port: None,
+        is_transparent: None,
+        families: vec![word(family)],
+        sentence,
+    }
+}
+
+fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> Part {
+    let port = claim.listener.map(|listener| listener.ports.first().number());
+    let last_port = claim.listener.map(|listener| listener.ports.last().number());
+    Part {
+        items: claim.items.clone(),
+        option: claim.setting.map(option),
+        reason: Some(claim.reason.name()),
+        port,
+        last_port: last_port.filter(|last| Some(*last) != port),
+        is_transparent: claim.listener.map(|listener| listener.is_transparent),
+        ..part(mesh, family, claim.direction, claim.sentence)
+    }
+}
+
+/// Adds a part to the one that says the same, of whatever family; if it is shared, whichever option said it.
+fn add(list: &mut Vec<Part>, new: Part, is_shared: bool) {
+    let same = |part: &&mut Part| {
+        let is_same = (part.mesh, part.sentence, part.reason) == (new.mesh, new.sentence, new.reason);
+        let to = |part: &Part| (part.port, part.last_port, part.is_transparent);
+        let joins = part.items.is_empty() == new.items.is_empty() && (is_shared || part.option == new.option);
+        is_same && to(part) == to(&new) && joins
+    };
+    let Some(part) = list.iter_mut().find(same) else {
+        list.push(new);
+        return;
+    };
+    for item in new.items {
+        if !part.items.contains(&item) {
+            part.items.push(item);
+        }
+    }
+    for family in new.families {
+        if !part.families.contains(&family) {
+            part.families.push(family);
+        }
+    }
+    let known = part.option.get_or_insert_default();
+    match new.option {
+        Some(more) if !known.split(", ").any(|one| one == more) => {
+            let comma = if known.is_empty() { "" } else { ", " };
+            known.push_str(&format!("{comma}{more}"));
+        }
+        _ => {}
+    }
+    part.option.take_if(|known| known.is_empty());
+}
+
+/// The option as people write it: its letter, or else its name.
+pub(super) fn option(setting: Setting) -> String {
+    let row = setting.row();
+    row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
+}
+
+fn sentence(part: &Part) -> String {
+    let Phrase { before, all, after } = part.sentence;
+    let subject = match part.items.as_slice() {
+        [] => all.to_owned(),
+        items if items.len() > 1 => format!("{}{}", before.replace("port ", "ports "), shown(items)),
+        items => format!("{before}{}", shown(items)),
+    };
+    let mut text = match after {
+        "" => subject,
+        after if after.starts_with([':', ')']) => format!("{subject}{after}"),
+        after => format!("{subject} {after}"),
+    };
+    // Queries go to the mesh's resolver.
+    if let ("go to", Ok(mesh)) = (after, part.mesh.parse::<Mesh>()) {
+        text.push_str(&format!(" {}", mesh.reasons().resolver()));
+    }
+    if let Some(port) = part.port {
+        let last = part.last_port.map(|last| format!("-{last}")).unwrap_or_default();
+        text.push_str(&format!(" at port {port}{last}"));
+    }
+    if part.is_transparent == Some(true) {
+        text.push_str(", as it is");
+    }
+    text
+}
+
+/// The first items of a list, and how many more there are; a range of ports counts as its ports.
+pub(super) fn shown(items: &[String]) -> String {
+    let count = |item: &String| match item.parse::<PortRange>() {
+        Ok(ports) => usize::from(ports.last().number() - ports.first().number()) + 1,
+        Err(_) => 1,
+    };
+    match items.split_at_checked(SHOWN) {
+        None | Some((_, [])) => items.join(", "),
+        Some((shown, more)) => {
+            format!("{} and {} more", shown.join(", "), more.iter().map(count).sum::<usize>())
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
+
+use super::{Part, Seen, Status, status};
+use crate::explain::{Pod, Sender, explain, usual};
+use mesh::Reason;
+use mesh::ambient::Ambient;
+use mesh::kuma::Kuma;
+use mesh::linkerd::Linkerd;
+use mesh::recognition;
+use mesh::settings::Setting;
+use mesh::sources::{Host, Raw};
+use mesh::{Capture, Mesh};
+use rules::simulate::{Routing, View};
+use rules::{ByFamily, Family, Protocol, RuleSet, Uid, nft, parse, render};
+use std::{io, net::IpAddr};
+
+/// A pod with both families.
+struct Machine;
+
+impl Host for Machine {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn has_user(&self, _: Uid) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")).to_vec())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(["10.0.0.10", "fd00::a"].map(|text| text.parse().expect("an address")).to_vec())
+    }
+}
+
+fn capture(mesh: Mesh, flags: &[(Setting, &str)]) -> Capture {
+    let said = [(Setting::Mesh, mesh.name())].into_iter().chain(flags.iter().copied());
+    let said = said.map(|(setting, value)| (setting, value.to_owned()));
+    let raw = Raw::new(said, |_| true, |_| None);
+    mesh::resolve(&raw, &Machine, Vec::new()).expect("valid flags").capture
+}
+
+const LINKERD: [(Setting, &str); 5] = [
+    (Linkerd::ProxyUid, "2102"),
+    (Linkerd::ProxyGid, "2103"),
+    (Linkerd::InboundPortsToIgnore, "4190,4191"),
+    (Linkerd::OutboundPortsToIgnore, "4567-4570"),
+    (Linkerd::SubnetsToIgnore, "10.2.0.0/16,fd02::/64"),
+];
+
+const KUMA: [(Setting, &str); 9] = [
+    (Kuma::ProxyUser, "5678"),
+    (Kuma::InboundPortsExclude, "1900"),
+    (Kuma::OutboundPortsExclude, "1100"),
+    (Kuma::InboundIpsExclude, "10.2.0.0/16"),
+    (Kuma::OutboundIpsExclude, "10.3.0.0/16"),
+    (Kuma::OutboundPortsForUids, "tcp:22,80:1001"),
+    (Kuma::RedirectDns, "true"),
+    (Kuma::DropInvalid, "true"),
+    (Kuma::Vnet, "docker0:172.17.0.0/16"),
+];
+
+const AMBIENT: [(Setting, &str); 2] = [(Ambient::DnsCapture, "true"), (Ambient::RerouteInterfaces, "vm0")];
+
+/// Configurations of every mesh but the first, whose rules a test of its own reads.
+fn captures() -> Vec<Capture> {
+    let of = |mesh, all: &[(Setting, &str)], more: &[&[(Setting, &str)]]| {
+        let ways = [&[][..], all].into_iter().chain(more.iter().copied());
+        ways.map(|flags| capture(mesh, flags)).collect::<Vec<_>>()
+    };
+    let only = [(Linkerd::PortsToRedirect, "80,443")];
+    let linkerd = of(Mesh::Linkerd, &LINKERD, &[&only]);
+    let silent = [&KUMA[..], &[(Kuma::DisableComments, "true")]].concat();
+    let lists = [
+        (Kuma::InboundPortsInclude, "80"),
+        (Kuma::OutboundPortsInclude, "443"),
+        (Kuma::CaptureAllDns, "true"),
+    ];
+    let off = [(Kuma::RedirectInbound, "false"), (Kuma::RedirectOutbound, "false")];
+    let kuma = of(Mesh::Kuma, &KUMA, &[&silent, &lists, &off]);
+    let ambient = of(Mesh::Ambient, &AMBIENT, &[&[(Ambient::Ingress, "true")]]);
+    [linkerd, kuma, ambient].concat()
+}
+
+/// The reason of each rule that decides something, in order.
+fn told(view: &View) -> Vec<(String, String, Option<&'static str>)> {
+    let reasons = recognition::reasons(view).into_iter();
+    let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
+    let told = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
+        let chain = &view.chains()[at.chain];
+        (chain.table.to_string(), format!("{} {}", chain.chain, at.rule), reason.map(Reason::name))
+    });
+    told.collect()
+}
+
+#[test]
+fn rules_of_iptables_are_read_as_they_were_meant() {
+    for capture in captures() {
+        for family in Family::BOTH {
+            let checked = capture.rules(family);
+            let expected = told(&View::of_rules(checked.rules()));
+            assert!(expected.iter().all(|(.., reason)| reason.is_some()), "{capture:?}");
+            let text = render::iptables::restore(&checked);
+            let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
+            assert_eq!(told(&view), expected, "{capture:?} as\n{text}");
+        }
+    }
+}
+
+#[test]
+fn rules_without_the_words_of_comments_are_read_by_their_form() {
+    for capture in captures() {
+        let checked = capture.rules(Family::V4);
+        let expected = told(&View::of_rules(checked.rules()));
+        // Upstream's comments begin as ours do, and say the same in other words.
+        let text = render::iptables::restore(&checked);
+        let words = text.lines().map(|line| match line.split_once("proxy/") {
+            Some((before, after)) => {
+                let (_, behind) = after.split_once('"').expect("a quote");
+                format!("{before}proxy/some words\"{behind}\n")
+            }
+            None => format!("{line}\n"),
+        });
+        let text: String = words.collect();
+        let view = View::of_listing(parse::listing(&text, Family::V4).expect("our own text"));
+        assert_eq!(told(&view), expected, "{capture:?} as\n{text}");
+    }
+}
+
+fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
+    let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
+    status(Seen {
+        views,
+        routing: &ByFamily { v4: routing(), v6: routing() },
+        addresses,
+        sockets: None,
+        held: Vec::new(),
+        only: None,
+        findings: Vec::new(),
+    })
+}
+
+/// Whichever rules and options say it, a reader meets each sentence once.
+#[test]
+fn nothing_is_said_twice() {
+    let istio: [&[(Setting, &str)]; 4] = [
+        &[(Setting::InboundPorts, "*"), (Setting::ServiceCidr, "*"), (Setting::DualStack, "true")],
+        &[(Setting::InboundPorts, "80,443"), (Setting::OutboundPorts, "443"), (Setting::DualStack, "true")],
+        &[(Setting::InboundPorts, "*"), (Setting::InterceptionMode, "TPROXY")],
+        &[
+            (Setting::InboundPorts, "80"),
+            (Setting::InterceptionMode, "TPROXY"),
+            (Setting::RedirectDns, "true"),
+        ],
+    ];
+    let istio = istio.map(|flags| capture(Mesh::Istio, flags));
+    for capture in captures().into_iter().chain(istio) {
+        let ours = |family| View::of_rules(capture.rules(family).rules());
+        let listed = |family| {
+            let text = render::iptables::restore(&capture.rules(family));
+            View::of_listing(parse::listing(&text, family).expect("our own text"))
+        };
+        let ways = [
+            ByFamily { v4: ours(Family::V4), v6: ours(Family::V6) },
+            ByFamily { v4: listed(Family::V4), v6: listed(Family::V6) },
+        ];
+        for views in &ways {
+            let Status { captured, left_alone, dropped, .. } =
+                seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
+            for parts in [captured, left_alone, dropped] {
+                let mut said: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
+                let count = said.len();
+                said.sort_unstable();
+                said.dedup();
+                assert_eq!(said.len(), count, "{capture:?}: {:#?}", texts(&parts));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_of_ports_counts_as_its_ports() {
+    let check = |items: &str, expected: &str| {
+        let items: Vec<String> = items.split(' ').map(str::to_owned).collect();
+        assert_eq!(super::parts::shown(&items), expected);
+    };
+    check("1 2 3 4 5 6", "1, 2, 3, 4, 5, 6");
+    check("1 2 3 4 5 6 7-10 20", "1, 2, 3, 4, 5, 6 and 5 more");
+    check("1-3 4 5 6 7 8 10.0.0.0/8", "1-3, 4, 5, 6, 7, 8 and 1 more");
+}
+
+fn told_of(listing: &str) -> Status {
+    let listing = parse::listing(listing, Family::V4).expect("a listing");
+    let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };
+    seen(&views, &["10.1.2.3".parse().expect("an address")])
+}
+
+fn texts(parts: &[Part]) -> Vec<String> {
+    let text = |part: &Part| {
+        let option = part.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+        format!("{} {}: {}{option}", part.mesh, part.direction, part.text)
+    };
+    parts.iter().map(text).collect()
+}
+
+/// What proxy-init leaves, as `iptables-save` shows it.
+const BY_PROXY_INIT: &str = r#"*nat
+:PREROUTING ACCEPT [0:0]
+:INPUT ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+:PROXY_INIT_OUTPUT - [0:0]
+:PROXY_INIT_REDIRECT - [0:0]
+[0:0] -A PREROUTING -m comment --comment "proxy-init/install-proxy-init-prerouting" -j PROXY_INIT_REDIRECT
+[0:0] -A OUTPUT -m comment --comment "proxy-init/install-proxy-init-output" -j PROXY_INIT_OUTPUT
+[0:0] -A PROXY_INIT_OUTPUT -m owner --uid-owner 2102 -m comment --comment "proxy-init/ignore-proxy-user-id" -j RETURN
+[0:0] -A PROXY_INIT_OUTPUT -o lo -m comment --comment "proxy-init/ignore-loopback" -j RETURN
+[5:300] -A PROXY_INIT_OUTPUT -p tcp -m multiport --dports 4567,4568 -m comment --comment "proxy-init/ignore-port-4567,4568" -j RETURN
+[7:420] -A PROXY_INIT_OUTPUT -p tcp -m comment --comment "proxy-init/redirect-all-outgoing-to-proxy-port" -j REDIRECT --to-ports 4140
+[0:0] -A PROXY_INIT_REDIRECT -p tcp -m multiport --dports 4190,4191 -m comment --comment "proxy-init/ignore-port-4190,4191" -j RETURN
+[0:0] -A PROXY_INIT_REDIRECT -s 10.2.0.0/16 -m comment --comment "proxy-init/ignore-subnet-10.2.0.0/16" -j RETURN
+[0:0] -A PROXY_INIT_REDIRECT -p tcp -m comment --comment "proxy-init/redirect-all-incoming-to-proxy-port" -j REDIRECT --to-ports 4143
+COMMIT
+"#;
+
+/// What the node agent of ambient mode leaves.
+const BY_THE_AGENT: &str = "*mangle
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:ISTIO_OUTPUT - [0:0]
+:ISTIO_PRERT - [0:0]
+-A PREROUTING -j ISTIO_PRERT
+-A OUTPUT -j ISTIO_OUTPUT
+-A ISTIO_OUTPUT -m connmark --mark 0x111/0xfff -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff
+-A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:ISTIO_OUTPUT - [0:0]
+:ISTIO_PRERT - [0:0]
+-A PREROUTING -j ISTIO_PRERT
+-A OUTPUT -j ISTIO_OUTPUT
+-A ISTIO_OUTPUT -d 169.254.7.127/32 -p tcp -m tcp -j ACCEPT
+-A ISTIO_OUTPUT ! -o lo -p udp -m mark ! --mark 0x539/0xfff -m udp --dport 53 -j REDIRECT --to-ports 15053
+-A ISTIO_OUTPUT ! -d 127.0.0.1/32 -p tcp -m tcp --dport 53 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15053
+-A ISTIO_OUTPUT -p tcp -m mark --mark 0x111/0xfff -j ACCEPT
+-A ISTIO_OUTPUT ! -d 127.0.0.1/32 -o lo -j ACCEPT
+-A ISTIO_OUTPUT ! -d 127.0.0.1/32 -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001
+-A ISTIO_PRERT -s 169.254.7.127/32 -p tcp -m tcp -j ACCEPT
+-A ISTIO_PRERT ! -d 127.0.0.1/32 -p tcp -m tcp ! --dport 15008 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006
+COMMIT
+";
+
+/// What kumactl leaves; its comments are prose.
+const BY_KUMACTL: &str = r#"*nat
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:KUMA_MESH_INBOUND - [0:0]
+:KUMA_MESH_INBOUND_REDIRECT - [0:0]
+:KUMA_MESH_OUTBOUND - [0:0]
+:KUMA_MESH_OUTBOUND_REDIRECT - [0:0]
+-A PREROUTING -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -j KUMA_MESH_INBOUND
+-A OUTPUT -p udp -m comment --comment "kuma/mesh/transparent/proxy/words" -m udp --dport 53 -m owner --uid-owner 5678 -j RETURN
+-A OUTPUT -d 10.0.0.10/32 -p udp -m comment --comment "kuma/mesh/transparent/proxy/words" -m udp --dport 53 -j REDIRECT --to-ports 15053
+-A OUTPUT -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -j KUMA_MESH_OUTBOUND
+-A KUMA_MESH_INBOUND -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -m tcp --dport 1900 -j RETURN
+-A KUMA_MESH_INBOUND -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -j KUMA_MESH_INBOUND_REDIRECT
+-A KUMA_MESH_INBOUND_REDIRECT -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -j REDIRECT --to-ports 15006
+-A KUMA_MESH_OUTBOUND -s 127.0.0.6/32 -o lo -m comment --comment "kuma/mesh/transparent/proxy/words" -j RETURN
+-A KUMA_MESH_OUTBOUND ! -d 127.0.0.1/32 -o lo -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -m owner --uid-owner 5678 -j KUMA_MESH_INBOUND_REDIRECT
+-A KUMA_MESH_OUTBOUND -o lo -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -m owner ! --uid-owner 5678 -j RETURN
+-A KUMA_MESH_OUTBOUND -m comment --comment "kuma/mesh/transparent/proxy/words" -m owner --uid-owner 5678 -j RETURN
+-A KUMA_MESH_OUTBOUND -d 127.0.0.1/32 -m comment --comment "kuma/mesh/transparent/proxy/words" -j RETURN
+-A KUMA_MESH_OUTBOUND -m comment --comment "kuma/mesh/transparent/proxy/words" -j KUMA_MESH_OUTBOUND_REDIRECT
+-A KUMA_MESH_OUTBOUND_REDIRECT -p tcp -m comment --comment "kuma/mesh/transparent/proxy/words" -j REDIRECT --to-ports 15001
+COMMIT
+"#;
+
+#[test]
+fn what_upstreams_programs_left_is_told_with_the_meshs_own_flags() {
+    let check = |listing: &str, name: &str, captured: &[&str], left_alone: &[&str]| {
+        let status = told_of(listing);
+        assert!(status.summary.ends_with(&format!(", for {name}")), "{}", status.summary);
+        assert_eq!(texts(&status.captured), captured, "{name}");
+        assert_eq!(texts(&status.left_alone), left_alone, "{name}");
+        assert_eq!(status.findings, [], "{name}");
+    };
+    check(
+        BY_PROXY_INIT,
+        "linkerd",
+        &[
+            "linkerd outbound: TCP to all other destinations goes to the proxy at port 4140 (-o)",
+            "linkerd inbound: TCP to all other ports goes to the proxy at port 4143 (-p)",
+        ],
+        &[
+            "linkerd outbound: the proxy's own connections: user 2102 (-u)",
+            "linkerd outbound: loopback",
+            "linkerd outbound: ports 4567, 4568 (--outbound-ports-to-ignore)",
+            "linkerd outbound: all but TCP: UDP and DNS, too",
+            "linkerd inbound: ports 4190, 4191 (--inbound-ports-to-ignore)",
+            "linkerd inbound: from 10.2.0.0/16 (--subnets-to-ignore)",
+            "linkerd inbound: all but TCP",
+        ],
+    );
+    check(
+        BY_THE_AGENT,
+        "Istio's ambient mode",
+        &[
+            "ambient outbound: TCP to all other destinations goes to the proxy at port 15001",
+            "ambient inbound: TCP to all other ports goes to the proxy at port 15006 (--ingress)",
+            "ambient dns: DNS queries to every server go to ztunnel at port 15053 (--dns-capture)",
+        ],
+        &[
+            "ambient outbound: to 169.254.7.127 (--probe-address)",
+            "ambient outbound: calls of the application to its own pod",
+            "ambient outbound: the proxy's own connections: mark 0x539/0xfff",
+            "ambient outbound: all but TCP and DNS",
+            "ambient inbound: what the proxy hands to the application",
+            "ambient inbound: from 169.254.7.127 (--probe-address)",
+            "ambient inbound: port 15008: the mesh's tunnel",
+            "ambient inbound: all but TCP",
+        ],
+    );
+    check(
+        BY_KUMACTL,
+        "Kuma",
+        &[
+            "kuma outbound: TCP to all other destinations goes to the proxy at port 15001",
+            "kuma inbound: TCP to all other ports goes to the proxy at port 15006",
+            "kuma inbound: calls of the proxy (user 5678) to its own pod come in through the proxy at port 15006 \
+             (--kuma-dp-user)",
+            "kuma dns: DNS queries to 10.0.0.10 go to the proxy at port 15053 (--redirect-dns)",
+        ],
+        &[
+            "kuma outbound: calls of the application to its own pod (--kuma-dp-user)",
+            "kuma outbound: the proxy's own connections: user 5678 (--kuma-dp-user)",
+            "kuma outbound: loopback, 127.0.0.1",
+            "kuma outbound: all but TCP and DNS",
+            "kuma inbound: port 1900 (--exclude-inbound-ports)",
+            "kuma inbound: what the proxy hands to the application",
+            "kuma inbound: all but TCP",
+            "kuma dns: the proxy's own queries: user 5678 (--kuma-dp-user)",
+        ],
+    );
+}
+
+#[test]
+fn two_meshes_at_once_are_told_apart() {
+    let sidecar = "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n\
+                   -A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\n\
+                   -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+                   -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n";
+    let mut view = View::of_listing(parse::listing(sidecar, Family::V4).expect("a listing"));
+    view.add_listing(parse::listing(BY_PROXY_INIT, Family::V4).expect("a listing"), Some("other"));
+    let views = ByFamily { v4: view, v6: View::empty(Family::V6) };
+    let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
+    assert_eq!(status.meshes, ["istio", "linkerd"]);
+    assert!(status.summary.ends_with(", for Istio's sidecar and linkerd"), "{}", status.summary);
+    let text = crate::plain(&status.text(100));
+    let at = |title: &str| text.find(title).unwrap_or_else(|| panic!("no {title} in {text}"));
+    assert!(at("Captured for Istio's sidecar") < at("Left alone for Istio's sidecar"), "{text}");
+    assert!(at("Left alone for Istio's sidecar") < at("Captured for linkerd"), "{text}");
+    let of = |mesh: &str| {
+        let ports = status.listeners.iter().filter(|one| one.meshes == [mesh]).map(|one| one.port);
+        ports.collect::<Vec<_>>()
+    };
+    assert_eq!((of("istio"), of("linkerd")), (vec![15001], vec![4140, 4143]));
+    let hits: Vec<_> =
+        status.hits.iter().filter(|hit| hit.packets > 0).map(|hit| (hit.mesh, hit.packets)).collect();
+    assert_eq!(hits, [("linkerd", 5), ("linkerd", 7)]);
+}
+
+/// The sentence about a packet that meets these rules.
+fn sentence(view: &View, sender: Sender, protocol: Protocol, to: &str) -> String {
+    let mut pod = Pod::new(Machine.addresses().expect("addresses"), None);
+    pod.proxy.0 = Uid::new(5678).expect("a user");
+    let to = to.parse().expect("an address and a port");
+    let packet = usual(sender, &pod, &pod, protocol, to).expect("a packet");
+    let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
+    explain(view, &routing, &packet).sentence()
+}
+
+#[test]
+fn the_fate_of_a_packet_is_told_with_the_meshs_own_flags() {
+    let check = |view: &View, sender, protocol, to: &str, expected: &str| {
+        // Listings of iptables write a host as a network.
+        assert_eq!(sentence(view, sender, protocol, to).replace("/32", ""), expected);
+    };
+    let listed = |text: &str| View::of_listing(parse::listing(text, Family::V4).expect("a listing"));
+    let made = |rules: &RuleSet| View::of_rules(rules);
+    let native = |capture: &Capture| {
+        let (v4, v6) = (capture.rules(Family::V4), capture.rules(Family::V6));
+        let mut view = View::empty(Family::V4);
+        let table = nft::table(capture.owner().table, &v4, Some(&v6)).expect("a table");
+        view.add_nftables(table.listed(), &Reason::origin_of);
+        view
+    };
+    let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
+    let linkerd = capture(Mesh::Linkerd, &LINKERD);
+    let rules = linkerd.rules(Family::V4);
+    for view in [listed(BY_PROXY_INIT), made(rules.rules()), native(&linkerd)] {
+        check(
+            &view,
+            Sender::App,
+            tcp,
+            "192.0.2.1:80",
+            "captured: goes to the proxy's outbound port 4140, because all other TCP that leaves goes to the proxy \
+             (--outgoing-proxy-port)",
+        );
+        check(
+            &view,
+            Sender::App,
+            udp,
+            "192.0.2.1:53",
+            "not captured: goes to 192.0.2.1:53 as it was sent, because what redirects is not for udp",
+        );
+    }
+    let kuma = capture(Mesh::Kuma, &KUMA);
+    let rules = kuma.rules(Family::V4);
+    for view in [made(rules.rules()), native(&kuma), listed(&render::iptables::restore(&rules))] {
+        let outside = "192.0.2.1:80";
+        let by_list =
+            "captured: goes to the proxy's outbound port 15001, because all other outbound TCP is captured";
+        check(&view, Sender::App, tcp, outside, by_list);
+        check(
+            &view,
+            Sender::Proxy,
+            tcp,
+            outside,
+            "not captured: goes to 192.0.2.1:80 as it was sent, because user 5678 is the proxy's (--kuma-dp-user), \
+             whose own calls are never captured",
+        );
+        check(
+            &view,
+            Sender::External,
+            tcp,
+            "10.1.2.3:1900",
+            "not captured: goes to 10.1.2.3:1900 as it was sent, because --exclude-inbound-ports leaves port 1900 \
+             alone",
+        );
+        check(
+            &view,
+            Sender::App,
+            udp,
+            "10.0.0.10:53",
+            "captured: goes to the proxy's DNS port 15053, because --redirect-dns captures DNS queries by UDP",
+        );
+        check(
+            &view,
+            Sender::External,
+            udp,
+            "10.1.2.3:80",
+            "not captured: goes to 10.1.2.3:80 as it was sent, because what redirects is not for udp",
+        );
+    }
+    let ambient = capture(Mesh::Ambient, &AMBIENT);
+    let rules = ambient.rules(Family::V4);
+    for view in [made(rules.rules()), native(&ambient), listed(BY_THE_AGENT)] {
+        check(
+            &view,
+            Sender::App,
+            udp,
+            "10.0.0.10:53",
+            "captured: goes to ztunnel's DNS port 15053, because --dns-capture sends DNS queries to ztunnel, whichever \
+             server they ask",
+        );
+        check(
+            &view,
+            Sender::External,
+            tcp,
+            "10.1.2.3:80",
+            "captured: goes to the proxy's inbound port 15006, because everything that arrives by TCP goes to ztunnel, \
+             but for its tunnel and its own calls",
+        );
+        check(
+            &view,
+            Sender::App,
+            tcp,
+            "169.254.7.127:80",
+            "not captured: goes to 169.254.7.127:80 as it was sent, because 169.254.7.127 is where the host's own \
+             calls come from (--probe-address)",
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! The status for people, as wide as their terminal.
+
+use super::{Finding, Held, Hit, Level, Part, Record, Status, tone};
+use crate::Tone;
+use mesh::Mesh;
+use std::fmt::{self, Display, Write};
+
+/// Sections whose lines stand behind a word of this width.
+const WORD: usize = 10;
+/// No line gets narrower than this, whatever the terminal.
+const LEAST: usize = 24;
+
+/// The whole text.
+pub(super) fn text(status: &Status, width: usize) -> String {
+    let mut page = Page { out: String::new(), width };
+    let tone = if status.capturing { Tone::Captured } else { Tone::Passing };
+    page.line(0, "", tone, &capitalised(&status.summary));
+    if status.held_by.is_empty() && !status.capturing {
+        page.line(0, "", Tone::Quiet, "sidecar-init apply with the pod's flags sets rules.");
+    }
+    for mesh in Mesh::ALL.iter().filter(|mesh| status.meshes.contains(&mesh.name())) {
+        let title = |word: &str| match status.meshes.len() {
+            1 => word.to_owned(),
+            _ => format!("{word} for {}", mesh.ownership().name),
+        };
+        let of_mesh = |parts: &[Part]| -> Vec<Part> {
+            parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
+        };
+        page.parts(&title("Captured"), Tone::Captured, &of_mesh(&status.captured));
+        page.parts(&title("Left alone"), Tone::Passing, &of_mesh(&status.left_alone));
+        page.parts(&title("Dropped"), Tone::Dropped, &of_mesh(&status.dropped));
+    }
+    page.listeners(status);
+    page.hits(&status.hits);
+    page.made(status);
+    page.findings(&status.findings);
+    page.out
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str())
+}
+
+struct Page {
+    out: String,
+    width: usize,
+}
+
+impl Page {
+    fn title(&mut self, text: impl Display) {
+        self.put(format_args!("\n{}\n", Tone::Strong.paint(text)));
+    }
+
+    fn put(&mut self, text: fmt::Arguments<'_>) {
+        self.out.write_fmt(text).expect("a string grows");
+    }
+
+    /// A line behind a word, broken where it gets too long.
+    fn line(&mut self, indent: usize, word: &str, tone: impl Into<Option<Tone>>, text: &str) {
+        let tone = tone.into();
+        let paint = |line: String| tone.map_or(line.clone(), |tone| tone.paint(line).to_string());
+        let room = self.width.saturating_sub(indent).max(LEAST);
+        let mut lines = wrapped(text, room).into_iter();
+        let first = lines.next().unwrap_or_default();
+        let head = match indent {
+            0 => String::new(),
+            _ => format!("  {word:<0$}", indent - 2),
+        };
+        self.put(format_args!("{head}{}\n", paint(first)));
+        for line in lines {
+            self.put(format_args!("{:indent$}{}\n", "", paint(line)));
+        }
+    }
+
+    fn parts(&mut self, title: &str, tone: Tone, parts: &[Part]) {
+        if parts.is_empty() {
+            return;
+        }
+        self.title(tone.paint(title));
+        let both = parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv4")
+            && parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv6");
+        let mut before = "";
+        for part in parts {
+            let word = if part.direction == before { "" } else { part.direction };
+            before = part.direction;
+            let mut notes: Vec<&str> = part.option.iter().map(String::as_str).collect();
+            // Addresses say themselves which family it is.
+            let is_plain = part.items.iter().any(|item| item.contains(['.', ':']));
+            match part.families.as_slice() {
+                ["ipv4"] if both && !is_plain => notes.push("IPv4"),
+                ["ipv6"] if both && !is_plain => notes.push("IPv6"),
+                _ => {}
+            }
+            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+            self.line(2 + WORD, word, None, &format!("{}{notes}", part.text));
+        }
+    }
+
+    fn listeners(&mut self, status: &Status) {
+        if status.listeners.is_empty() {
+            return;
+        }
+        self.title("Listeners");
+        for one in &status.listeners {
+            let word = format!("{}/{}", one.port, one.protocol);
+            let tone = one.fault.map(|_| Tone::Dropped);
+            self.line(2 + WORD, &word, tone, &one.text);
+        }
+    }
+
+    fn hits(&mut self, hits: &[Hit]) {
+        if hits.is_empty() {
+            return;
+        }
+        self.title("Hits");
+        let is_watched = hits.iter().any(|hit| hit.per_second.is_some());
+        let counts = |packets: &str, per_second: Option<f64>| match per_second {
+            Some(rate) => format!("{packets:>9} {:>9}", format!("{rate:.1}/s")),
+            None if is_watched => format!("{packets:>9} {:>9}", ""),
+            None => format!("{packets:>9}"),
+        };
+        let indent = counts("", None).chars().count() + 4;
+        let mut quiet = 0;
+        for hit in hits {
+            if hit.packets == 0 && hit.fate != "captured" {
+                quiet += 1;
+                continue;
+            }
+            let counts = counts(&hit.packets.to_string(), hit.per_second);
+            let option = hit.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+            let tone = match (hit.fate, hit.packets) {
+                (_, 0) => Some(Tone::Quiet),
+                ("captured", _) => Some(Tone::Captured),
+                ("left_alone", _) => Some(Tone::Passing),
+                ("dropped", _) => Some(Tone::Dropped),
+                _ => None,
+            };
+            self.line(indent, &counts, tone, &format!("{}{option}", hit.text));
+        }
+        if quiet > 0 {
+            let rules = if quiet == 1 { "1 other kind of rule has" } else { "other kinds of rules have" };
+            let text = if quiet == 1 {
+                format!("{rules} met no packet")
+            } else {
+                format!("{quiet} {rules} met no packet")
+            };
+            self.line(indent, "", Tone::Quiet, &text);
+        }
+    }
+
+    fn made(&mut self, status: &Status) {
+        if status.held_by.is_empty() {
+            return;
+        }
+        self.title("Made");
+        for held in &status.held_by {
+            self.held(held);
+        }
+        if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
+            let text =
+                "iptables keeps no note of when rules were made, nor of whether they were changed since";
+            self.line(4, "", Tone::Quiet, text);
+        }
+    }
+
+    /// What stands in one place, and how it was made.
+    fn held(&mut self, held: &Held) {
+        let Held { backend, families, rules, program, made, .. } = held;
+        let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
+        let names = names.collect::<Vec<_>>().join(" and ");
+        self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
+        let Some(Record { program_version, command, at, settings, settings_digest, changed_since, .. }) =
+            made
+        else {
+            if !backend.starts_with("iptables") {
+                let text = "the table says nothing of when it was made, nor by whom";
+                self.line(4, "", Tone::Quiet, text);
+            }
+            return;
+        };
+        let text = format!("sidecar-init {program_version}, command {command}, at {at}");
+        self.line(4, "", None, &text);
+        let said = match settings.as_deref() {
+            Some("") => "said nothing of what to capture".to_owned(),
+            Some(settings) => format!("told {settings}"),
+            None => format!("told more than there is room for; its digest is {settings_digest}"),
+        };
+        self.line(4, "", None, &said);
+        match changed_since {
+            true => self.line(4, "", Tone::Dropped, "changed since"),
+            false => self.line(4, "", Tone::Quiet, "unchanged since"),
+        }
+    }
+
+    fn findings(&mut self, findings: &[Finding]) {
+        // What is wrong with listeners stands beside them.
+        let findings: Vec<&Finding> = findings.iter().filter(|one| one.topic != "listeners").collect();
+        if findings.is_empty() {
+            return;
+        }
+        self.title("Look at");
+        for Finding { level, topic: _, text, remedy } in findings {
+            let word = match level {
+                Level::Warn => "warn",
+                Level::Fail => "fail",
+            };
+            self.line(2 + 6, word, tone(*level), text);
+            if let Some(remedy) = remedy {
+                self.line(2 + 6, "", Tone::Quiet, &format!("-> {remedy}"));
+            }
+        }
+    }
+}
+
+/// Lines of at most so many columns, broken at spaces.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,252 @@
+//! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
+//! else's that decides before is seen. And what lies about without effect.
+
+use super::claims::{Claim, claim, proxy_of};
+use super::{Finding, Seen};
+use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
+use mesh::DNS_PORT;
+use mesh::reason::{Effect, Meaning};
+use mesh::recognition::{RecognizedRule, Role};
+use rules::nft::{Field, Interval};
+use rules::simulate::{At, Packet, Verdict, View, ViewRule};
+use rules::{Action, ByFamily, Cidr, Condition, Family, PortRange, Protocol, Target};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Nobody has these (RFC 5737, RFC 3849): somebody outside, and the pod where it has no address of its own.
+const ELSEWHERE: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10))];
+const STAND_IN: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 77))];
+
+/// Ports of which a usual pod excludes none.
+const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
+
+/// Ports of rules of others that are tried for each claim.
+const MOST_PORTS: usize = 8;
+
+/// What packets show, and what chains show that no packet comes to.
+pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (family, meant) in meant.iter() {
+        found.extend(contradicted(seen, family, meant));
+        found.extend(unreached(family, meant));
+        found.extend(unrouted(seen, family, meant));
+    }
+    // A table of both families is walked twice.
+    let mut told = BTreeSet::new();
+    found.retain(|finding| told.insert(finding.text.clone()));
+    found
+}
+
+/// Claims of which a packet shows that others decide.
+fn contradicted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
+    let view = seen.views.get(family);
+    let ours: BTreeSet<At> = meant.iter().map(|meant| meant.at).collect();
+    let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
+    let pod = pod(seen, &claims);
+    let asked = asked_by_others(view, &ours);
+    let captured = claims.iter().filter(|claim| claim.effect == Effect::Captured);
+    captured
+        .filter_map(|claim| {
+            let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).into_iter().map(Some));
+            let mut witnesses = ports.filter_map(|port| witness(claim, family, &pod, &claims, port));
+            witnesses.find_map(|witness| contradiction(seen, family, claim, &witness, &ours))
+        })
+        .collect()
+}
+
+/// What is to be told of a packet that does not go as the claim says.
+fn contradiction(
+    seen: &Seen<'_>,
+    family: Family,
+    claim: &Claim,
+    witness: &Witness,
+    ours: &BTreeSet<At>,
+) -> Option<Finding> {
+    let view = seen.views.get(family);
+    let explanation = explain(view, seen.routing.get(family), &witness.packet).calling(&witness.called);
+    let outcome = explanation.outcome();
+    let port = match outcome.verdict {
+        Verdict::Redirect(ports) => Some(ports),
+        Verdict::Tproxy(port) => Some(port.into()),
+        Verdict::Pass | Verdict::Drop | Verdict::Unknown => None,
+    };
+    if port.is_some_and(|port| claim.listener.is_none_or(|listener| listener.ports == port)) {
+        return None;
+    }
+    // Our own exclusions are told as such, unless a rule of others has made the packet one of them.
+    let is_own = port.is_none() && outcome.decided_by.is_some_and(|at| ours.contains(&at));
+    let is_changed = |at: &At| !ours.contains(at) && view.rule(*at).is_some_and(ViewRule::changes_packet);
+    if is_own && !explanation.rules_met().any(|at| is_changed(&at)) {
+        return None;
+    }
+    let option = claim.setting.map(|setting| format!(" ({})", super::parts::option(setting)));
+    let meant = match (port, claim.listener) {
+        (Some(_), Some(listener)) => format!("is to go to port {}", listener.ports),
+        _ => "is to be captured".to_owned(),
+    };
+    let option = option.unwrap_or_default();
+    let text = format!("{} {meant}{option} and is {}", witness.what, explanation.sentence());
+    let remedy = "see all rules that it meets with sidecar-init explain --live";
+    Some(match outcome.verdict {
+        Verdict::Unknown => Finding::warn("foreign", text, remedy),
+        _ => Finding::fail("foreign", text, remedy),
+    })
+}
+
+/// The first ports of the lists that rules of others ask for.
+fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
+    let mut asked = BTreeSet::new();
+    for (chain, of_chain) in view.chains().iter().enumerate() {
+        for (rule, of_rule) in of_chain.rules.iter().enumerate() {
+            if !ours.contains(&At { chain, rule }) {
+                let fields = of_rule.conditions.iter().filter_map(|condition| match condition {
+                    Condition::Known(known) => known.condition(),
+                    Condition::Nft(field) => Some(field.clone()),
+                    _ => None,
+                });
+                for field in fields.filter(|asks| asks.field == Field::DestinationPort) {
+                    let first = |range: &Interval| u16::try_from(range.first).ok();
+                    asked.extend(field.values.ranges().iter().filter_map(first));
+                }
+            }
+        }
+    }
+    asked
+}
+
+/// The ports among these that the claim is about, where it is about all that no list names.
+fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> Vec<u16> {
+    let is_of_ports = match claim.meaning {
+        Meaning::OutboundNetwork => true,
+        Meaning::OutboundPort | Meaning::InboundPort => claim.items.is_empty(),
+        _ => false,
+    };
+    if !is_of_ports {
+        return Vec::new();
+    }
+    let beside = claims.iter().filter(|other| other.direction == claim.direction);
+    let ports = asked.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
+    ports.take(MOST_PORTS).collect()
+}
+
+/// Whether a list names the port.
+fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool {
+    claims.any(|claim| {
+        let spared = claim.spared.iter().flat_map(|spared| &spared.items);
+        let mut ranges = claim.items.iter().chain(spared).filter_map(|item| item.parse::<PortRange>().ok());
+        ranges.any(|range| range.contains(port))
+    })
+}
+
+fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
+    let mut pod = Pod::new(seen.addresses.iter().copied(), None);
+    for address in STAND_IN {
+        if !pod.addresses.iter().any(|own| Family::of(*own) == Family::of(address)) {
+            pod.addresses.push(address);
+        }
+    }
+    pod.with_proxy(&proxy_of(claims))
+}
+
+/// A packet that a claim is about.
+struct Witness {
+    /// What it is.
+    what: String,
+    packet: Packet,
+    called: Called,
+}
+
+/// A packet that the claim is about: to this port, or to a usual one that no list names.
+fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Option<u16>) -> Option<Witness> {
+    let of = |address: &IpAddr| Family::of(*address) == family;
+    let elsewhere = ELSEWHERE.into_iter().find(of)?;
+    let own = pod.addresses.iter().copied().find(of)?;
+    let first_port = || claim.items.first()?.parse::<PortRange>().ok().map(|ports| ports.first().number());
+    let free = || {
+        let usual = || PORTS.into_iter().find(|port| !is_named(claims.iter(), *port));
+        port.or_else(usual).unwrap_or(PORTS[0])
+    };
+    let network = || {
+        let cidr = claim.items.first()?.parse::<Cidr>().ok()?;
+        // The first address of a network is nobody's.
+        Some(match cidr.address() {
+            _ if cidr.is_everything() => elsewhere,
+            IpAddr::V4(first) if cidr.length() < 31 => IpAddr::V4(Ipv4Addr::from(u32::from(first) + 1)),
+            IpAddr::V6(first) if cidr.length() < 127 => IpAddr::V6(Ipv6Addr::from(u128::from(first) + 1)),
+            one => one,
+        })
+    };
+    let (sender, to) = match claim.meaning {
+        Meaning::OutboundNetwork if claim.items.is_empty() => {
+            (Sender::App, SocketAddr::new(elsewhere, free()))
+        }
+        Meaning::OutboundNetwork => (Sender::App, SocketAddr::new(network()?, free())),
+        Meaning::OutboundPort if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, free())),
+        Meaning::OutboundPort => (Sender::App, SocketAddr::new(elsewhere, first_port()?)),
+        Meaning::InboundPort if claim.items.is_empty() => (Sender::External, SocketAddr::new(own, free())),
+        Meaning::InboundPort => (Sender::External, SocketAddr::new(own, first_port()?)),
+        Meaning::Dns if claim.items.is_empty() => {
+            (Sender::App, SocketAddr::new(elsewhere, DNS_PORT.number()))
+        }
+        Meaning::Dns => (Sender::App, SocketAddr::new(network()?, DNS_PORT.number())),
+        _ => return None,
+    };
+    let protocol = if claim.meaning == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
+    let packet = usual(sender, pod, pod, protocol, to)?;
+    let listed = claim.items.first().and_then(|item| item.parse::<Cidr>().ok());
+    let called = match (sender, listed.filter(|network| !network.is_everything())) {
+        (Sender::External, _) if STAND_IN.contains(&to.ip()) => Called::default().to(OF_POD),
+        (Sender::External, _) => Called::default(),
+        (_, Some(network)) if network.length() == family.bits() => Called::default(),
+        (_, Some(network)) => Called::default().to(format!("an address in {network}")),
+        (_, None) => Called::default().to(OF_OTHERS),
+    };
+    let goes = called.destination(&packet);
+    let what = match (sender, claim.meaning) {
+        (_, Meaning::Dns) => format!("a DNS query to {goes}"),
+        (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
+        _ => format!("TCP of the application to {goes}"),
+    };
+    Some(Witness { what, packet, called })
+}
+
+/// Chains of iptables that stand and that nothing leads to: what a killed run leaves, or somebody who removes jumps.
+fn unreached(family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
+    let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    for meant in meant.iter().filter(|meant| !meant.chain.table.starts_with("inet ")) {
+        let matters = match meant.role {
+            Role::Outbound => true,
+            Role::Inbound => meant.reason.is_some_and(|reason| reason.meaning() == Meaning::InboundPort),
+            _ => false,
+        };
+        if matters {
+            chains.insert((&meant.chain.table, &meant.chain.chain), meant.is_reached);
+        }
+    }
+    let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
+    lost.map(|((table, chain), _)| {
+        let text =
+            format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
+        let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
+        Finding::fail("rules", text, remedy)
+    })
+    .collect()
+}
+
+/// TPROXY that nothing routes for.
+fn unrouted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Option<Finding> {
+    let marks = &seen.routing.get(family).local_marks;
+    let mark = meant.iter().filter(|meant| meant.is_reached).find_map(|meant| match &meant.rule.action {
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
+        _ => None,
+    })?;
+    (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
+        let text = format!(
+            "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
+            mark.value
+        );
+        Finding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
+    })
+}

@@ -1,0 +1,155 @@
+//! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
+
+use crate::basis::Basis;
+use crate::picture::{self, Picture};
+use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, Object, Reading, Remark, Said, Skip};
+use mesh::settings::{Setting, counterpart::counterparts};
+use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
+use mesh::{Capture, Mesh};
+use mesh::{Problem, Problems};
+
+/// Makes the host that is asked about what nobody declares, where no manifest describes a pod.
+pub type Machine = fn(&Raw) -> Box<dyn Host>;
+
+/// Flags, or an object of a manifest with the flags over it.
+pub struct Subject {
+    /// The object's kind, namespace and name.
+    pub title: Option<String>,
+    pub raw: Raw,
+    /// What is wrong before it comes to values.
+    pub before: Vec<Problem>,
+    reading: Option<Reading>,
+    machine: Machine,
+}
+
+impl Subject {
+    /// What flags alone say of the machine where they are read. `problems` are those of their form.
+    pub fn of_flags(raw: Raw, problems: Vec<Problem>, machine: Machine) -> Self {
+        Self { title: None, raw, before: problems, reading: None, machine }
+    }
+
+    /// The pods of a manifest, which `name` names in what is told, with the flags over what they say.
+    ///
+    /// # Errors
+    /// When it is no manifest, or describes no pod.
+    pub fn of_manifest(
+        raw: &Raw,
+        problems: &[Problem],
+        name: &str,
+        text: &str,
+        machine: Machine,
+    ) -> Result<Vec<Self>, Problems> {
+        let objects =
+            pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
+        let subject = |object: &Object| {
+            let reading = pod::read(object, EXCLUDED_NAMESPACES);
+            let said = Said::from(raw.clone()).over(reading.said.clone());
+            let problems = problems.iter().cloned().chain(foreign(raw, said.raw.mesh()));
+            let before = problems.chain(said.problems()).collect();
+            Self { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading), machine }
+        };
+        Ok(objects.iter().map(subject).collect())
+    }
+
+    /// What describes the rules that are asked about, if it is a pod or flags; `None` where the question is about what is
+    /// there.
+    pub fn described(&self) -> Option<Basis> {
+        match &self.title {
+            Some(title) => Some(Basis::Object(title.clone())),
+            None => self.raw.describes_rules().then_some(Basis::Flags),
+        }
+    }
+
+    /// The network namespace that is asked about, as it was named; `None` for the one that we are in.
+    pub fn namespace(&self) -> Option<String> {
+        let given = self.raw.get(Setting::NetworkNamespace)?;
+        (!given.value.is_empty()).then(|| given.value.clone())
+    }
+
+    /// What is odd about how the pod says it.
+    pub fn warnings_of_form(&self) -> &[Remark] {
+        self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
+    }
+
+    /// The containers of the pod that run beside its proxy.
+    pub fn applications(&self) -> &[Application] {
+        self.reading.as_ref().map_or(&[], |reading| &reading.applications)
+    }
+
+    /// What is taken for granted of a pod of which a manifest tells no addresses.
+    pub fn assumption(&self) -> Option<&'static str> {
+        let unknown =
+            self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none();
+        unknown.then_some(
+            "its addresses are not known: it is taken for a pod with IPv4, and IPv6 where it asks for both; say them with \
+             --pod-ips",
+        )
+    }
+
+    /// Why nothing of the pod is ever captured.
+    pub fn skip(&self) -> Option<&Skip> {
+        self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
+    }
+
+    /// The names by which its author speaks.
+    pub fn dialect(&self) -> Dialect {
+        Dialect::of(&self.raw)
+    }
+
+    /// What becomes of the traffic of the pod, or of one with these flags.
+    pub fn traffic(&self, config: &Capture) -> Picture {
+        let picture = match self.skip() {
+            Some(reason) => picture::of_skipped(&reason.to_string()),
+            None => picture::of(config, &self.dialect()),
+        };
+        match &self.title {
+            Some(title) => picture.of_object(title),
+            None => picture,
+        }
+    }
+
+    /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
+    pub fn host(&self) -> Box<dyn Host> {
+        match self.reading {
+            Some(_) if self.namespace().is_none() => RemoteHost::host(&self.raw),
+            Some(_) | None => (self.machine)(&self.raw),
+        }
+    }
+}
+
+/// Flags that are another mesh's than that of the pod over which they stand.
+fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
+    let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
+    let problem = |(setting, given): (Setting, &Given)| {
+        let of = setting.mesh().unwrap_or_default();
+        let same = counterparts(setting, mesh);
+        let remedy = match same.is_empty() {
+            true => format!("drop it, as {mesh} has nothing like it"),
+            false => format!("add --mesh {mesh} and say it by {}", same.join(" or ")),
+        };
+        let text = format!("is {of}'s, and the pod is {mesh}'s; {remedy}");
+        Problem::of(&flags.named(&given.source), text)
+    };
+    foreign.map(problem).collect()
+}
+
+/// Does the same for each subject, and tells the problems of all at once, those of flags once.
+///
+/// # Errors
+/// Every problem found.
+pub fn each<'a, T>(
+    subjects: &'a [Subject],
+    prepare: impl Fn(&'a Subject) -> Result<T, Problems>,
+) -> Result<Vec<T>, Problems> {
+    let (mut prepared, mut problems) = (Vec::new(), Vec::new());
+    for subject in subjects {
+        match prepare(subject) {
+            Ok(done) => prepared.push(done),
+            Err(Problems(found)) => {
+                let new = found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>();
+                problems.extend(new);
+            }
+        }
+    }
+    if problems.is_empty() { Ok(prepared) } else { Err(Problems(problems)) }
+}

@@ -1,0 +1,94 @@
+//! Which packets and rules to show.
+
+use super::Block;
+use mesh::Mesh;
+use mesh::Reason;
+use rules::Cidr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+/// What a packet must be; nothing given lets everything through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// The mesh that a rule is of that it has met.
+    pub mesh: Option<Mesh>,
+    /// The name of a rule that it has met.
+    pub rule: Option<String>,
+    /// The protocol's name.
+    pub protocol: Option<String>,
+    /// Where the packet goes.
+    pub destination: Option<Destination>,
+}
+
+/// A destination: a network, a port or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    pub network: Option<Cidr>,
+    pub port: Option<u16>,
+}
+
+impl FromStr for Destination {
+    type Err = ();
+
+    /// `PORT`, `ADDRESS`, `NETWORK` or `ADDRESS:PORT`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Ok(port) = text.parse() {
+            return Ok(Self { network: None, port: Some(port) });
+        }
+        if let Ok(to) = text.parse::<SocketAddr>() {
+            return Ok(Self { network: Some(Cidr::host(to.ip())), port: Some(to.port()) });
+        }
+        let address = text.parse::<IpAddr>().map(Cidr::host).ok();
+        let network = address.or_else(|| text.parse().ok()).ok_or(())?;
+        Ok(Self { network: Some(network), port: None })
+    }
+}
+
+impl Filter {
+    /// Whether to show a packet.
+    pub fn takes(&self, block: &Block) -> bool {
+        let goes_there = |to: &Destination| {
+            let inside = |network: Cidr| block.destination.is_some_and(|address| network.contains(address));
+            to.network.is_none_or(inside) && to.port.is_none_or(|port| block.destination_port == Some(port))
+        };
+        let has_met = |name: &String| block.rules.iter().any(|rule| rule.name.as_ref() == Some(name));
+        let is_of = |mesh: Mesh| {
+            let mut reasons = block.rules.iter().filter_map(|rule| Reason::named(rule.name.as_ref()?));
+            reasons.any(|reason| reason.mesh() == mesh)
+        };
+        self.rule.as_ref().is_none_or(has_met)
+            && self.mesh.is_none_or(is_of)
+            && self.protocol.as_ref().is_none_or(|protocol| block.protocol.as_ref() == Some(protocol))
+            && self.destination.as_ref().is_none_or(goes_there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_are_networks_ports_or_both() {
+        let destination = Some("10.1.2.3".parse().expect("an address"));
+        let block = Block { destination, destination_port: Some(443), ..Block::default() };
+        for (text, expected) in [
+            ("443", true),
+            ("80", false),
+            ("10.1.2.3", true),
+            ("10.1.2.4", false),
+            ("10.0.0.0/8", true),
+            ("10.1.2.3:443", true),
+            ("10.1.2.3:80", false),
+            ("2001:db8::1", false),
+            ("[::1]:443", false),
+        ] {
+            let destination = Some(text.parse().expect("a destination"));
+            assert_eq!(Filter { destination, ..Filter::default() }.takes(&block), expected, "{text}");
+        }
+        for text in ["", "nowhere", "65536", "10.1.2.3:", "10.0.0.0/33"] {
+            assert_eq!(text.parse::<Destination>(), Err(()), "{text}");
+        }
+    }
+}

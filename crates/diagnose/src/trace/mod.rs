@@ -1,0 +1,30 @@
+//! Packets as they meet rules: what the kernel reports, told to people and programs, packet by packet.
+//!
+//! Pure: who listens, and when to stop, is the caller's business.
+
+mod block;
+mod filter;
+mod groups;
+mod tell;
+mod utc;
+mod walks;
+
+pub use block::{Block, MetRule};
+pub use filter::{Destination, Filter};
+pub use groups::Groups;
+pub use tell::{Rules, of_reports, of_walk, reports_anything};
+pub use utc::utc;
+pub use walks::{Frame, Walk, Walks};
+
+use mesh::Reason;
+
+/// The options that make rules of this name; none for what is always there, and for names that are not ours.
+fn options(rule: &str) -> Vec<String> {
+    let settings = Reason::named(rule).map(Reason::settings).unwrap_or_default();
+    settings.iter().map(|setting| setting.row().option()).collect()
+}
+
+/// `NF_INET_*`.
+fn hook(number: u8) -> &'static str {
+    ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].get(usize::from(number)).unwrap_or(&"?")
+}

@@ -1,0 +1,286 @@
+//! What became of a packet, from what the kernel has told of it and from the rules that are there.
+//!
+//! The kernel's word counts. Where our own walk through the same rules agrees with it, that walk has the better words, as
+//! it knows which conditions failed; else the reason is read off the rules that the kernel has named.
+
+use super::block::{Block, MetRule};
+use super::walks::Walk;
+use super::{hook, options};
+use crate::Tone;
+use crate::explain::Explanation;
+use mesh::Reason;
+use mesh::reason::Meaning;
+use mesh::recognition::{captures, read_at};
+use rules::report::{Headers, Report, Seen, Traced, TracedStep, protocol_name};
+use rules::simulate::{
+    At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
+};
+use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, Uid};
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+/// The rules that are there, and what the machine's routing does beside them.
+pub trait Rules {
+    /// The rules of a family.
+    fn view(&self, family: Family) -> &View;
+    fn routing(&self, family: Family) -> Routing;
+    /// A chain of a table, by the table's own family (`NFPROTO_*`).
+    fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize>;
+    /// The rule of a number in such a chain.
+    fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
+}
+
+/// A packet's way told.
+///
+/// # Errors
+/// As far as it is known, where the packet has met a rule that was not there when the rules were read.
+pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
+    let mut block = block(walked.first.as_ref().unwrap_or(&Seen::default()));
+    block.hook = hook(if walked.is_inbound { 0 } else { 3 });
+    (block.mark, block.uid, block.gid) = (walked.mark, walked.uid, walked.gid);
+    let block = block.at(walked.began);
+    let headers = walked.first.as_ref().and_then(|seen| Headers::read(&seen.packet));
+    let Some(headers) = headers else { return Ok(unread(block)) };
+    let Some(rules) = rules else { return Err(Box::new(unknown(block))) };
+    let family = Family::of(headers.destination);
+    let view = rules.view(family);
+    let (mut steps, mut dropped, mut told, mut is_known) = (Vec::new(), None, Vec::new(), true);
+    let mut hook = if walked.is_inbound { Hook::Prerouting } else { Hook::Output };
+    for step in &walked.steps {
+        let chain = rules.chain(family, step.family, &step.table, &step.chain);
+        hook = chain.and_then(|chain| view.chains()[chain].base).map_or(hook, |base| base.hook);
+        match step.step {
+            TracedStep::Rule { handle, drops } => {
+                let at = rules.rule(family, step.family, &step.table, &step.chain, handle);
+                is_known &= at.is_some();
+                told.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(step, handle)));
+                steps.extend(at.map(|at| Step { hook, at, matched: Matched::Yes }));
+                dropped = at.filter(|_| drops).or(dropped);
+            }
+            TracedStep::Policy { drops: true } => {
+                is_known &= chain.is_some();
+                dropped = chain.map(|chain| At { chain, rule: view.chains()[chain].rules.len() });
+            }
+            TracedStep::Policy { drops: false } | TracedStep::Return => {}
+        }
+    }
+    let block = Block { rules: told, ..block };
+    if !is_known {
+        return Err(Box::new(unknown(block)));
+    }
+    let Some(packet) = packet(&block, walked.ended_in.as_deref() == Some("input"), &headers) else {
+        return Ok(without_words(block, dropped));
+    };
+    let simulated = walked.uid.is_some() || walked.is_inbound;
+    let simulated =
+        simulated.then(|| simulate(view, &rules.routing(family), &packet)).filter(|(outcome, trace)| {
+            held(trace).eq(steps.iter().map(|step| step.at))
+                && (outcome.verdict == Verdict::Drop) == dropped.is_some()
+        });
+    Ok(match simulated {
+        Some((outcome, trace)) => {
+            judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)
+        }
+        None => {
+            let outcome = replay(view, packet.destination, &steps, dropped);
+            judged(block, view, &Explanation::told(view, &packet, outcome, Trace(steps)), false)
+        }
+    })
+}
+
+/// The same of reports of rules that report: `reports` are those of one packet, in order; at least one.
+///
+/// # Errors
+/// As far as it is known, without rules to look at, or where these would not have reported so.
+pub fn of_reports(
+    reports: &[Report],
+    now: SystemTime,
+    rules: Option<&dyn Rules>,
+) -> Result<Block, Box<Block>> {
+    let first = reports.first().cloned().unwrap_or_default();
+    let seen =
+        Seen { packet: first.packet, in_interface: first.in_interface, out_interface: first.out_interface };
+    let mut block = block(&seen).at(first.time.unwrap_or(now));
+    block.hook = hook(first.hook);
+    (block.mark, block.uid, block.gid) = (first.mark, first.uid, first.gid);
+    block.rules = reports.iter().map(|report| named(&report.prefix)).collect();
+    let Some(headers) = Headers::read(&seen.packet) else { return Ok(unread(block)) };
+    let packet = packet(&block, true, &headers);
+    let (Some(packet), Some(rules)) = (packet, rules) else { return Err(Box::new(unknown(block))) };
+    let family = packet.family();
+    let view = rules.view(family);
+    let (outcome, trace) = simulate(view, &rules.routing(family), &packet);
+    let names = held(&trace).filter_map(|at| reports_as(view.rule(at)?));
+    match names.eq(reports.iter().map(|report| report.prefix.clone())) {
+        true => Ok(judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)),
+        false => Err(Box::new(unknown(block))),
+    }
+}
+
+/// Whether any rule of a view reports.
+pub fn reports_anything(view: &View) -> bool {
+    view.chains().iter().flat_map(|chain| &chain.rules).any(|rule| reports_as(rule).is_some())
+}
+
+/// The name under which a rule reports to the group that `trace` listens to.
+fn reports_as(rule: &ViewRule) -> Option<String> {
+    let group = mesh::istio::defaults::LOG_GROUP;
+    let of_action = match &rule.action {
+        Action::Target(Target::Nflog { group: of, prefix }) if *of == group => Some(prefix.to_string()),
+        _ => None,
+    };
+    // In nf_tables one rule reports and acts, and only its text tells the former.
+    let of_text = || {
+        let (_, rest) = rule.text.as_ref()?.split_once("log prefix \"")?;
+        let (prefix, rest) = rest.split_once('"')?;
+        rest.trim_start().strip_prefix(&format!("group {group}")).map(|_| prefix.to_owned())
+    };
+    of_action.or_else(of_text)
+}
+
+fn block(seen: &Seen) -> Block {
+    let headers = Headers::read(&seen.packet);
+    let ports = headers.and_then(|headers| headers.ports);
+    Block {
+        in_interface: seen.in_interface.clone(),
+        out_interface: seen.out_interface.clone(),
+        protocol: headers.map(|headers| protocol_name(headers.protocol)),
+        source: headers.map(|headers| headers.source),
+        source_port: ports.map(|(source, _)| source),
+        destination: headers.map(|headers| headers.destination),
+        destination_port: ports.map(|(_, destination)| destination),
+        ..Block::default()
+    }
+}
+
+fn met(view: &View, at: At) -> Option<MetRule> {
+    let (chain, rule) = (view.chains().get(at.chain)?, view.rule(at)?);
+    // What upstream's chains are for is known by their names; rules of some meshes are known one by one.
+    let of_chain = || Reason::of_chain(&chain.chain).filter(|_| captures(rule)).map(Reason::name);
+    let read = if rule.origin.is_none() { read_at(view, at) } else { None };
+    let of_listing = || read.map(|(reason, _)| reason.name()).or_else(of_chain);
+    let name = rule.origin.map(|origin| origin.name).or_else(of_listing);
+    let made_by = read.and_then(|(_, setting)| setting).map(|setting| setting.row().option());
+    Some(MetRule {
+        table: Some(chain.table.to_string()),
+        chain: Some(chain.chain.clone()),
+        rule: Some(at.rule + 1),
+        text: rule.text.clone(),
+        options: match rule.origin {
+            Some(origin) if !origin.option.is_empty() => vec![origin.option_text()],
+            _ => made_by.map(|option| vec![option]).or_else(|| name.map(options)).unwrap_or_default(),
+        },
+        name: name.map(str::to_owned),
+    })
+}
+
+/// A rule that nobody has read.
+fn new(step: &Traced, handle: u64) -> MetRule {
+    MetRule {
+        table: Some(step.table.clone()),
+        chain: Some(step.chain.clone()),
+        text: Some(format!("a rule that is new here, of handle {handle}")),
+        ..MetRule::default()
+    }
+}
+
+fn named(name: &str) -> MetRule {
+    MetRule { name: Some(name.to_owned()), options: options(name), ..MetRule::default() }
+}
+
+/// The packet as a question; `None` for what no rule of ours can tell from others.
+fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
+    let protocol = match headers.protocol {
+        6 => Protocol::Tcp,
+        17 => Protocol::Udp,
+        _ => return None,
+    };
+    let (source_port, destination_port) = headers.ports?;
+    let direction = match (&block.in_interface, &block.out_interface) {
+        (Some(interface), _) if block.hook != "OUTPUT" => {
+            Direction::Inbound { interface: interface.clone(), local: is_local }
+        }
+        (_, Some(interface)) => {
+            let uid = block.uid.and_then(Uid::new).or_else(|| Uid::new(0))?;
+            let gid = block.gid.and_then(Gid::new).unwrap_or(Gid::from(uid));
+            Direction::Outbound { interface: interface.clone(), uid, gid }
+        }
+        _ => return None,
+    };
+    Some(Packet {
+        direction,
+        protocol,
+        source: SocketAddr::new(headers.source, source_port),
+        destination: SocketAddr::new(headers.destination, destination_port),
+        mark: block.mark,
+        connmark: 0,
+        state: ConnState::New,
+    })
+}
+
+fn simulate(view: &View, routing: &Routing, packet: &Packet) -> (Outcome, Trace) {
+    let mut trace = Trace::default();
+    (walk(view, routing, packet, &mut trace), trace)
+}
+
+fn held(trace: &Trace) -> impl Iterator<Item = At> {
+    trace.0.iter().filter(|step| step.matched == Matched::Yes).map(|step| step.at)
+}
+
+fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
+    let outcome = explained.outcome();
+    let (verdict, port) = match outcome.verdict {
+        Verdict::Pass => ("pass", None),
+        Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
+        Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
+        Verdict::Drop => ("drop", None),
+        Verdict::Unknown => ("unknown", None),
+    };
+    let reason = match outcome.decided_by {
+        None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
+        // TPROXY drops what it finds no socket for; in nf_tables a rule behind it does.
+        Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
+            "it is to be handed to a transparent listener, and none is there".to_owned()
+        }
+        _ => explained.reason(),
+    };
+    let sentence = format!("{}, because {reason}", explained.verdict());
+    Block { verdict, port, sentence, tone: Some(explained.tone()), ..block }
+}
+
+/// Whether a rule hands packets to a transparent listener, or says what becomes of them without one.
+fn hands_over(view: &View, at: At) -> bool {
+    view.rule(at).is_some_and(|rule| {
+        let reason = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let is_named = reason.is_some_and(|reason| reason.meaning() == Meaning::ToInboundListener);
+        is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+    })
+}
+
+/// Of a packet of which rules that know ports say nothing.
+fn without_words(block: Block, dropped: Option<At>) -> Block {
+    let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
+    let (verdict, sentence, tone) = match dropped {
+        Some(_) => (
+            "drop",
+            "dropped: reaches nobody, because the last of these rules says so".to_owned(),
+            Tone::Dropped,
+        ),
+        None => (
+            "pass",
+            format!("not captured: goes to {to} as it was sent, because only TCP and UDP are captured"),
+            Tone::Passing,
+        ),
+    };
+    Block { verdict, sentence, tone: Some(tone), ..block }
+}
+
+fn unread(block: Block) -> Block {
+    Block { verdict: "unknown", sentence: "unknown: the packet can't be read".to_owned(), ..block }
+}
+
+/// Where only the names of rules are known.
+fn unknown(block: Block) -> Block {
+    let sentence = "unknown: the rules that report are not all that it met, or have changed since".to_owned();
+    Block { verdict: "unknown", sentence, ..block }
+}

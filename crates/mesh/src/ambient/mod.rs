@@ -1,0 +1,138 @@
+//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel.
+//!
+//! ztunnel runs elsewhere and opens its sockets in the pod's namespace, marked. So nothing here asks for users: a mark
+//! tells the proxy's packets, and no port, network or process can be left alone. The rules are those of `cni/pkg/iptables`
+//! in their order. What is set on the host, for the probes of the kubelet, is none of a pod's and stands elsewhere.
+
+mod config;
+pub mod defaults;
+mod limits;
+mod pod;
+mod provenance;
+mod reading;
+mod reason;
+mod resolve;
+mod routing;
+mod rules;
+mod settings;
+
+pub use config::CaptureConfig;
+pub(crate) use reading::Known;
+pub use reason::Reason;
+pub use resolve::{configure, probe_addresses};
+pub use settings::Ambient;
+pub(crate) use settings::TABLE as SETTINGS;
+
+use crate::Setting;
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
+use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
+
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
+/// By what this policy's rules and routing are known again. The chains are upstream's, and one of them is called like the
+/// sidecar's: it is ambient's where the other one stands. 138 is in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "Istio's ambient mode",
+    mesh: "ambient",
+    chains: Chains::Named(rules::INBOUND, &[rules::OUTBOUND]),
+    conflicting_chains: &[],
+    comment: "sidecar-init-ambient",
+    comment_prefix: None,
+    table: "sidecar_init_ambient",
+    protocol: 138,
+    policy_rules: PolicyRules {
+        mask: defaults::CONNECTION_MARK.mask,
+        preference: Some(defaults::PREFERENCE),
+    },
+    address: None,
+    predecessor: Some(&provenance::ISTIO_CNI),
+    opt_out: "label the pod istio.io/dataplane-mode=none",
+    joined: &[],
+};
+
+/// What the agent says of pods that say nothing, by its chart, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] =
+    &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])];
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn write(&self, family: Family) -> RuleSet {
+        rules::write(self, family)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        routing::objects(self)
+    }
+
+    /// Queries that conntrack knows from before the rules would pass them by. ztunnel's own stand in their zone.
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        self.dns.then(|| StaleFlows {
+            port: defaults::DNS_PORT.number(),
+            destinations: None,
+            except_zone: defaults::PROXY_ZONE,
+            families: self.families(),
+        })
+    }
+
+    fn without_dns(&self) -> Capture {
+        Self { dns: false, ..self.clone() }.into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        Proxy {
+            listeners: Listeners {
+                outbound: Some(defaults::OUTBOUND_LISTENER.into()),
+                inbound: (!self.ingress).then_some(defaults::INBOUND_LISTENER.into()),
+                dns: self.dns.then_some(defaults::DNS_LISTENER),
+                tunnel: Some(defaults::TUNNEL_PORT),
+                transparent: None,
+            },
+            uids: Vec::new(),
+            gids: Vec::new(),
+            mark: Some(defaults::PROXY_MARK),
+            passthrough: None,
+        }
+    }
+
+    /// Ports and mark of ztunnel can't be chosen.
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
+            ipv6: (Ambient::Ipv6, "give {--ipv6}"),
+            proxy: None,
+            listeners: Vec::new(),
+        }
+    }
+
+    fn lists(&self) -> Vec<ListItem> {
+        let machines = self.interfaces.iter().map(|name| ListItem {
+            setting: Ambient::RerouteInterfaces,
+            selector: Selector::Machine(name.clone()),
+            captured: true,
+        });
+        let probes = self.families().into_iter().flat_map(|family| {
+            let address = Cidr::host(self.probe_address(family));
+            let calls_in = (!self.ingress).then_some(Selector::Source(address));
+            calls_in.into_iter().chain([Selector::Destination(address)])
+        });
+        let probes =
+            probes.map(|selector| ListItem { setting: Ambient::ProbeAddress, selector, captured: false });
+        machines.chain(probes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

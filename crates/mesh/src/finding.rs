@@ -1,0 +1,167 @@
+//! A finding about a configuration or a manifest, with the code of its kind: a short name for programs, for searches and for
+//! `--allow`.
+//!
+//! The meaning of a code never changes: one that is not reported any more is retired, and its number is not reused.
+//! `docs/lint.md` explains each; a test holds both lists against each other.
+
+use crate::sources::Dialect;
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $about:literal])+ $code:ident = $name:literal;)*) => {
+        /// A kind of finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $($(#[doc = $about])+ $code,)*
+        }
+
+        impl Code {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// The code as it is written.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)* }
+            }
+
+            /// What it says, in a line.
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$code => concat!($($about),+).trim(),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Nothing is captured, neither inbound nor outbound nor DNS.
+    NothingCaptured = "SI001";
+    /// The interception mode is NONE, so that other options have no effect.
+    ModeNone = "SI002";
+    /// An outbound exclusion covers all that is included.
+    AllExcluded = "SI003";
+    /// The listeners for inbound and outbound share a port.
+    SharedListener = "SI004";
+    /// The pod has IPv6 whose connections are not captured.
+    Ipv6Uncaptured = "SI005";
+    /// Whether the pod has IPv6 that is not captured is unknown.
+    Ipv6Unknown = "SI006";
+    /// An option has no effect with the others.
+    NoEffect = "SI007";
+    /// An item of a list is repeated, or covered by another one.
+    CoveredItem = "SI008";
+    /// A rule is never reached, because another comes first.
+    Unreachable = "SI009";
+    /// Port 53 is excluded, so that DNS is not captured despite the setting.
+    DnsExcluded = "SI010";
+    /// Root counts as the proxy, so that nothing that runs as root is captured.
+    RootIsProxy = "SI011";
+    /// With several users of the proxy, calls of most to their own pod are not captured.
+    SeveralProxyUsers = "SI012";
+    /// Packets outside of their connection are let in, and one of them can reset it.
+    InvalidPackets = "SI013";
+    /// Connections of virtual machines do not work with TPROXY.
+    VmWithTproxy = "SI014";
+    /// Several ports end at one listener, where connections of one client can collide.
+    PortsCollide = "SI015";
+    /// The lists are too long to check everything.
+    NotAllLookedAt = "SI016";
+    /// A value has another meaning than its author may expect.
+    OddValue = "SI017";
+    /// A manifest is ambiguous, or configures a pod whose traffic is not captured.
+    OddManifest = "SI018";
+    /// An item of a list is of a family that is not captured.
+    OtherFamily = "SI019";
+    /// The proxy's own traffic is not recognized, so that it is captured again.
+    NobodyIsProxy = "SI020";
+    /// Calls of every process of the host bypass the proxy, as probes do.
+    HostCallsPass = "SI021";
+    /// Probes have another source address than the node's, which filters must admit.
+    ProbesComeFromElsewhere = "SI022";
+    /// Processes that may set the mark of the proxy's sockets bypass the proxy.
+    MarkPasses = "SI023";
+    /// DNS queries to the pod itself are captured by TCP and not by UDP.
+    OwnDnsByTcp = "SI024";
+    /// UDP of virtual machines, including DNS queries, is not captured.
+    MachineUdpPasses = "SI025";
+    /// A rule that the mesh's own program sets is never reached.
+    DeadRule = "SI026";
+    /// An annotation of a mesh's domain is unknown, so that it has no effect.
+    UnknownAnnotation = "SI027";
+    /// A container of the application runs as the proxy's user or group, so that it is not captured.
+    RunsAsProxy = "SI028";
+    /// The Pod Security Standard of the namespace refuses the init container that sets the rules.
+    PodSecurity = "SI029";
+}
+
+/// Codes of findings that are not made any more.
+pub const RETIRED: &[&str] = &[];
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Most probably not what was meant.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+/// One thing that is suspicious.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// Which kind of finding it is.
+    pub code: Code,
+    /// The option, as its author wrote it.
+    pub option: String,
+    /// What is suspicious.
+    pub text: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Finding {
+    pub fn warning(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            code,
+            option: option.to_owned(),
+            text: text.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    pub fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
+    }
+}
+
+impl Finding {
+    /// The same, with settings named as their author writes them.
+    pub fn named_by(self, dialect: &Dialect) -> Self {
+        let Self { level, code, option, text, remedy } = self;
+        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.render(&text));
+        Self { level, code, option, text, remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, RETIRED};
+
+    /// So a number that is taken out of the list has to go among the retired ones, and a new one is the next.
+    #[test]
+    fn every_number_up_to_the_last_is_somebodys_and_only_once() {
+        let mut names: Vec<&str> =
+            Code::ALL.iter().map(|code| code.name()).chain(RETIRED.iter().copied()).collect();
+        names.sort_unstable();
+        let expected: Vec<String> = (1..=names.len()).map(|number| format!("SI{number:03}")).collect();
+        assert_eq!(names, expected);
+    }
+}

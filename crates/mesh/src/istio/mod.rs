@@ -1,0 +1,277 @@
+//! The policy: which rules a configuration asks for. The only place that decides it.
+//!
+//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. Who calls it, and which program or
+//! kernel interface will take the rules, is unknown here. The order of the rules is upstream's, because
+//! people compare previews; each step's reason stands beside it.
+
+pub mod annotations;
+mod config;
+pub mod defaults;
+mod dns;
+mod inbound;
+mod limits;
+mod names;
+mod outbound;
+mod owner;
+mod provenance;
+mod reading;
+mod reason;
+mod resolve;
+mod routing;
+mod settings;
+mod tproxy;
+mod words;
+mod writer;
+
+pub use config::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
+};
+pub(crate) use reading::Known;
+pub use reason::Reason;
+pub use resolve::configure;
+pub use routing::{PolicyRoute, Routing, routing};
+pub(crate) use settings::TABLE as SETTINGS;
+
+use crate::Setting;
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, Selector, Unused};
+use crate::sources::Raw;
+use rules::{
+    Chains, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
+    routing::Object,
+};
+use std::collections::BTreeSet;
+use words::{OUTPUT, PREROUTING, own};
+use writer::Writer;
+
+/// How its pods speak stands in [`crate::settings::mapping`], and they are those that are no other mesh's.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
+
+/// The annotations that it knows of pods.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[annotations::OF_INJECTION, annotations::OTHERS];
+
+/// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
+/// in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "Istio's sidecar",
+    mesh: "istio",
+    chains: Chains::Prefix(PREFIX),
+    conflicting_chains: &provenance::CONFLICTING,
+    comment: "sidecar-init",
+    comment_prefix: None,
+    table: "sidecar_init",
+    protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
+    address: Some(defaults::PASSTHROUGH_V6),
+    predecessor: Some(&provenance::ISTIO_IPTABLES),
+    opt_out: "label the pod sidecar.istio.io/inject=false",
+    joined: &[],
+};
+
+/// What the names of its chains in the tables of iptables begin with.
+pub const PREFIX: &str = "ISTIO_";
+
+/// The name of the program whose work we take over.
+pub const PREDECESSOR: &str = provenance::ISTIO_IPTABLES.name;
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn captures_nothing(&self) -> bool {
+        self.interception == Interception::None
+    }
+
+    /// With interception `NONE` there are none.
+    fn write(&self, family: Family) -> RuleSet {
+        if self.captures_nothing() { RuleSet::empty(family) } else { write(self, family) }
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        routing(self).objects()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        dns::stale_flows(self)
+    }
+
+    fn without_dns(&self) -> Capture {
+        Self { dns: DnsCapture::Off, ..self.clone() }.into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        let captures = !self.captures_nothing();
+        Proxy {
+            listeners: Listeners {
+                outbound: captures.then_some(self.outbound_listener),
+                // The proxy's calls to its own pod go there whatever ports are captured.
+                inbound: captures.then_some(self.inbound_listener),
+                dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
+                tunnel: captures.then_some(self.tunnel_port),
+                transparent: match self.interception {
+                    Interception::Tproxy { mark, .. } => Some(mark),
+                    Interception::Redirect | Interception::None => None,
+                },
+            },
+            uids: self.proxy_uids.clone(),
+            gids: self.proxy_gids.clone(),
+            mark: None,
+            passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn lists(&self) -> Vec<ListItem> {
+        lists(self)
+    }
+
+    fn unused(&self) -> &[Unused] {
+        &self.unused
+    }
+
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: Some((
+                Setting::InterceptionMode,
+                "give REDIRECT or TPROXY, or drop the options that say what to capture",
+            )),
+            on: (
+                Some(Setting::ServiceCidr),
+                "say what to capture, such as {-i} '*' and {-b} '*', or give {-m} NONE",
+            ),
+            ipv6: (Setting::DualStack, "give {--dual-stack}"),
+            proxy: Some(Setting::ProxyUid),
+            listeners: vec![
+                (Setting::EnvoyPort, self.outbound_listener),
+                (Setting::InboundCapturePort, self.inbound_listener),
+            ],
+        }
+    }
+
+    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
+        let is_asked = raw.is_on(Setting::DualStack);
+        let why = match is_asked {
+            false => "IPv6 is not captured in this pod: its first address is not IPv6",
+            true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
+        };
+        let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_asked) {
+            (true, ..) => (Setting::PodIps, "give {--dual-stack}"),
+            (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
+            (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
+            (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
+            (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
+        };
+        NoIpv6 { why, setting, remedy }
+    }
+}
+
+/// What injection says of pods that say nothing, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Setting::InboundPorts, "*", &[]),
+    (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
+    (Setting::ServiceCidr, "*", &[]),
+    (Setting::DualStack, "true", &[]),
+];
+
+/// The configuration, where it is Istio's.
+pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
+    match capture {
+        Capture::Istio(config) => Some(config),
+        _ => None,
+    }
+}
+
+/// What the lists name, but for networks of a family that is not captured: reading the settings has warned of those.
+fn lists(config: &CaptureConfig) -> Vec<ListItem> {
+    const TCP: &[Protocol] = &[Protocol::Tcp];
+    const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
+    let mut lists = Vec::new();
+    let mut add = |setting, captured, selectors: Vec<Selector>| {
+        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
+    };
+    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
+    match &config.inbound_ports {
+        InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
+        InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
+    }
+    if !config.captures_nothing() {
+        add(Setting::InboundTunnelPort, false, vec![Selector::Tunnel(config.tunnel_port)]);
+    }
+    if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
+        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Selector::Destination).collect());
+    }
+    let excluded = config.excluded_cidrs.iter().copied().map(Selector::Destination);
+    add(Setting::ServiceExcludeCidr, false, excluded.collect());
+    let outbound = |ports: &[rules::PortRange], protocols| {
+        ports.iter().map(|ports| Selector::OutboundPort(*ports, protocols)).collect()
+    };
+    add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
+    add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
+    if let DnsCapture::Servers(servers) = &config.dns {
+        add(Setting::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
+    }
+    let interfaces = config.excluded_interfaces.iter().cloned().map(Selector::Interface);
+    add(Setting::ExcludeInterfaces, false, interfaces.collect());
+    let machines = config.vm_interfaces.iter().cloned().map(Selector::Machine);
+    add(Setting::VmInterfaces, true, machines.collect());
+    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Selector::Group).collect();
+    match &config.owner_groups {
+        OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
+        OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
+    }
+    lists.retain(|listed| match &listed.selector {
+        Selector::Destination(cidr) => cidr.family() == Family::V4 || config.ipv6,
+        _ => true,
+    });
+    lists
+}
+
+fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let mut writer = Writer::of(config, family);
+    interfaces(&mut writer);
+    if config.drop_invalid {
+        drop_invalid(&mut writer);
+    }
+    inbound::write(&mut writer);
+    outbound::start(&mut writer);
+    owner::write(&mut writer);
+    dns::write(&mut writer);
+    outbound::finish(&mut writer);
+    if let Interception::Tproxy { mark, .. } = config.interception {
+        tproxy::write(&mut writer, mark);
+    }
+    writer.finish()
+}
+
+/// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
+fn interfaces(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    let origin = Reason::ExcludedInterface.origin();
+    let tables: &[Table] = match config.interception {
+        Interception::Tproxy { .. } => &[Table::Nat, Table::Mangle],
+        Interception::Redirect | Interception::None => &[Table::Nat],
+    };
+    for interface in &config.excluded_interfaces {
+        for &table in tables {
+            writer.append(table, PREROUTING, [words::from_interface(interface)], Target::Return, origin);
+            writer.append(table, OUTPUT, [words::to_interface(interface)], Target::Return, origin);
+        }
+    }
+    let origin = Reason::VmInterface.origin();
+    for interface in &config.vm_interfaces {
+        writer.insert(Table::Nat, PREROUTING, 1, [words::from_interface(interface)], Target::Return, origin);
+    }
+}
+
+/// A packet outside its connection's window would otherwise reach the application past the proxy, which
+/// answers with a reset that ends the redirected connection.
+fn drop_invalid(writer: &mut Writer<'_>) {
+    let origin = Reason::DropInvalid.origin();
+    let invalid = [words::state([rules::ConnState::Invalid])];
+    let drop = own("ISTIO_DROP");
+    writer.append(Table::Mangle, PREROUTING, invalid, words::jump(drop), origin);
+    writer.append(Table::Mangle, drop, [], Target::Drop, origin);
+}

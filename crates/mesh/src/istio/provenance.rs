@@ -1,0 +1,149 @@
+//! What resembles our rules and is not made by us: upstream's, whose place we take, and those of Istio's ambient mode,
+//! which we leave alone.
+//!
+//! Upstream's rules are ours letter for letter, but for our comment in base chains.
+
+use super::defaults::{LOG_GROUP, TPROXY_MARK, TPROXY_TABLE};
+use crate::ambient;
+use rules::predecessor::{Confidence, Pattern, Predecessor};
+use rules::{Chains, Hook, Table};
+
+/// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
+pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
+    name: "istio-iptables",
+    patterns: &PATTERNS,
+    log_group: Some(LOG_GROUP),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
+    tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
+};
+
+const PATTERNS: [Pattern; 12] = [
+    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
+    of(Table::Nat, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
+    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
+    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
+    // Until 1.20; since then the packets go to a chain of its own.
+    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Confidence::ByTable),
+    of(
+        Table::Mangle,
+        Hook::Prerouting,
+        "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark",
+        Confidence::Certain,
+    ),
+    of(
+        Table::Mangle,
+        Hook::Prerouting,
+        "-p tcp -m mark --mark # -j CONNMARK --save-mark",
+        Confidence::ByTable,
+    ),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Confidence::Certain),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Confidence::ByTable),
+    of(
+        Table::Mangle,
+        Hook::Output,
+        "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338",
+        Confidence::Certain,
+    ),
+    of(
+        Table::Mangle,
+        Hook::Output,
+        "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark",
+        Confidence::Certain,
+    ),
+    of(
+        Table::Mangle,
+        Hook::Output,
+        "-p tcp -m connmark --mark # -j CONNMARK --restore-mark",
+        Confidence::ByTable,
+    ),
+];
+
+const fn of(table: Table, hook: Hook, rule: &'static str, confidence: Confidence) -> Pattern {
+    Pattern { table, hook, rule, confidence }
+}
+
+/// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.
+pub(super) const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
+
+#[cfg(test)]
+mod tests {
+    use crate::istio::OWNERSHIP;
+    use rules::{Chain, Family, ListedRule, Table, inheritance, parse, render::iptables::appended};
+
+    const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+    const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
+
+    /// Of a table's rules, those that are inherited, and those of which nobody knows whose they are.
+    fn check(table: Table, rules: &str, inherited: &[&str], doubtful: &[&str]) {
+        let text = format!("*{table}\n{CHAINS}{rules}COMMIT\n");
+        let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
+        let lines =
+            state.chains(table).flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
+        let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
+        let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
+        assert_eq!(found, inherited, "inherited of\n{rules}");
+        let found = inheritance::doubtful(&state, &OWNERSHIP);
+        let found: Vec<String> = found.map(|(_, hook, line)| appended(&Chain::Base(hook), line)).collect();
+        assert_eq!(found, doubtful, "doubtful of\n{rules}");
+    }
+
+    #[test]
+    fn what_nobody_else_makes_is_inherited_alone() {
+        let save = "-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark";
+        let mark = "-A OUTPUT ! -d ::1/128 -p tcp -o lo -m owner --uid-owner 7 -j MARK --set-mark 1338";
+        check(Table::Mangle, &format!("{save}\n"), &[save], &[]);
+        check(Table::Nat, &format!("{save}\n"), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("tcp", "udp")), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("--mark 1337", "--mark 1337/0xff")), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("-m mark", "-i eth0 -m mark")), &[], &[]);
+        let other = save.replace("1337", "7");
+        check(Table::Mangle, &format!("{other}\n"), &[], &[&other]);
+        let mark = mark.replace("::1/128", "127.0.0.1/32").replace("-p tcp -o lo", "-o lo -p tcp");
+        check(Table::Mangle, &format!("{other}\n{mark}\n"), &[&other, &mark], &[]);
+    }
+
+    #[test]
+    fn rules_for_interfaces_are_known_by_their_company() {
+        let (inbound, outbound) = ("-A PREROUTING -i eth5 -j RETURN", "-A OUTPUT -o eth5 -j RETURN");
+        let both = format!("{inbound}\n{outbound}\n");
+        check(Table::Nat, &both, &[], &[inbound, outbound]);
+        check(Table::Nat, &format!("{both}{JUMP}"), &[inbound, outbound], &[]);
+        // Behind the jump, it is none that upstream has put there.
+        check(Table::Nat, &format!("{JUMP}{outbound}\n"), &[], &[outbound]);
+        // Nor one whose twin is missing.
+        check(Table::Nat, &format!("{outbound}\n{JUMP}"), &[], &[outbound]);
+        let ours = "-A OUTPUT -o eth9 -m comment --comment sidecar-init -j RETURN\n";
+        check(Table::Nat, &format!("{ours}{both}{JUMP}"), &[], &[inbound, outbound]);
+        let machine = "-A PREROUTING -i eth5 -j ISTIO_REDIRECT\n";
+        check(Table::Nat, &format!("{machine}{inbound}\n"), &[inbound], &[]);
+        let inbound_jump = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
+        check(Table::Nat, &format!("{inbound_jump}{inbound}\n"), &[], &[inbound]);
+        // A machine's interface without capture of what goes out stands at the head of a table that is upstream's.
+        let machine = "-A PREROUTING -i virt0 -j RETURN";
+        let other = "-A PREROUTING -i eth7 -j RETURN";
+        let listing = format!("{machine}\n{inbound}\n-A PREROUTING -j LOG\n{other}\n{outbound}\n{JUMP}");
+        check(Table::Nat, &listing, &[machine, inbound, outbound], &[other]);
+        // Where nothing that goes out is captured by its network, alone.
+        check(Table::Nat, &format!("{machine}\n{JUMP}"), &[machine], &[]);
+        check(Table::Nat, &format!("{inbound_jump}{inbound}\n{JUMP}"), &[], &[inbound]);
+        // Elsewhere others may have had it before.
+        let captures = format!(
+            ":ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+             -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\n{JUMP}"
+        );
+        check(Table::Nat, &format!("{inbound}\n{captures}"), &[], &[inbound]);
+        check(Table::Nat, &format!("{inbound}\n{captures}{outbound}\n"), &[], &[inbound, outbound]);
+    }
+
+    #[test]
+    fn chains_of_ambient_are_not_ours() {
+        let rules = ":ISTIO_PRERT - [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_INBOUND - [0:0]\n\
+                     -A PREROUTING -j ISTIO_PRERT\n-A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -j ACCEPT\n";
+        let state =
+            parse::save(&format!("*nat\n{CHAINS}{rules}COMMIT\n"), Family::V4, &OWNERSHIP).expect("valid");
+        assert_eq!(state.count_of(&OWNERSHIP), 0);
+        let owned: Vec<String> =
+            state.part_of(&OWNERSHIP).chains(Table::Nat).map(|(chain, _)| chain.to_string()).collect();
+        assert_eq!(owned, ["PREROUTING", "OUTPUT", "ISTIO_INBOUND"]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Turns words into a configuration, or into everything that is wrong with them.
+
+use super::config::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
+};
+use super::defaults;
+use super::names::Names;
+use crate::mesh::Unused;
+use crate::settings::Setting;
+use crate::sources::{Host, Reader, Source, Wildcard};
+use rules::{Cidr, Family, Mark, number::unsigned};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
+/// the host's users and groups are not the pod's, so that names can't be looked up.
+pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+    let interception = interception(reader);
+    let inbound_listener = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
+    if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
+        reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
+    }
+    let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
+    if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
+        let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
+                    port; use REDIRECT";
+        reader.warn(text);
+    }
+    let names = Names { host, numbers_only };
+    let proxy_uids = names.proxy_users(reader);
+    let proxy_gids = names.proxy_groups(reader, &proxy_uids);
+    let ipv6 = ipv6(reader, host);
+    let outbound_cidrs = match reader.wildcard(Setting::ServiceCidr, Reader::cidr_item) {
+        Wildcard::All => OutboundCidrs::All,
+        Wildcard::Items(cidrs) => OutboundCidrs::Only(cidrs),
+    };
+    let excluded_cidrs = reader.list(Setting::ServiceExcludeCidr, |reader, source, item| {
+        if item == "*" {
+            reader.problem(
+                source,
+                item,
+                "would leave everything alone; to capture nothing, leave {-i} empty",
+            );
+            return None;
+        }
+        reader.cidr_item(source, item)
+    });
+    if ipv6 == Some(false) {
+        let included: &[Cidr] = match &outbound_cidrs {
+            OutboundCidrs::Only(cidrs) => cidrs,
+            OutboundCidrs::All => &[],
+        };
+        warn_of_ipv6(reader, Setting::ServiceCidr, included);
+        warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
+    }
+    let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item_or_zero);
+    let config = CaptureConfig {
+        ipv6: ipv6.unwrap_or(false),
+        interception,
+        outbound_listener: reader.listener(Setting::EnvoyPort, defaults::OUTBOUND_LISTENER),
+        inbound_listener,
+        tunnel_port: reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT),
+        proxy_uids,
+        proxy_gids,
+        inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item_or_zero) {
+            Wildcard::All => InboundPorts::AllBut(excluded_inbound),
+            Wildcard::Items(ports) => InboundPorts::Only(ports),
+        },
+        excluded_interfaces: reader.list(Setting::ExcludeInterfaces, Reader::interface_item),
+        vm_interfaces,
+        outbound_cidrs,
+        excluded_cidrs,
+        outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item_or_zero),
+        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, Reader::port_item_or_zero),
+        owner_groups: names.owner_groups(reader),
+        loopback_v4: loopback(reader),
+        dns: dns(reader, host),
+        drop_invalid: reader.switch(Setting::DropInvalid),
+        log_hits: reader.switch(Setting::TraceLogging),
+        unused: Vec::new(),
+    };
+    CaptureConfig { unused: unused(reader, &config), ..config }
+}
+
+/// Which of the settings that were given have no effect beside the others.
+fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
+    let tproxy = matches!(config.interception, Interception::Tproxy { .. });
+    let cases = [
+        (
+            Setting::InboundPortsExclude,
+            matches!(config.inbound_ports, InboundPorts::Only(_)),
+            "it excludes ports from {-b} '*', which is not given",
+            "drop the option, or give {-b} '*' to capture all other ports",
+        ),
+        (
+            Setting::OutboundPorts,
+            config.outbound_cidrs == OutboundCidrs::All,
+            "it lists ports that {-i} '*' captures anyway",
+            "drop the option",
+        ),
+        (
+            Setting::OwnerGroupsExclude,
+            matches!(config.owner_groups, OwnerGroups::Only(_)),
+            "it excludes groups from all groups, but a list of groups is captured",
+            "drop the variable",
+        ),
+        (
+            Setting::TproxyMark,
+            !tproxy,
+            "it marks packets in TPROXY mode, which is not on",
+            "drop the option, or give {-m} TPROXY",
+        ),
+        (
+            Setting::TproxyRouteTable,
+            !tproxy,
+            "it routes packets in TPROXY mode, which is not on",
+            "drop the option, or give {-m} TPROXY",
+        ),
+        (
+            Setting::DnsServers,
+            config.dns == DnsCapture::Off,
+            "it names servers, but DNS is not captured",
+            "drop the option, or give {--redirect-dns}",
+        ),
+        (
+            Setting::ServiceExcludeCidr,
+            config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
+            "it leaves networks alone, but no outbound network is captured",
+            "drop the option, or give {-i}",
+        ),
+    ];
+    let is_given = |setting| reader.raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
+    let found = cases.into_iter().filter(|(setting, is_unused, ..)| *is_unused && is_given(*setting));
+    found.map(|(setting, _, because, remedy)| Unused { setting, because, remedy }).collect()
+}
+
+fn interception(reader: &mut Reader<'_>) -> Interception {
+    let table = reader
+        .scalar(
+            Setting::TproxyRouteTable,
+            "is no routing table of its own; expected a number from 1 to 4294967295 other than 253, 254 and 255",
+            |text| unsigned(text).and_then(RouteTable::new),
+        )
+        .unwrap_or(defaults::TPROXY_TABLE);
+    let mark = reader
+        .scalar(Setting::TproxyMark, "is no mark; expected a number from 1 to 4294967295", |text| {
+            unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
+        })
+        .unwrap_or(defaults::TPROXY_MARK);
+    let mode = reader
+        .optional(
+            Setting::InterceptionMode,
+            "is no interception mode; expected REDIRECT, TPROXY or NONE",
+            |text| match text.to_ascii_uppercase().as_str() {
+                "REDIRECT" => Some(Interception::Redirect),
+                "TPROXY" => Some(Interception::Tproxy { mark, table }),
+                "NONE" => Some(Interception::None),
+                _ => None,
+            },
+        )
+        .unwrap_or(Interception::Redirect);
+    if matches!(mode, Interception::Tproxy { mark, .. } if mark == defaults::PROXY_MARK) {
+        reader.blame(
+            Setting::TproxyMark,
+            "is the mark of the proxy's own packets in TPROXY mode; give another",
+        );
+    }
+    mode
+}
+
+/// Whether IPv6 is captured; `None` where that can't be told.
+fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
+    let dual_stack = reader.switch(Setting::DualStack);
+    let declared = reader.raw.get(Setting::PodIps).is_some();
+    let (addresses, source) = if declared {
+        let addresses = reader.list(Setting::PodIps, Reader::address_item);
+        (addresses, Source::Flag(Setting::PodIps.row().long))
+    } else {
+        let source = Source::Default(Setting::PodIps);
+        match host.addresses() {
+            Ok(addresses) => (addresses, source),
+            Err(error) => {
+                reader.whole(
+                    &source,
+                    format!("the interfaces can't be listed: {error}; declare the addresses"),
+                );
+                return None;
+            }
+        }
+    };
+    let mut global = addresses.iter().filter(|address| unfit(**address).is_none()).peekable();
+    if let Some(first) = global.peek() {
+        return Some(if dual_stack { addresses.iter().any(is_global_ipv6) } else { first.is_ipv6() });
+    }
+    let found = found(&addresses);
+    if !declared && host.may_lack_addresses() {
+        let families = match dual_stack {
+            true => "IPv4 and IPv6 are captured ({--dual-stack})",
+            false => "IPv4 is captured, IPv6 is not",
+        };
+        reader.warn(format!(
+            "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again \
+             once it has them"
+        ));
+        return Some(dual_stack);
+    }
+    let text = format!(
+        "no valid local IP address found: {found}; wait for the network, or declare the pod's addresses with this flag"
+    );
+    reader.whole(&source, text);
+    None
+}
+
+fn is_global_ipv6(address: &IpAddr) -> bool {
+    address.is_ipv6() && unfit(*address).is_none()
+}
+
+/// Why others can't reach a pod by this address; `None` if they can.
+fn unfit(address: IpAddr) -> Option<&'static str> {
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    match address {
+        address if address.is_loopback() => Some("loopback"),
+        _ if link_local => Some("link-local"),
+        address if address.is_multicast() => Some("multicast"),
+        _ => None,
+    }
+}
+
+/// What addresses there are, none of which will do.
+fn found(addresses: &[IpAddr]) -> String {
+    let mut kinds: Vec<&str> = addresses.iter().filter_map(|address| unfit(*address)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    match kinds.split_last() {
+        None => "there is no address at all".to_owned(),
+        Some((only, [])) => format!("every address is {only}"),
+        Some((last, others)) => format!("every address is {} or {last}", others.join(", ")),
+    }
+}
+
+fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
+    let (_, source) = reader.items(setting);
+    // Including a loopback network has an effect in both families: see `owner::captures_loopback`.
+    let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
+    for cidr in cidrs.iter().filter(|cidr| cidr.family() == Family::V6 && !counts(cidr)) {
+        reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
+    }
+}
+
+fn loopback(reader: &mut Reader<'_>) -> Cidr {
+    let complaint = "is no IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
+    reader
+        .optional(Setting::LoopbackCidr, complaint, |text| {
+            let cidr: Cidr = text.parse().ok()?;
+            (cidr.address().is_ipv4() && cidr.address().is_loopback() && cidr.length() >= 8).then_some(cidr)
+        })
+        .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))
+}
+
+fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
+    let redirect = reader.switch(Setting::RedirectDns);
+    let all = reader.switch(Setting::CaptureAllDns);
+    let declared = reader.raw.get(Setting::DnsServers).is_some();
+    let mut servers = reader.list(Setting::DnsServers, Reader::address_item);
+    match (redirect, all) {
+        (true, true) => return DnsCapture::All,
+        (false, all) => {
+            if all {
+                let text = "{--capture-all-dns} has no effect without {--redirect-dns}";
+                reader.warn(text);
+            }
+            return DnsCapture::Off;
+        }
+        (true, false) => {}
+    }
+    if !declared {
+        match host.name_servers() {
+            Ok(found) => servers = found,
+            Err(error) => {
+                let text = format!(
+                    "resolv.conf can't be read: {error}; declare the servers with this flag, or capture queries to any with \
+                     {{--capture-all-dns}}"
+                );
+                reader.whole(&Source::Default(Setting::DnsServers), text);
+                return DnsCapture::Off;
+            }
+        }
+    }
+    if servers.is_empty() {
+        reader.warn("DNS is not captured: no DNS server is known");
+        return DnsCapture::Off;
+    }
+    DnsCapture::Servers(servers)
+}

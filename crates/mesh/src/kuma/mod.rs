@@ -1,0 +1,176 @@
+//! Kuma: what `kumactl install transparent-proxy` captures.
+//!
+//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. The order of the rules is upstream's, because people
+//! compare previews; each rule's reason stands in its comment, and its sentence beside the reason's name.
+
+mod config;
+pub mod defaults;
+mod exclusions;
+pub mod keys;
+mod pod;
+pub mod preview;
+mod provenance;
+mod reading;
+mod reason;
+mod resolve;
+mod rules;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
+pub(crate) use reading::Known;
+pub use reason::Reason;
+pub use resolve::{configure, unknown_user};
+pub use settings::Kuma;
+pub(crate) use settings::TABLE as SETTINGS;
+
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use crate::settings::Setting;
+use ::rules::desired::StaleFlows;
+use ::rules::routing::Object;
+use ::rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet};
+use std::collections::BTreeSet;
+
+/// What the comments of the rules start with: upstream's words, by which it knows its rules again.
+pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
+
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
+/// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
+/// in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "Kuma",
+    mesh: "kuma",
+    chains: Chains::Prefix("KUMA_MESH_"),
+    conflicting_chains: &[],
+    comment: "kuma/mesh/transparent/proxy/rule",
+    comment_prefix: Some(COMMENTS),
+    table: "sidecar_init_kuma",
+    protocol: 139,
+    policy_rules: PolicyRules::PLAIN,
+    address: Some(defaults::PASSTHROUGH_V6),
+    predecessor: Some(&provenance::KUMACTL),
+    opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
+    joined: &[],
+};
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn captures_nothing(&self) -> bool {
+        let flows = [&self.inbound, &self.outbound];
+        flows.iter().all(|flow| !flow.is_captured)
+            && self.dns.capture == DnsCapture::Off
+            && self.networks.is_empty()
+    }
+
+    fn write(&self, family: Family) -> RuleSet {
+        rules::write(self, family)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        self.ipv6.then_some(Object::Address(defaults::PASSTHROUGH_V6)).into_iter().collect()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        let destinations = match &self.dns.capture {
+            DnsCapture::Off => return None,
+            DnsCapture::All => None,
+            DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
+        };
+        let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || self.ipv6);
+        Some(StaleFlows {
+            port: defaults::DNS_PORT.number(),
+            destinations,
+            except_zone: defaults::PROXY_ZONE,
+            families: families.filter(|family| self.captures_dns(*family)).collect(),
+        })
+    }
+
+    fn without_dns(&self) -> Capture {
+        Self { dns: Dns { capture: DnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        let dns = self.dns.capture != DnsCapture::Off || !self.networks.is_empty();
+        let machines = !self.networks.is_empty();
+        Proxy {
+            listeners: Listeners {
+                outbound: (self.outbound.is_captured || machines).then_some(self.outbound.listener.into()),
+                inbound: (self.inbound.is_captured || self.outbound.is_captured)
+                    .then_some(self.inbound.listener.into()),
+                dns: dns.then_some(self.dns.port),
+                tunnel: None,
+                transparent: None,
+            },
+            uids: vec![self.proxy_uid],
+            gids: Vec::new(),
+            mark: None,
+            passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
+            ipv6: (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
+            proxy: Some(Kuma::ProxyUser),
+            listeners: vec![
+                (Kuma::OutboundPort, self.outbound.listener.into()),
+                (Kuma::InboundPort, self.inbound.listener.into()),
+            ],
+        }
+    }
+
+    fn lists(&self) -> Vec<ListItem> {
+        lists(self)
+    }
+}
+
+/// What injection says of pods that say nothing, each unless one of these settings is said.
+pub const USUAL: &[(Setting, &str, &[Setting])] = &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
+
+fn lists(config: &CaptureConfig) -> Vec<ListItem> {
+    const TCP: &[Protocol] = &[Protocol::Tcp];
+    let mut lists = Vec::new();
+    let mut add = |setting: Setting, captured, selectors: Vec<Selector>| {
+        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
+    };
+    let inbound = |ports: &[PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
+    match &config.inbound.ports {
+        Ports::Only(ports) => add(Kuma::InboundPortsInclude, true, inbound(ports)),
+        Ports::AllBut(ports) => add(Kuma::InboundPortsExclude, false, inbound(ports)),
+    }
+    let outbound =
+        |ports: &[PortRange]| ports.iter().map(|ports| Selector::OutboundPort(*ports, TCP)).collect();
+    match &config.outbound.ports {
+        Ports::Only(ports) => add(Kuma::OutboundPortsInclude, true, outbound(ports)),
+        Ports::AllBut(ports) => add(Kuma::OutboundPortsExclude, false, outbound(ports)),
+    }
+    let sources = config.inbound.excluded.iter().copied().map(Selector::Source);
+    add(Kuma::InboundIpsExclude, false, sources.collect());
+    let destinations = config.outbound.excluded.iter().copied().map(Selector::Destination);
+    add(Kuma::OutboundIpsExclude, false, destinations.collect());
+    let users =
+        config.excluded_owners.iter().map(|owner| Selector::User(owner.uids.first(), owner.uids.last()));
+    add(Kuma::OutboundPortsForUids, false, users.collect());
+    if let DnsCapture::Servers(servers) = &config.dns.capture {
+        add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
+    }
+    let machines = config.networks.iter().map(|network| Selector::Machine(network.interface.clone()));
+    add(Kuma::Vnet, true, machines.collect());
+    lists
+}

@@ -1,0 +1,264 @@
+//! Turns words into a configuration, or into everything that is wrong with them.
+
+use super::config::{CaptureConfig, Dns, DnsCapture, Flow, Ports, VirtualNetwork};
+use super::defaults;
+use super::exclusions::{self, Directions};
+use super::settings::Kuma;
+use crate::settings::Setting;
+use crate::sources::{Given, Host, Raw, Reader, Source};
+use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
+use std::net::IpAddr;
+
+/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
+/// the host's users are not the pod's, so that names can't be looked up.
+pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+    let ipv6 = ipv6(reader, host);
+    let proxy_uid = proxy_user(reader, host, numbers_only);
+    let inbound = flow(reader, &Directions::INBOUND);
+    let outbound = flow(reader, &Directions::OUTBOUND);
+    let excluded_owners = exclusions::of_users(reader);
+    if exclusions::is_said(reader, Kuma::InboundPortsForUids) {
+        let text = "can't be: packets that arrive are no user's, so every port of it would be left alone for everybody; \
+                    use {--exclude-inbound-ports}";
+        reader.blame(Kuma::InboundPortsForUids, text);
+    }
+    let dns = dns(reader, host);
+    let networks = exclusions::networks(reader);
+    if !networks.is_empty() && dns.capture == DnsCapture::Off {
+        let text = format!(
+            "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nobody answers unless DNS is captured \
+             ({{--redirect-dns}})",
+            dns.port
+        );
+        reader.warn(text);
+    }
+    let logs = reader.switch(Kuma::Logs);
+    let level = reader.scalar(
+        Kuma::LogLevel,
+        "is no level of the kernel's log; expected a number from 0 to 7",
+        |text| unsigned(text).and_then(LogLevel::new),
+    );
+    let docker = match dns.capture {
+        DnsCapture::Off => Vec::new(),
+        DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
+    };
+    if !ipv6 {
+        warn_of_ipv6(reader, &networks);
+    }
+    CaptureConfig {
+        ipv6,
+        proxy_uid,
+        inbound,
+        outbound,
+        excluded_owners,
+        dns,
+        networks,
+        drops_invalid: reader.switch(Kuma::DropInvalid),
+        log_level: logs.then_some(level.unwrap_or(defaults::LOG_LEVEL)),
+        comments: !reader.switch(Kuma::DisableComments),
+        docker,
+    }
+}
+
+/// Whether IPv6 is captured: unless it is unwanted, wherever an interface has an address of it beside loopback's.
+fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
+    let complaint = "is no mode of IP families; expected dualstack or ipv4";
+    let wanted =
+        reader.optional(Kuma::IpFamilyMode, complaint, |text| match text.to_ascii_lowercase().as_str() {
+            "dualstack" => Some(true),
+            "ipv4" => Some(false),
+            _ => None,
+        });
+    if wanted == Some(false) {
+        return false;
+    }
+    let addresses = match reader.raw.get(Setting::PodIps) {
+        Some(_) => reader.list(Setting::PodIps, Reader::address_item),
+        None => match host.addresses() {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                let text = format!(
+                    "the interfaces can't be listed: {error}; declare the addresses, or give {{--ip-family-mode}} ipv4"
+                );
+                reader.whole(&Source::Default(Setting::PodIps), text);
+                return false;
+            }
+        },
+    };
+    let is_a_pods = |address: &IpAddr| {
+        address.is_ipv6() && !address.is_loopback() && *address != IpAddr::from(defaults::PASSTHROUGH_V6)
+    };
+    let found = addresses.iter().any(is_a_pods);
+    if !found && wanted == Some(true) {
+        reader.warn(
+            "{--ip-family-mode}: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured",
+        );
+    }
+    found
+}
+
+/// Networks of machines that mean something in the other family only. Those of other lists are told by lint.
+fn warn_of_ipv6(reader: &mut Reader<'_>, networks: &[VirtualNetwork]) {
+    let (_, source) = reader.items(Kuma::Vnet);
+    let cidrs = networks.iter().map(|network| network.network);
+    for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6) {
+        reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
+    }
+}
+
+/// The proxy's user: a number as it is, a name looked up once, here, so that no rule ever holds a name.
+fn proxy_user(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
+    let standard = Uid::new(defaults::PROXY_ID).expect("the default is valid");
+    let Some(Given { value, source }) = reader.raw.get(Kuma::ProxyUser) else {
+        return default_user(host, numbers_only).unwrap_or(standard);
+    };
+    let name = value.trim_matches([' ', '\t']);
+    if name.is_empty() {
+        return default_user(host, numbers_only).unwrap_or(standard);
+    }
+    if let Ok(uid) = name.parse() {
+        return uid;
+    }
+    let form = "expected a number from 0 to 4294967294, or the name of a user";
+    let complaint = match numbers_only {
+        true => "is no user number; the node's names are not the pod's: give the number".to_owned(),
+        false => match host.user(name) {
+            Ok(Some(uid)) => return uid,
+            Ok(None) => format!("is no user here; {form}"),
+            Err(error) => format!("can't be looked up: {error}; {form}"),
+        },
+    };
+    reader.problem(source, value, complaint);
+    standard
+}
+
+/// What to say where nobody names the proxy's user, and none of those that it has by itself is known to the host. Upstream
+/// refuses then.
+pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
+    let is_named = raw.get(Kuma::ProxyUser).is_some_and(|given| !given.value.trim().is_empty());
+    let standard = Uid::new(defaults::PROXY_ID)?;
+    // Where users can't be asked for, as in an image without any, nothing is known.
+    let is_unknown = || {
+        let (number, name) = (host.has_user(standard).ok()?, host.user(defaults::PROXY_USER).ok()?);
+        (!number && name.is_none()).then_some(())
+    };
+    (!is_named).then(is_unknown)??;
+    let option = Kuma::ProxyUser.row().option();
+    Some(format!(
+        "{option}: neither a user {standard} nor one called {} is known here; {standard} counts as the proxy's",
+        defaults::PROXY_USER
+    ))
+}
+
+/// The number that the proxy's user has where the standard one is nobody's.
+fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
+    let standard = Uid::new(defaults::PROXY_ID)?;
+    if numbers_only || host.has_user(standard).unwrap_or(true) {
+        return None;
+    }
+    host.user(defaults::PROXY_USER).ok().flatten()
+}
+
+fn flow(reader: &mut Reader<'_>, names: &Directions) -> Flow {
+    let is_captured = reader.switch_or(names.is_captured, true);
+    let listener = reader.port(names.listener, names.default);
+    let included: Vec<PortRange> = reader.list(names.included, Reader::port_item);
+    let excluded: Vec<PortRange> = reader.list(names.excluded, Reader::port_item);
+    let ports = match included.is_empty() {
+        true => Ports::AllBut(excluded),
+        false => Ports::Only(included),
+    };
+    Flow {
+        is_captured,
+        listener,
+        ports,
+        excluded: reader.list(names.networks, exclusions::network),
+        is_inserted: reader.switch(names.is_inserted),
+    }
+}
+
+fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
+    let enabled = reader.switch(Kuma::RedirectDns);
+    let all = reader.switch(Kuma::CaptureAllDns);
+    let port: Port = reader.port(Kuma::DnsPort, defaults::DNS_LISTENER);
+    let splits_zones = !reader.switch(Kuma::SkipZoneSplit);
+    let by_flag = |setting| {
+        let source = reader.raw.get(setting).map(|given| &given.source);
+        match source {
+            Some(Source::Flag(_)) => true,
+            Some(Source::Container { word, .. }) => word.starts_with("--"),
+            _ => false,
+        }
+    };
+    let (all_by_flag, both) = {
+        let all_by_flag = by_flag(Kuma::CaptureAllDns);
+        (all_by_flag, all_by_flag && by_flag(Kuma::RedirectDns))
+    };
+    if both && enabled && all {
+        reader.blame(
+            Kuma::CaptureAllDns,
+            "contradicts {--redirect-dns}, which captures less; give one of them",
+        );
+    }
+    let declared = reader.raw.get(Setting::DnsServers).is_some();
+    let declared = declared.then(|| reader.list(Setting::DnsServers, Reader::address_item));
+    // The key says how much is captured where anything is; the flag says that anything is, too.
+    let capture = match (enabled || (all && all_by_flag), all) {
+        (false, true) => {
+            reader.warn(
+                "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
+            );
+            DnsCapture::Off
+        }
+        (false, false) => DnsCapture::Off,
+        (true, true) => DnsCapture::All,
+        (true, false) => match declared.map_or_else(|| name_servers(reader, host), Some) {
+            None => DnsCapture::Off,
+            Some(servers) if servers.is_empty() => {
+                reader.warn("DNS is not captured: no DNS server is known");
+                DnsCapture::Off
+            }
+            Some(servers) => DnsCapture::Servers(servers),
+        },
+    };
+    Dns { capture, port, splits_zones }
+}
+
+/// The servers of resolv.conf; `None` after a problem.
+fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>> {
+    let path = reader.raw.get(Kuma::ResolvConf).filter(|given| !given.value.trim().is_empty());
+    let path = path.map(|given| given.value.trim().to_owned());
+    let found = match &path {
+        Some(path) => host.name_servers_in(path),
+        None => host.name_servers(),
+    };
+    found
+        .map_err(|error| {
+            let remedy = "declare the servers with --dns-servers, or capture queries to any with {--redirect-all-dns-traffic}";
+            match path {
+                Some(_) => reader.blame(Kuma::ResolvConf, &format!("can't be read: {error}; {remedy}")),
+                None => {
+                    let text = format!("resolv.conf can't be read: {error}; {remedy}");
+                    reader.whole(&Source::Default(Setting::DnsServers), text);
+                }
+            }
+        })
+        .ok()
+}
+
+/// The families in which Docker answers DNS by a chain of its own.
+fn docker(reader: &mut Reader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
+    let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || ipv6);
+    let mut found = Vec::new();
+    for family in families {
+        match host.has_nat_chain(family, defaults::DOCKER_CHAIN) {
+            Ok(true) => found.push(family),
+            Ok(false) => {}
+            Err(error) => {
+                let text = format!("whether Docker answers DNS here can't be told: {error}");
+                reader.whole(&Source::Default(Kuma::RedirectDns), text);
+            }
+        }
+    }
+    found
+}

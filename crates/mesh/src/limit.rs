@@ -1,0 +1,91 @@
+//! What the rules of a mesh do, or leave undone, though people expect otherwise.
+//!
+//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::reason::Reasons::limits`]), and
+//! cautions about settings that work as they are given ([`crate::reason::Reasons::cautions`]). `lint` reports the limits that
+//! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
+
+use crate::finding::Code;
+use crate::mesh::{ListItem, Proxy, Selector};
+use crate::{Reason, Setting};
+use rules::PortRange;
+use rules::simulate::Packet;
+
+/// A caution about a configuration.
+pub struct Caution {
+    /// Which kind of finding it is.
+    pub code: Code,
+    /// Whether it is a warning, and not a note.
+    pub is_warning: bool,
+    /// The setting that it is about.
+    pub setting: Setting,
+    pub applies: fn(&Facts<'_>) -> bool,
+    /// What is so, in a sentence without its stop.
+    pub text: &'static str,
+    /// What helps.
+    pub remedy: &'static str,
+}
+
+/// What cautions go by.
+pub struct Facts<'a> {
+    pub proxy: &'a Proxy,
+    pub lists: &'a [ListItem],
+    /// Whether rules send any inbound port to the proxy.
+    pub captures_inbound: bool,
+    /// Whether rules drop packets that belong to no connection.
+    pub drops_invalid: bool,
+}
+
+impl Facts<'_> {
+    /// Whether a packet that belongs to no connection can reach the application past the proxy, which ends the connection.
+    pub fn lets_invalid_in(&self) -> bool {
+        self.captures_inbound && !self.drops_invalid
+    }
+
+    /// Whether inbound connections are handed over by TPROXY.
+    pub fn is_transparent(&self) -> bool {
+        self.proxy.listeners.transparent.is_some()
+    }
+
+    /// Whether a list names interfaces of virtual machines.
+    pub fn has_machines(&self) -> bool {
+        self.lists.iter().any(|listed| matches!(listed.selector, Selector::Machine(_)))
+    }
+
+    /// Whether connections to different ports are redirected to a single one.
+    pub fn joins_ports(&self) -> bool {
+        let captured = self.lists.iter().filter(|listed| listed.captured);
+        let ports: Vec<PortRange> = captured
+            .filter_map(|listed| match listed.selector {
+                Selector::InboundPort(ports) => Some(ports),
+                _ => None,
+            })
+            .collect();
+        // Without a list, all ports are captured.
+        let is_one = matches!(ports[..], [port] if port.is_single());
+        self.captures_inbound
+            && !is_one
+            && self.proxy.listeners.inbound.is_some_and(|ports| ports.is_single())
+    }
+}
+
+/// A limit of a mesh's rules.
+pub struct Limit {
+    /// Which kind of finding it is.
+    pub code: Code,
+    /// The rules that have it, by why they are there.
+    pub reason: Reason,
+    /// Whether a packet that has met such a rule runs into it. The second value says whether the packet fulfils all that the
+    /// rule asks.
+    pub concerns: fn(&Packet, bool) -> bool,
+    /// What is so, in a sentence without its stop. `{}` stands for what the rule is about.
+    pub text: &'static str,
+    /// What helps, in the same way.
+    pub remedy: &'static str,
+}
+
+impl Limit {
+    /// Text and remedy about these items.
+    pub fn told(&self, about: &str) -> (String, String) {
+        (self.text.replace("{}", about), self.remedy.replace("{}", about))
+    }
+}

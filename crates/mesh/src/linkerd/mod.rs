@@ -1,0 +1,141 @@
+//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets.
+//!
+//! All of it stands in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
+//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists leave alone. Rules, their order and
+//! their comments are upstream's, letter for letter, because people compare listings.
+
+mod chains;
+mod commands;
+mod config;
+pub mod defaults;
+mod pod;
+mod reading;
+mod reason;
+mod resolve;
+mod settings;
+
+pub use commands::commands;
+pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub(crate) use reading::Known;
+pub use reason::Reason;
+pub use resolve::{configure, missing};
+pub use settings::Linkerd;
+pub(crate) use settings::TABLE as SETTINGS;
+
+use crate::Setting;
+use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use defaults::text;
+use rules::predecessor::Predecessor;
+use rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
+use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
+
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
+/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
+/// and 140 is in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "linkerd",
+    mesh: "linkerd",
+    chains: Chains::Prefix("PROXY_INIT_"),
+    conflicting_chains: &[],
+    comment: "sidecar-init-linkerd",
+    comment_prefix: Some("proxy-init/"),
+    table: "sidecar_init_linkerd",
+    protocol: 140,
+    policy_rules: PolicyRules::PLAIN,
+    address: None,
+    predecessor: Some(&PROXY_INIT),
+    opt_out: "annotate the pod linkerd.io/inject=disabled",
+    joined: &[],
+};
+
+/// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
+const PROXY_INIT: Predecessor =
+    Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
+
+/// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER, &[]),
+    (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER, &[]),
+    (Linkerd::ProxyUid, text::PROXY_ID, &[]),
+    (Linkerd::InboundPortsToIgnore, text::SKIPPED_INBOUND, &[]),
+    (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
+];
+
+/// What `proxy-init` means by flags that are not given, where that is another thing than what the charts say.
+pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, resolve::NOBODY)];
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn write(&self, family: Family) -> RuleSet {
+        chains::write(self, family)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        BTreeSet::new()
+    }
+
+    /// Questions by UDP pass by in any case, and those by TCP are captured as all TCP is.
+    fn without_dns(&self) -> Capture {
+        self.clone().into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        Proxy {
+            listeners: Listeners {
+                outbound: Some(self.outbound_listener.into()),
+                inbound: Some(self.inbound_listener.into()),
+                ..Listeners::default()
+            },
+            uids: self.proxy_uid.into_iter().collect(),
+            gids: self.proxy_gid.into_iter().collect(),
+            ..Proxy::default()
+        }
+    }
+
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
+            ipv6: (Linkerd::Ipv6, "give {--ipv6}"),
+            proxy: Some(Linkerd::ProxyUid),
+            listeners: vec![
+                (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),
+                (Linkerd::IncomingProxyPort, self.inbound_listener.into()),
+            ],
+        }
+    }
+
+    fn lists(&self) -> Vec<ListItem> {
+        const TCP: &[Protocol] = &[Protocol::Tcp];
+        let mut lists = Vec::new();
+        let mut add = |setting, captured, selectors: Vec<Selector>| {
+            lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
+        };
+        if let InboundPorts::Only(ports) = &self.inbound_ports {
+            let ports = ports.iter().map(|port| Selector::InboundPort(PortRange::from(*port)));
+            add(Linkerd::PortsToRedirect, true, ports.collect());
+        }
+        let inbound = self.ignored_inbound.iter().copied().map(Selector::InboundPort);
+        add(Linkerd::InboundPortsToIgnore, false, inbound.collect());
+        let outbound = self.ignored_outbound.iter().map(|ports| Selector::OutboundPort(*ports, TCP));
+        add(Linkerd::OutboundPortsToIgnore, false, outbound.collect());
+        let subnets = self.ignored_subnets.iter().map(|subnet| Selector::Source(subnet.network()));
+        add(Linkerd::SubnetsToIgnore, false, subnets.collect());
+        lists
+    }
+}
+
+#[cfg(test)]
+mod tests;

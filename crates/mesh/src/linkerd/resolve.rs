@@ -1,0 +1,77 @@
+//! Turns words into a configuration, or into everything that is wrong with them.
+
+use super::config::{CaptureConfig, InboundPorts, Subnet};
+use super::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID};
+use super::settings::Linkerd;
+use crate::settings::Setting;
+use crate::sources::{Host, Raw, Reader};
+use rules::{Gid, Port, Uid};
+use std::str::FromStr;
+
+/// What says that nobody is meant, where a user or a group is expected.
+pub(super) const NOBODY: &str = "-1";
+
+/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host:
+/// users and groups are numbers here, and no rule depends on an address of the pod.
+pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {
+    let config = CaptureConfig {
+        ipv6: reader.switch_or(Linkerd::Ipv6, true),
+        inbound_listener: reader.port(Linkerd::IncomingProxyPort, INBOUND_LISTENER),
+        outbound_listener: reader.port(Linkerd::OutgoingProxyPort, OUTBOUND_LISTENER),
+        proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(PROXY_ID)),
+        proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
+        inbound_ports: inbound_ports(reader),
+        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, Reader::port_item_or_zero),
+        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, Reader::port_item_or_zero),
+        ignored_subnets: subnets(reader),
+    };
+    if config.inbound_listener == config.outbound_listener {
+        reader.blame(
+            Linkerd::OutgoingProxyPort,
+            "is where {--incoming-proxy-port} sends inbound connections; the proxy needs a port for each",
+        );
+    }
+    config
+}
+
+/// A user or a group by its number.
+fn owner<T: FromStr + Copy>(
+    reader: &mut Reader<'_>,
+    setting: Setting,
+    noun: &str,
+    default: Option<T>,
+) -> Option<T> {
+    let complaint = format!("is no {noun}; expected a number from 0 to 4294967294, or {NOBODY} for none");
+    let read = |text: &str| match text {
+        NOBODY => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    reader.scalar(setting, &complaint, read).unwrap_or(default)
+}
+
+/// The ports that are captured and no others. A range is none of them: each port has a rule of its own.
+fn inbound_ports(reader: &mut Reader<'_>) -> InboundPorts {
+    let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
+        let port: Option<Port> = item.parse().ok();
+        if port.is_none() {
+            let text = "is no port to capture; expected a number from 1 to 65535, as each port has a rule of its own";
+            reader.problem(source, item, text);
+        }
+        port
+    });
+    if ports.is_empty() { InboundPorts::All } else { InboundPorts::Only(ports) }
+}
+
+fn subnets(reader: &mut Reader<'_>) -> Vec<Subnet> {
+    reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
+        reader.cidr_item(source, item)?;
+        Subnet::new(item)
+    })
+}
+
+/// The flags of which `proxy-init` has no default, where nobody has said them.
+pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
+    [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort]
+        .into_iter()
+        .filter(|setting| raw.get(*setting).is_none())
+}

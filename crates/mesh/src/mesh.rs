@@ -1,0 +1,205 @@
+//! The meshes: the one list of them, and what every policy can say of itself.
+//!
+//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it asks for, and
+//! by what those are known again. A row in the list here brings it in. Whoever applies, compares, explains or draws asks
+//! a [`Policy`], and knows no mesh by name.
+
+mod facts;
+mod feature;
+mod made;
+mod policy;
+
+pub(crate) use facts::NOTHING_LEFT;
+pub(crate) use facts::port;
+pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused};
+pub use feature::Feature;
+pub use made::{made, noted, said};
+pub use policy::Policy;
+
+use crate::pod::mesh::Form;
+use crate::settings::{Row, Setting};
+use crate::sources::{Host, Raw, Reader};
+use crate::{Problem, Problems};
+use rules::Ownership;
+use std::{fmt, ops::Deref, str::FromStr};
+
+macro_rules! meshes {
+    ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
+        /// A mesh whose capture rules we make.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Mesh {
+            #[default]
+            $($(#[doc = $doc])* $mesh,)*
+        }
+
+        impl Mesh {
+            /// All, the default first.
+            pub const ALL: &[Self] = &[$(Self::$mesh,)*];
+
+            /// Their names, in the same order.
+            pub const NAMES: &[&str] = &[$($name,)*];
+
+            /// Its name as `--mesh` takes it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$mesh => $name,)*
+                }
+            }
+
+            /// What can be said of capture.
+            pub fn settings(self) -> &'static [Row] {
+                match self {
+                    $(Self::$mesh => crate::$module::SETTINGS,)*
+                }
+            }
+
+            /// What its injection says of pods that say nothing, each unless one of these settings is said.
+            pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
+                match self {
+                    $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// How its pods are told from others, and how they speak; `None` for those of the default.
+            pub(crate) fn pods(self) -> Option<&'static Form> {
+                match self {
+                    $(Self::$mesh => crate::$module::PODS,)*
+                }
+            }
+
+            /// The annotations that it knows of pods, those of its settings aside.
+            pub(crate) fn annotations(self) -> &'static [&'static [&'static str]] {
+                match self {
+                    $(Self::$mesh => crate::$module::ANNOTATIONS,)*
+                }
+            }
+
+            /// What is known of its rules by whoever meets them.
+            pub fn reasons(self) -> &'static dyn crate::reason::Reasons {
+                match self {
+                    $(Self::$mesh => &crate::$module::Known,)*
+                }
+            }
+
+            /// By what its rules and routing are known again.
+            pub fn ownership(self) -> Ownership {
+                match self {
+                    $(Self::$mesh => crate::$module::OWNERSHIP,)*
+                }
+            }
+        }
+
+        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
+
+        /// What to capture, validated.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Capture {
+            $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
+        }
+
+        impl Capture {
+            /// Whose it is.
+            pub fn mesh(&self) -> Mesh {
+                match self {
+                    $(Self::$mesh(_) => Mesh::$mesh,)*
+                }
+            }
+        }
+
+        /// All that can be asked of the policy.
+        impl Deref for Capture {
+            type Target = dyn Policy;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$mesh(config) => config,)*
+                }
+            }
+        }
+
+        $(impl From<crate::$module::CaptureConfig> for Capture {
+            fn from(config: crate::$module::CaptureConfig) -> Self {
+                Self::$mesh(config)
+            }
+        })*
+
+        /// Reads the configuration, as the mesh has it whose words these are. Where the reader has met a problem, the
+        /// outcome means nothing. `numbers_only` says that the host's users and groups are not the pod's, so that names
+        /// can't be looked up.
+        pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
+            match of(reader) {
+                $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
+            }
+        }
+    };
+}
+
+meshes! {
+    /// Istio's sidecar, whose rules `istio-iptables` sets.
+    Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
+    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+    Kuma kuma "kuma";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
+}
+
+impl Mesh {
+    /// The name that a word is most like: its own, where a mesh has it. `None` if it is like none.
+    pub fn nearest(word: &str) -> Option<&'static str> {
+        crate::settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mesh {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.iter().copied().find(|mesh| mesh.name() == text).ok_or(())
+    }
+}
+
+/// The mesh that is asked for. A name that none has is a problem.
+pub fn of(reader: &mut Reader<'_>) -> Mesh {
+    let given = reader.raw.get(Setting::Mesh).map(|given| given.value.trim());
+    let meant = given.and_then(Mesh::nearest).map(|name| format!("did you mean {name}? "));
+    let complaint = format!("is no mesh; {}expected {}", meant.unwrap_or_default(), names());
+    reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
+    reader.raw.mesh()
+}
+
+/// The names of all, for sentences.
+fn names() -> String {
+    match Mesh::NAMES.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A configuration, and what is odd about the words that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub capture: Capture,
+    pub warnings: Vec<String>,
+}
+
+/// Understands the settings that say what to capture, and no others. `before` are problems that were found before it
+/// came to values; they come first.
+///
+/// # Errors
+/// Every problem found.
+pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
+    let mut reader = Reader::new(raw, before);
+    let capture = configure(&mut reader, host, false);
+    let warnings = reader.finish()?;
+    Ok(Resolved { capture, warnings })
+}

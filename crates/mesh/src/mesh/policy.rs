@@ -1,0 +1,97 @@
+//! What every policy can say of itself.
+
+use super::Capture;
+use super::facts::{ConfigKeys, ListItem, NoIpv6, Proxy, Unused};
+use crate::sources::Raw;
+use rules::{
+    Checked, Family, Ownership, RuleSet,
+    check::check,
+    desired::{Desired, StaleFlows},
+    routing::Object,
+};
+use std::{collections::BTreeSet, fmt};
+
+/// A validated configuration, as whoever works with rules sees it.
+pub trait Policy: fmt::Debug {
+    /// By what its rules and its routing are known again.
+    fn owner(&self) -> Ownership;
+
+    /// Whether IPv6 is captured too. IPv4 always is.
+    fn ipv6(&self) -> bool;
+
+    /// Whether nothing is to be captured at all.
+    fn captures_nothing(&self) -> bool {
+        false
+    }
+
+    /// Writes the rules down for a family that is captured, in the order in which they take effect.
+    fn write(&self, family: Family) -> RuleSet;
+
+    /// The rules for one family, held against what rules of their owner may be; none for a family that is not captured.
+    ///
+    /// # Panics
+    /// If the policy broke the rules of the rule model, which would be a defect of it.
+    fn rules(&self, family: Family) -> Checked {
+        let is_captured = family == Family::V4 || self.ipv6();
+        let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
+        check(rules, &self.owner()).unwrap_or_else(|faults| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            panic!("the policy made a bad rule set: {}", faults.join("; "))
+        })
+    }
+
+    /// The policy rules, routes and addresses that the rules rely on.
+    fn routing(&self) -> BTreeSet<Object>;
+
+    /// Flows that pass the rules by if they are older than those.
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        None
+    }
+
+    /// The same, with questions for names left alone.
+    fn without_dns(&self) -> Capture;
+
+    /// Who the proxy is, and where it listens.
+    fn proxy(&self) -> Proxy;
+
+    /// What the lists name, in the order of the settings.
+    fn lists(&self) -> Vec<ListItem>;
+
+    /// The settings that change what every mesh has.
+    fn keys(&self) -> ConfigKeys;
+
+    /// The settings that were given and have no effect beside the others, with why.
+    fn unused(&self) -> &[Unused] {
+        &[]
+    }
+
+    /// Why IPv6 is not captured, where it is not, by what the words say. `names_it` says that they name an IPv6 address of
+    /// the pod.
+    fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> NoIpv6 {
+        let (setting, remedy) = self.keys().ipv6;
+        NoIpv6 { why: "IPv6 is not captured in this pod", setting, remedy }
+    }
+}
+
+impl dyn Policy + '_ {
+    /// All that it asks of a network namespace.
+    ///
+    /// # Panics
+    /// As [`Policy::rules`].
+    pub fn desired(&self) -> Desired {
+        Desired {
+            owner: self.owner(),
+            v4: self.rules(Family::V4),
+            v6: self.ipv6().then(|| self.rules(Family::V6)),
+            routing: self.routing(),
+            stale_flows: self.stale_flows(),
+            made: None,
+        }
+    }
+
+    /// The families whose traffic is captured.
+    pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
+        let ipv6 = self.ipv6();
+        Family::BOTH.into_iter().filter(move |family| *family == Family::V4 || ipv6)
+    }
+}

@@ -1,0 +1,137 @@
+//! A manifest whose pods are to be changed where they stand: its documents as data, and the path of each pod in them.
+//!
+//! Reading settings is generous: it takes a template wherever it sees one. Whoever changes pods has to know what they
+//! are, so that only kinds count here whose controllers are known.
+
+use super::node::Node;
+use super::shape::Shape;
+use super::values::data;
+use super::walk::{FoundObject, MOST_OBJECTS, foreign, template_of, walk};
+use super::yaml::documents;
+use crate::{Problem, Problems};
+use serde_json::Value;
+
+/// A document of a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// All of it; null where it is empty.
+    pub value: Value,
+    /// What of it describes pods, in its order.
+    pub holders: Vec<Holder>,
+    /// Objects that hold a template of pods, but whose kinds are not known: what they are, by version, kind and name.
+    pub strangers: Vec<String>,
+}
+
+/// An object that describes pods: what it is, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its path in the document, as a JSON pointer.
+    pub object: String,
+    /// The same for the pod, or the template of its pods.
+    pub template: String,
+    pub api_version: String,
+    pub kind: String,
+    /// Empty where it has none.
+    pub name: String,
+    /// What its name will begin with, where it has none yet.
+    pub generate_name: String,
+    /// Empty where it names none.
+    pub namespace: String,
+    /// What of the pod has not the form that Kubernetes wants, with the lines where it stands.
+    pub problems: Vec<Problem>,
+}
+
+/// The documents of a manifest, with what of them describes pods. `name` is that of the file, for problems.
+///
+/// # Errors
+/// When the text is neither YAML nor JSON, or holds too many objects.
+pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
+    let problem = |text: String| Problems(vec![Problem::of(name, text)]);
+    let nodes = documents(text).map_err(|malformed| problem(format!("is no YAML or JSON: {malformed}")))?;
+    let (mut found, mut count) = (Vec::new(), 0);
+    for (at, node) in nodes.iter().enumerate() {
+        let mut document = Document { value: data(node), holders: Vec::new(), strangers: Vec::new() };
+        walk(node, &mut count, &mut |met| document.take(&met, at + 1));
+        found.push(document);
+    }
+    match count > MOST_OBJECTS {
+        true => Err(problem(format!("holds more than {MOST_OBJECTS} objects; give fewer at once"))),
+        false => Ok(found),
+    }
+}
+
+impl Document {
+    fn take(&mut self, met: &FoundObject<'_>, document: usize) {
+        let Some(kind) = met.kind else { return };
+        let version = met.version.unwrap_or_default();
+        let text = |key: &str| met.node.at(&["metadata", key]).and_then(Node::text).unwrap_or_default();
+        let (name, namespace) = (text("name"), text("namespace"));
+        // Without a version nobody knows whose kind it is; the API server refuses it.
+        let path = met.version.and_then(|version| template_of(kind, version));
+        let Some((path, template)) = path.and_then(|path| Some((path, met.node.at(path)?))) else {
+            if path.is_none() && foreign(met.node).is_some() {
+                let version = if version.is_empty() { "without an apiVersion" } else { version };
+                self.strangers.push(format!("{kind} ({version}) {name}").trim_end().to_owned());
+            }
+            return;
+        };
+        let title = match namespace {
+            "" => format!("document {document}, {kind} {name}"),
+            namespace => format!("document {document}, {kind} {namespace}/{name}"),
+        };
+        let mut shape = Shape::new(title.trim_end());
+        shape.pod(template, name, namespace);
+        let problems = shape.problems;
+        let steps: String = path.iter().map(|step| format!("/{step}")).collect();
+        self.holders.push(Holder {
+            template: format!("{}{steps}", met.pointer),
+            object: met.pointer.clone(),
+            api_version: version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            generate_name: text("generateName").to_owned(),
+            namespace: namespace.to_owned(),
+            problems,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str], strangers: &[&str]) {
+        let found = holders("file", text).unwrap_or_else(|problems| panic!("{problems}"));
+        let told = |holder: &Holder| format!("{} {} {}", holder.kind, holder.name, holder.template);
+        let told: Vec<String> = found.iter().flat_map(|document| document.holders.iter().map(told)).collect();
+        assert_eq!(told, expected, "{text}");
+        let odd: Vec<&String> = found.iter().flat_map(|document| &document.strangers).collect();
+        assert_eq!(odd, strangers, "{text}");
+    }
+
+    #[test]
+    fn kinds_count_in_their_groups() {
+        let of = |version: &str, kind: &str| {
+            format!(
+                "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{template: {{spec: {{containers: []}}}}}}\n"
+            )
+        };
+        check(&of("apps/v1", "Deployment"), &["Deployment x /spec/template"], &[]);
+        check(&of("batch/v1", "Job"), &["Job x /spec/template"], &[]);
+        check(&of("batch.volcano.sh/v1alpha1", "Job"), &[], &["Job (batch.volcano.sh/v1alpha1) x"]);
+        check(&of("apps.openshift.io/v1", "DeploymentConfig"), &["DeploymentConfig x /spec/template"], &[]);
+        check(&of("v1", "Deployment"), &[], &["Deployment (v1) x"]);
+        check(&of("v1", "Pod"), &["Pod x "], &[]);
+        check("kind: Service\napiVersion: v1\n", &[], &[]);
+        check("just: data\n---\n[1]\n---\ntext\n", &[], &[]);
+    }
+
+    #[test]
+    fn lists_say_what_their_items_are() {
+        let pods = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {}\n";
+        check(pods, &["Pod a /items/0"], &[]);
+        let cron = "apiVersion: v1\nkind: List\nitems:\n- kind: CronJob\n  apiVersion: batch/v1\n  metadata: {name: c}\n  \
+                    spec: {jobTemplate: {spec: {template: {spec: {}}}}}\n- {kind: Pod, spec: {}}\n";
+        check(cron, &["CronJob c /items/0/spec/jobTemplate/spec/template"], &[]);
+    }
+}

@@ -1,0 +1,142 @@
+//! The pods of a manifest, read for what they say.
+
+use super::facts::Pod;
+use super::node::Node;
+use super::shape::Shape;
+use super::standard::{ENFORCE, Standard};
+use super::walk::{FoundObject, MOST_OBJECTS, describes, walk};
+use super::yaml::documents;
+use crate::{Problem, Problems};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// An object that describes pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its kind, namespace and name: `Deployment shop/web`.
+    pub title: String,
+    /// The number of its document, from 1.
+    pub document: usize,
+    /// The pod that it is, or that is made from it.
+    pub pod: Pod,
+    /// What has not the form that Kubernetes wants.
+    pub problems: Vec<Problem>,
+    /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
+    pub enforced: Option<Standard>,
+}
+
+impl Object {
+    /// How problems name it.
+    pub fn full_title(&self) -> String {
+        format!("document {}, {}", self.document, self.title)
+    }
+}
+
+/// The objects of a manifest that describe pods, in their order. `name` is that of the file, for problems.
+///
+/// # Errors
+/// When the text is no YAML, or nothing in it describes a pod.
+pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
+    let malformed = |malformed| Problem::of(name, format!("is no YAML or JSON: {malformed}"));
+    let documents = documents(text).map_err(|error| Problems(vec![malformed(error)]))?;
+    of_documents(name, &documents)
+}
+
+/// The same of an object that was read already.
+///
+/// # Errors
+/// When nothing in it describes a pod.
+pub fn objects_in(name: &str, object: &Value) -> Result<Vec<Object>, Problems> {
+    let node =
+        Node::deserialize(object).map_err(|error| Problems(vec![Problem::of(name, error.to_string())]))?;
+    of_documents(name, &[Rc::new(node)])
+}
+
+fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Problems> {
+    let problem = |text: String| Problems(vec![Problem::of(name, text)]);
+    let mut found = Found::default();
+    for (at, document) in documents.iter().enumerate() {
+        found.document = at + 1;
+        let mut count = found.count;
+        walk(document, &mut count, &mut |met| found.take(&met));
+        found.count = count;
+    }
+    if found.count > MOST_OBJECTS {
+        return Err(problem(format!("holds more than {MOST_OBJECTS} objects; give fewer at once")));
+    }
+    if !found.problems.is_empty() {
+        return Err(Problems(found.problems));
+    }
+    if found.objects.is_empty() {
+        found.others.dedup();
+        return Err(problem(match &found.others[..] {
+            [] => "holds no object; expected a pod, or something that makes pods".to_owned(),
+            others => format!("describes no pod, but only {}", others.join(", ")),
+        }));
+    }
+    let Found { mut objects, standards, .. } = found;
+    for object in &mut objects {
+        object.enforced = standards.get(&object.pod.namespace).copied();
+    }
+    Ok(objects)
+}
+
+#[derive(Default)]
+struct Found {
+    document: usize,
+    count: usize,
+    objects: Vec<Object>,
+    /// The titles of what describes no pod.
+    others: Vec<String>,
+    problems: Vec<Problem>,
+    /// What namespaces enforce, by their names.
+    standards: BTreeMap<String, Standard>,
+}
+
+impl Found {
+    fn take(&mut self, met: &FoundObject<'_>) {
+        match met.kind {
+            Some(kind) => self.object(met.node, kind, met.version),
+            None => {
+                let place = met.node.place.map(|place| format!(", {place}")).unwrap_or_default();
+                let text = "is no object of Kubernetes: it has no kind";
+                self.problems.push(Problem::of(&format!("document {}{place}", self.document), text));
+            }
+        }
+    }
+
+    fn object(&mut self, node: &Node, kind: &str, version: Option<&str>) {
+        let text = |path: &[&str]| node.at(path).and_then(Node::text);
+        let namespace = text(&["metadata", "namespace"]).unwrap_or_default();
+        let name = match (text(&["metadata", "name"]), text(&["metadata", "generateName"])) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(prefix)) => format!("{prefix}*"),
+            (None, None) => String::new(),
+        };
+        let title = printable(&match (namespace, &*name) {
+            ("", "") => format!("{kind} without a name"),
+            ("", name) => format!("{kind} {name}"),
+            (namespace, name) => format!("{kind} {namespace}/{name}"),
+        });
+        if kind == "Namespace" && version == Some("v1") {
+            let enforced = Standard::enforced(text(&["metadata", "labels", ENFORCE]));
+            self.standards.extend(enforced.map(|standard| (name.clone(), standard)));
+        }
+        let Some(template) = describes(node, kind, version) else {
+            self.others.push(title);
+            return;
+        };
+        let full = format!("document {}, {title}", self.document);
+        let mut shape = Shape::new(&full);
+        let pod = shape.pod(template, &name, namespace);
+        let problems = shape.problems;
+        self.objects.push(Object { title, document: self.document, pod, problems, enforced: None });
+    }
+}
+
+/// A title stands before rules, as a comment that must end where it ends.
+fn printable(title: &str) -> String {
+    title.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

@@ -1,0 +1,213 @@
+//! What rules do, in terms that hold for every mesh: the one table of meanings. Explanations, the status and its counters
+//! read it.
+
+/// Makes the enum of meanings and its table.
+///
+/// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, CLAIM, COUNTED;`, where the last two are phrases: the words before a list, those
+/// in place of an empty one, and those behind. `_` stands for no claim.
+macro_rules! meanings {
+    ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $claim:tt, $counted:tt;)*) => {
+        /// What a rule does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Meaning {
+            $($(#[doc = $doc])* $meaning,)*
+        }
+
+        const TABLE: &[Row] = &[$(Row {
+            effect: Effect::$effect,
+            direction: $direction,
+            about: About::$about,
+            claim: meanings!(@claim $claim),
+            counted: meanings!(@phrase $counted),
+        },)*];
+    };
+    (@claim _) => { None };
+    (@claim $phrase:tt) => { Some(meanings!(@phrase $phrase)) };
+    (@phrase [$before:literal, $all:literal, $after:literal]) => {
+        Phrase { before: $before, all: $all, after: $after }
+    };
+}
+
+meanings! {
+    /// Captures what leaves for some networks, or for all.
+    OutboundNetwork: Captured "outbound" Destination,
+        ["TCP to ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
+    /// Captures what leaves for some ports, or for all.
+    OutboundPort: Captured "outbound" Port,
+        ["TCP to port ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
+    /// Captures what arrives at some ports, or at all.
+    InboundPort: Captured "inbound" Port,
+        ["TCP to port ", "TCP to all other ports", "goes to the proxy"], ["inbound, ", "inbound, all other ports", ""];
+    /// Captures DNS queries.
+    Dns: Captured "dns" Destination,
+        ["DNS queries to ", "DNS queries to every server", "go to"], ["DNS queries ", "DNS queries to every server", ""];
+    /// Captures what the proxy calls in its own pod.
+    ProxyCallsOwnPod: Captured "inbound" Owner,
+        ["calls of the proxy (", "", ") to its own pod come in through the proxy"], ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
+    /// Captures what comes from somebody behind the pod, such as a virtual machine, as if the pod sent it.
+    Machine: Captured "outbound" Interface,
+        ["what virtual machines send by ", "", "goes to the proxy"], ["outbound, ", "outbound", ""];
+    /// Captures DNS queries of somebody behind the pod.
+    MachineDns: Captured "dns" Interface,
+        ["DNS queries of virtual machines by ", "", "go to"], ["DNS queries, ", "DNS queries", ""];
+    /// Hands to the listener for what leaves, as a rule before has decided.
+    ToOutboundListener: HandedOver "outbound" Nothing,
+        _, ["", "connections handed to the proxy, outbound", ""];
+    /// Hands to the listener for what arrives, as a rule before has decided.
+    ToInboundListener: HandedOver "inbound" Nothing,
+        _, ["", "connections handed to the proxy, inbound", ""];
+    /// Excludes ports, of what leaves.
+    ExcludedOutboundPort: LeftAlone "outbound" Port,
+        ["port ", "", ""], ["outbound, ", "outbound", ""];
+    /// Excludes ports, of what arrives.
+    ExcludedInboundPort: LeftAlone "inbound" Port,
+        ["port ", "", ""], ["inbound, ", "inbound", ""];
+    /// Excludes networks, of what leaves.
+    ExcludedDestination: LeftAlone "outbound" Destination,
+        ["to ", "", ""], ["outbound, ", "outbound", ""];
+    /// Excludes what arrives from some networks.
+    ExcludedSource: LeftAlone "inbound" Source,
+        ["from ", "", ""], ["inbound, ", "inbound", ""];
+    /// Excludes interfaces, both ways.
+    ExcludedInterface: LeftAlone "both" Interface,
+        ["interface ", "", ""], ["", "", ""];
+    /// Excludes users or groups of the application, perhaps for some ports alone.
+    ExcludedOwner: LeftAlone "outbound" OwnerAndPorts,
+        ["", "", ""], ["outbound, ", "outbound, every group", ""];
+    /// Excludes all users or groups but those listed.
+    OtherOwners: LeftAlone "outbound" Owner,
+        ["every group but ", "every group", ""], ["outbound, ", "outbound, every group", ""];
+    /// Excludes, of what arrives, what comes from somebody behind the pod.
+    MachineInterface: LeftAlone "inbound" Interface,
+        ["", "", ": a virtual machine's, which inbound rules leave alone"], ["", "", ""];
+    /// Excludes the tunnel of the mesh.
+    TunnelPort: LeftAlone "inbound" Port,
+        ["port ", "", ": the mesh's tunnel"], ["inbound, ", "inbound", ": the tunnel"];
+    /// Excludes the proxy's own calls.
+    ProxyOutbound: LeftAlone "outbound" Owner,
+        ["the proxy's own connections: ", "", ""], ["the proxy's own calls, ", "the proxy's own calls", ""];
+    /// Excludes the proxy's own DNS queries.
+    ProxyDns: LeftAlone "dns" Owner,
+        ["the proxy's own queries: ", "", ""], ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
+    /// Excludes what the proxy hands to the application.
+    ProxyToApplication: LeftAlone "inbound" Nothing,
+        ["", "what the proxy hands to the application", ""], ["", "what the proxy hands to the application", ""];
+    /// Keeps what the proxy hands to the application, and the answers, on their way.
+    ProxyAnswers: LedOn "inbound" Nothing,
+        _, ["", "what the proxy hands to the application, and the answers", ""];
+    /// Excludes what the application calls in its own pod.
+    ApplicationLoopback: LeftAlone "outbound" Nothing,
+        ["", "calls of the application to its own pod", ""], ["", "the application's calls to its own pod", ""];
+    /// Excludes the loopback network, or the loopback interface.
+    Loopback: LeftAlone "outbound" Destination,
+        ["loopback, ", "loopback", ""], ["", "outbound, to loopback", ""];
+    /// Excludes DNS queries that are not captured as such.
+    ExcludedDns: LeftAlone "dns" Nothing,
+        ["", "DNS queries over TCP, but for the proxy's", ""], ["", "DNS queries over TCP, but for the proxy's", ""];
+    /// Excludes all that leaves: capturing it is switched off.
+    OutboundOff: LeftAlone "outbound" Nothing,
+        _, ["", "outbound, all of it", ""];
+    /// Excludes all that arrives: capturing it is switched off.
+    InboundOff: LeftAlone "inbound" Nothing,
+        _, ["", "inbound, all of it", ""];
+    /// Leads what leaves on to other rules.
+    Outbound: LedOn "outbound" Nothing,
+        _, ["", "outbound", ""];
+    /// Leads what arrives on to other rules.
+    Inbound: LedOn "inbound" Nothing,
+        _, ["", "inbound", ""];
+    /// Leads what leaves from a base chain into the mesh's.
+    OutboundJump: LedOn "outbound" Nothing,
+        _, ["", "outbound: came by", ""];
+    /// Leads what arrives from a base chain into the mesh's.
+    InboundJump: LedOn "inbound" Nothing,
+        _, ["", "inbound: came by", ""];
+    /// Leads DNS queries from a base chain into the mesh's.
+    DnsJump: LedOn "dns" Nothing,
+        _, ["", "DNS: came by", ""];
+    /// Leads what leaves to the rules for DNS.
+    DnsChain: LedOn "dns" Nothing,
+        _, ["", "outbound, to the rules for DNS", ""];
+    /// Keeps DNS queries of the proxy and of others apart for conntrack.
+    DnsZone: LedOn "dns" Nothing,
+        _, ["", "DNS, kept apart for conntrack", ""];
+    /// Is about packets of connections that were handed over before.
+    KnownConnection: LedOn "both" Nothing,
+        _, ["", "packets of connections that were handed over before", ""];
+    /// Drops what belongs to no connection.
+    Dropped: Dropped "inbound" Nothing,
+        ["", "packets that belong to no connection", ""], ["", "packets that belong to no connection", ""];
+    /// Reports to a log, and changes nothing.
+    Log: LedOn "both" Nothing,
+        _, ["", "told to the kernel's log", ""];
+}
+
+/// What is said of a meaning.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// What becomes of the packets.
+    pub effect: Effect,
+    /// Which part of the traffic they are: `outbound`, `inbound`, `dns`, or `both` ways.
+    pub direction: &'static str,
+    /// Which of a rule's conditions holds the items of the setting's list.
+    pub about: About,
+    /// What the status says becomes of the traffic; `None` of rules on which others decide.
+    pub claim: Option<Phrase>,
+    /// What the packets are that such rules count.
+    pub counted: Phrase,
+}
+
+/// Words around a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phrase {
+    pub before: &'static str,
+    /// In place of an empty list, all words.
+    pub all: &'static str,
+    pub after: &'static str,
+}
+
+/// What becomes of packets that such a rule takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Captured,
+    /// A rule before has decided that they are captured; this one sends them to the listener.
+    HandedOver,
+    LeftAlone,
+    Dropped,
+    /// Other rules decide.
+    LedOn,
+}
+
+impl Effect {
+    /// The word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Captured => "captured",
+            Self::LeftAlone => "left_alone",
+            Self::Dropped => "dropped",
+            Self::HandedOver | Self::LedOn => "led_on",
+        }
+    }
+}
+
+/// A condition of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    Nothing,
+    Destination,
+    Source,
+    /// The destination's port.
+    Port,
+    /// The interface by which packets arrive, or else that by which they leave.
+    Interface,
+    /// The user or the group that sends.
+    Owner,
+    OwnerAndPorts,
+}
+
+impl Meaning {
+    /// All that is said of it.
+    pub fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}

@@ -1,0 +1,293 @@
+//! Every setting of the tool in tables: flag, short form, environment, annotations, help.
+//!
+//! What to capture, each mesh says in a table of its own; all else stands in one that they share. The command line is
+//! built from them, the environment is read by them, errors are named by them, and a test writes docs/reference.md.
+//! Meanings and defaults are upstream's unless the help says otherwise.
+
+pub mod counterpart;
+pub mod levels;
+pub mod mapping;
+mod table;
+pub(crate) mod table_macro;
+
+use crate::mesh::{Feature, Mesh};
+use std::fmt;
+use table::TABLE;
+
+/// A table of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// What is captured, as a mesh says it.
+    Of(Mesh),
+    /// What every mesh has.
+    Common,
+}
+
+impl Table {
+    /// Its rows, in the order of `--help`.
+    pub fn rows(self) -> &'static [Row] {
+        match self {
+            Self::Of(mesh) => mesh.settings(),
+            Self::Common => TABLE,
+        }
+    }
+}
+
+/// A setting: its place in a table. The constants are named as flags are; those of meshes that share names with Istio's
+/// are constants of the mesh.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Setting {
+    table: Table,
+    place: u16,
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().name())
+    }
+}
+
+/// The settings that a call for a mesh may have, in the order of `--help`.
+pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static Row> + Clone {
+    let (which, others): (Vec<&Row>, Vec<&Row>) = TABLE.iter().partition(|row| row.topic == Topic::Capture);
+    which.into_iter().chain(mesh.settings()).chain(others)
+}
+
+/// The settings of all meshes.
+pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
+    Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).chain(TABLE)
+}
+
+/// How a setting's value is written on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Takes a value; of several, the last counts.
+    Value(&'static str),
+    /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
+    Switch,
+}
+
+/// Heading under which `--help` lists a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// What is captured.
+    Capture,
+    /// Where and how rules are set.
+    Operation,
+    /// A pod that says what to capture.
+    Manifest,
+    /// What the host would otherwise be asked.
+    Facts,
+    /// Checking that capture works.
+    Validation,
+    /// Log output.
+    Logging,
+    /// Accepted so that old manifests keep working.
+    Compatibility,
+    /// What only the program says in whose place a command stands.
+    DropIn,
+    /// The packet that `explain` is asked about.
+    Packet,
+    /// Options of `explain` alone.
+    Explain,
+    /// Options of `lint` alone.
+    Lint,
+    /// Options of `render` alone.
+    Render,
+    /// Options of `status` alone.
+    Status,
+    /// Options of `trace` alone.
+    Trace,
+    /// Options of `sandbox` alone.
+    Sandbox,
+    /// Options of `cni install` and of `cni uninstall`.
+    Install,
+    /// Options of `cni repair` alone.
+    Repair,
+    /// Options of `ambient-host` alone.
+    AmbientHost,
+    /// Options of `completions` and of `man`.
+    Generate,
+}
+
+impl Topic {
+    /// The heading of the options of a single command.
+    const OF_ONE_COMMAND: &str = "This command";
+
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Capture => "Capture",
+            Self::Operation => "Operation",
+            Self::Manifest => "Manifest",
+            Self::Facts => "Facts of the host",
+            Self::Validation => "Validation",
+            Self::Logging => "Logging",
+            Self::DropIn => "As the program in whose place it stands",
+            Self::Compatibility => "Accepted for compatibility, without effect",
+            Self::Packet => "The packet",
+            _ => Self::OF_ONE_COMMAND,
+        }
+    }
+
+    /// Whether its settings belong to a single command, or to one and its reverse.
+    pub fn is_of_one_command(self) -> bool {
+        matches!(self.heading(), "The packet" | Self::OF_ONE_COMMAND)
+    }
+}
+
+/// One setting's row in the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub setting: Setting,
+    /// Long flag without dashes; empty if the setting lives in the environment alone.
+    pub long: &'static str,
+    /// Short flag.
+    pub short: Option<char>,
+    /// Variables, the first that is set wins.
+    pub variables: &'static [&'static str],
+    /// Annotations by which a pod of the mesh says the same, the first that is there wins. Istio's stand in [`mapping`],
+    /// which has more to say of them.
+    pub annotations: &'static [&'static str],
+    /// What stands between the values of a flag that is repeated; `None` where the last one counts.
+    pub joint: Option<&'static str>,
+    /// A value to show; `None` for a switch.
+    pub example: Option<&'static str>,
+    /// All values, where they are few.
+    pub values: &'static [&'static str],
+    /// What the setting says of a mesh, for tables that compare meshes.
+    pub features: &'static [Feature],
+    /// How the value is written.
+    pub kind: Kind,
+    /// Where `--help` lists it.
+    pub topic: Topic,
+    /// One or two sentences.
+    pub help: &'static str,
+}
+
+impl Row {
+    /// The name by which people speak of the setting: its flag without dashes, or else its variable.
+    pub fn name(&self) -> &'static str {
+        if self.long.is_empty() { self.variables[0] } else { self.long }
+    }
+
+    /// The setting as its author writes it: `--flag`, or its variable where it has no flag.
+    pub fn option(&self) -> String {
+        match self.long {
+            "" => self.variables[0].to_owned(),
+            long => format!("--{long}"),
+        }
+    }
+
+    /// The same in a text that [`crate::sources::Dialect::render`] completes.
+    pub fn mention(&self) -> String {
+        match self.long {
+            "" => self.option(),
+            long => format!("{{--{long}}}"),
+        }
+    }
+}
+
+/// What the annotations start with that name settings as we do.
+pub const ANNOTATIONS: &str = "sidecar-init/";
+
+impl Row {
+    /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
+    /// in the same form. Only what can be said of a pod has one.
+    pub fn key(&self) -> Option<String> {
+        let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
+        let of_pod = of_pod || self.setting == Setting::DnsServers;
+        of_pod.then(|| self.name().to_ascii_lowercase().replace('_', "-"))
+    }
+
+    /// The annotation by which a pod says what the setting's flag says.
+    pub fn annotation(&self) -> Option<String> {
+        self.key().map(|key| format!("{ANNOTATIONS}{key}"))
+    }
+}
+
+/// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.7;
+    let measured = names.map(|name| (strsim::jaro(wanted, name), name));
+    let best = measured.filter(|(alike, _)| *alike > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name)
+}
+
+impl Setting {
+    /// The setting at a place of a table.
+    pub(crate) const fn at(table: Table, place: u16) -> Self {
+        Self { table, place }
+    }
+
+    /// The setting's row.
+    pub fn row(self) -> &'static Row {
+        &self.table.rows()[usize::from(self.place)]
+    }
+
+    /// The mesh whose setting it is; `None` for one that all have.
+    pub fn mesh(self) -> Option<Mesh> {
+        match self.table {
+            Table::Of(mesh) => Some(mesh),
+            Table::Common => None,
+        }
+    }
+
+    /// Whether it says what rules are like: a question that a flag of these comes with is about the rules that the flags
+    /// make, and no question about those that are there. Where to look, at which packet, and what the host would be asked,
+    /// says nothing of rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
+    pub fn describes_rules(self) -> bool {
+        self.row().topic == Topic::Capture && self.mesh().is_some()
+    }
+
+    /// Whether it may be said in a call for a mesh.
+    pub fn is_for(self, mesh: Mesh) -> bool {
+        self.mesh().is_none_or(|own| own == mesh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_stands_where_its_setting_says() {
+        for row in all() {
+            assert_eq!(row.setting.row().name(), row.name());
+        }
+    }
+
+    #[test]
+    fn the_first_variable_is_the_flag_in_upper_case() {
+        let ours = TABLE.iter().chain(Mesh::Istio.settings());
+        for row in ours.filter(|row| !row.long.is_empty()) {
+            if let Some(first) = row.variables.first() {
+                assert_eq!(*first, row.long.to_uppercase().replace('-', "_"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_setting_of_capture_of_a_mesh_has_a_feature() {
+        for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()) {
+            assert_eq!(!row.features.is_empty(), row.topic == Topic::Capture, "{}", row.name());
+        }
+        assert!(TABLE.iter().all(|row| row.features.is_empty()), "what all meshes have is no feature of one");
+    }
+
+    #[test]
+    fn every_setting_that_takes_a_value_has_an_example() {
+        for row in all() {
+            assert_eq!(row.example.is_some(), row.kind != Kind::Switch, "{}", row.name());
+        }
+    }
+
+    #[test]
+    fn examples_are_among_the_values_and_help_names_them_all() {
+        for row in all().filter(|row| !row.values.is_empty()) {
+            assert!(row.example.is_some_and(|example| row.values.contains(&example)), "{}", row.name());
+            for value in row.values {
+                assert!(row.help.contains(value), "the help of {} lacks {value}", row.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What one mesh says by a flag, in the words of another: for whoever takes the one for the other.
+
+use super::{Row, Setting};
+use crate::mesh::{Feature, Mesh};
+
+/// What tells no two flags apart: how lists are written, and that a direction can be left out.
+const COARSE: [Feature; 2] = [Feature::Ranges, Feature::Directions];
+
+/// The flags by which `mesh` lets people say what a setting of another mesh says; none where it can't be said.
+pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
+    let mut found = Vec::new();
+    for feature in setting.row().features.iter().filter(|feature| !COARSE.contains(feature)) {
+        let same = mesh.settings().iter().filter(|row| row.features.contains(feature));
+        for option in same.filter(|row| !row.long.is_empty()).map(Row::option) {
+            if !found.contains(&option) {
+                found.push(option);
+            }
+        }
+    }
+    found
+}
+
+/// What to say of a flag that only other meshes have, by its name with the dashes; `None` if none has it.
+pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
+    let is_named = |row: &&Row| match name.strip_prefix("--") {
+        Some(long) => !row.long.is_empty() && row.long == long,
+        None => row.short.is_some_and(|letter| name == format!("-{letter}")),
+    };
+    let of = |other: &Mesh| Some((*other, other.settings().iter().find(is_named)?.setting));
+    let others: Vec<(Mesh, Setting)> =
+        Mesh::ALL.iter().filter(|other| **other != mesh).filter_map(of).collect();
+    let (first, setting) = others.first()?;
+    let names: Vec<&str> = others.iter().map(|(other, _)| other.name()).collect();
+    let whose = format!("is a flag of {}", names.join(" and "));
+    if mesh == Mesh::default() {
+        return Some(format!("{whose}; add --mesh {first}"));
+    }
+    let same = counterparts(*setting, mesh);
+    Some(match same.is_empty() {
+        true => format!("{whose}, and {mesh} has nothing like it; drop it, or give --mesh {first}"),
+        false => format!("{whose}; {mesh} says it by {}", same.join(" or ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_of_another_mesh_is_known() {
+        for (name, mesh, expected) in [
+            (
+                "-i",
+                Mesh::Linkerd,
+                "is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
+            ),
+            ("-b", Mesh::Linkerd, "is a flag of istio; linkerd says it by --ports-to-redirect"),
+            (
+                "--istio-local-exclude-ports",
+                Mesh::Kuma,
+                "is a flag of istio; kuma says it by --exclude-inbound-ports",
+            ),
+            ("--inbound-ports-to-ignore", Mesh::Istio, "is a flag of linkerd; add --mesh linkerd"),
+            ("--ipv6", Mesh::Istio, "is a flag of linkerd and ambient; add --mesh linkerd"),
+        ] {
+            assert_eq!(foreign(name, mesh).as_deref(), Some(expected), "{name} for {mesh}");
+        }
+        assert_eq!(foreign("--nope", Mesh::Istio), None);
+        assert_eq!(foreign("--envoy-port", Mesh::Istio), None);
+        assert_eq!(foreign("--", Mesh::Kuma), None);
+    }
+}

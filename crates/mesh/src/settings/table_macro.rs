@@ -1,0 +1,52 @@
+//! How a table of settings is written: a row a setting, in the order of `--help`.
+
+/// Makes a table of settings, and a constant of a type for each of them.
+///
+/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
+/// `_` where there is none. Behind the variables may stand `@ ["annotation"]`: what of a pod says the same, the
+/// first that is there. `joined ","` says that the flag may be repeated: its values are a list, joined so. `example "value"`
+/// is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting covers.
+macro_rules! settings {
+    (
+        $holder:ident of $table:expr;
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $joint:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
+    ) => {
+        /// Places in the table.
+        enum Place {
+            $($($setting,)*)*
+        }
+
+        /// Selector as their flags are.
+        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
+        impl $holder {
+            $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
+                $crate::settings::Setting::at($table, Place::$setting as u16);)*)*
+        }
+
+        /// The settings, in the order of `--help`.
+        pub(crate) const TABLE: &[$crate::settings::Row] = &[$($($crate::settings::Row {
+            setting: $holder::$setting,
+            long: $long,
+            short: $crate::settings::table_macro::settings!(@short $short),
+            variables: &$variables,
+            annotations: $crate::settings::table_macro::settings!(@list $($annotations)?),
+            joint: $crate::settings::table_macro::settings!(@joint $($joint)?),
+            example: $crate::settings::table_macro::settings!(@example $($example)?),
+            values: $crate::settings::table_macro::settings!(@list $($($values)?)?),
+            features: &[$($($crate::mesh::Feature::$feature,)*)?],
+            kind: $kind,
+            topic: $crate::settings::Topic::$topic,
+            help: $help,
+        },)*)*];
+    };
+    (@short _) => { None };
+    (@short $short:literal) => { Some($short) };
+    (@joint) => { None };
+    (@joint $joint:literal) => { Some($joint) };
+    (@example) => { None };
+    (@example $example:literal) => { Some($example) };
+    (@list) => { &[] };
+    (@list $list:tt) => { &$list };
+}
+
+pub(crate) use settings;

@@ -1,0 +1,108 @@
+//! What settings are called where they were given: the author of an annotation reads its name, not that of a flag.
+//!
+//! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
+
+use super::raw::{Given, Raw, Source};
+use crate::settings::{self, Setting, Topic, mapping};
+use std::collections::BTreeMap;
+
+/// The names of settings that have another than their flag's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dialect(BTreeMap<Setting, String>);
+
+impl Dialect {
+    /// The names by which the author of these words speaks. One who speaks by annotations is told of annotations, even
+    /// where there is none yet.
+    pub fn of(raw: &Raw) -> Self {
+        let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
+        let is_said = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
+        let capture = settings::all().filter(is_said);
+        let names = capture.filter_map(|row| {
+            let name = match raw.get(row.setting) {
+                Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
+                // These are flags.
+                Some(Given { source: Source::Container { word, .. }, .. }) if word.starts_with("--") => None,
+                Some(Given { source, .. }) if source.is_of_pod() => Some(source.to_string()),
+                Some(Given { source: source @ Source::Key(_), .. }) => Some(source.to_string()),
+                Some(_) => None,
+                None if by_annotations => annotation(row.setting),
+                None => None,
+            };
+            Some((row.setting, name?))
+        });
+        Self(names.collect())
+    }
+
+    /// What a setting is called; `None` if it is its flag's name.
+    pub fn name(&self, setting: Setting) -> Option<&str> {
+        self.0.get(&setting).map(String::as_str)
+    }
+
+    /// The same of an option that a rule carries, which is its setting's [`crate::settings::Row::name`].
+    pub fn of_option(&self, option: &str) -> Option<&str> {
+        let is_it = |row: &&settings::Row| row.name() == option && row.topic == Topic::Capture;
+        settings::all().filter(is_it).find_map(|row| self.name(row.setting))
+    }
+
+    /// Completes a text that names settings by their flags in braces, such as `give {--drop-invalid}`.
+    pub fn render(&self, text: &str) -> String {
+        let mut rendered = String::new();
+        let mut rest = text;
+        while let Some((before, (flag, after))) =
+            rest.split_once("{-").and_then(|(before, from)| Some((before, from.split_once('}')?)))
+        {
+            let flag = format!("-{flag}");
+            rendered.push_str(before);
+            rendered.push_str(self.of_flag(&flag).unwrap_or(&flag));
+            rest = after;
+        }
+        rendered + rest
+    }
+
+    /// The name of the setting of a flag.
+    fn of_flag(&self, word: &str) -> Option<&str> {
+        let is_flag = |setting: Setting| {
+            let row = setting.row();
+            let mut short = word.strip_prefix('-').unwrap_or_default().chars();
+            (!row.long.is_empty() && word.strip_prefix("--") == Some(row.long))
+                || (row.short.is_some() && short.next() == row.short && short.next().is_none())
+        };
+        self.0.iter().find(|(setting, _)| is_flag(**setting)).map(|(_, name)| name.as_str())
+    }
+}
+
+/// The annotation by which a pod says a setting: the mesh's, or else our own.
+fn annotation(setting: Setting) -> Option<String> {
+    let of_istio = mapping::Row::of(setting).map(|row| row.annotations[0]);
+    let of_mesh = of_istio.or(setting.row().annotations.first().copied());
+    of_mesh.map(str::to_owned).or_else(|| setting.row().annotation())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_become_the_names_that_their_author_knows() {
+        let given = |source| Given { value: "*".to_owned(), source };
+        let raw = Raw::of([
+            (Setting::ServiceCidr, given(Source::Preset("include".to_owned()))),
+            (Setting::InboundPorts, given(Source::Annotation("ports".to_owned()))),
+            (Setting::ProxyUid, given(Source::Flag("proxy-uid"))),
+        ]);
+        let check = |text: &str, expected: &str| assert_eq!(Dialect::of(&raw).render(text), expected);
+        check(
+            "{-i} '*' redirects all; give {--istio-inbound-ports}",
+            "include '*' redirects all; give ports",
+        );
+        check("user 1 is the proxy's ({--proxy-uid})", "user 1 is the proxy's (--proxy-uid)");
+        check("drop `-i lo` or {-i}, not -i", "drop `-i lo` or include, not -i");
+        check("give {--drop-invalid}", "give sidecar-init/drop-invalid");
+        check("{-x}, if any {-", "traffic.sidecar.istio.io/excludeOutboundIPRanges, if any {-");
+        let flags = Raw::of([(Setting::ServiceCidr, given(Source::Flag("istio-service-cidr")))]);
+        assert_eq!(Dialect::of(&flags).render("{-i} and {--drop-invalid}"), "-i and --drop-invalid");
+        for row in settings::all().filter(|row| row.topic == Topic::Capture && !row.long.is_empty()) {
+            assert_eq!(Dialect::default().render(&row.mention()), row.option());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the host knows and the configuration asks of it.
+
+use rules::{Family, Gid, Uid};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// What stands for a pod's addresses where they are not known (RFC 5737, RFC 3849). Answers say that in words.
+pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
+
+/// Answers about the machine and the network namespace, asked only when nothing declares them.
+pub trait Host {
+    /// The number of a user; `None` if there is no such user, or names mean nothing here: whoever is asked about a pod that
+    /// is elsewhere has other users than the pod.
+    ///
+    /// # Errors
+    /// When the user database can't be read.
+    fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    /// Whether a user has this number; that nobody can tell counts as yes.
+    ///
+    /// # Errors
+    /// When the user database can't be read.
+    fn has_user(&self, _uid: Uid) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// The number of a group; `None` as with [`Host::user`].
+    ///
+    /// # Errors
+    /// When the group database can't be read.
+    fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    /// Whether [`Host::addresses`] are the pod's, and do not only stand for addresses that are not known.
+    fn knows_addresses(&self) -> bool {
+        true
+    }
+
+    /// The addresses of all interfaces, in the kernel's order.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    fn addresses(&self) -> io::Result<Vec<IpAddr>>;
+
+    /// Whether a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
+    /// can't be known.
+    fn may_lack_addresses(&self) -> bool {
+        false
+    }
+
+    /// The DNS servers of resolv.conf; none if there is no such file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
+
+    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be asked.
+    ///
+    /// # Errors
+    /// When it is not there, or can't be read.
+    fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
+        self.name_servers()
+    }
+
+    /// Whether a table `nat` of iptables, of either variant, holds a chain of this name; no where no tables can be asked.
+    ///
+    /// # Errors
+    /// When the tables can't be read.
+    fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// No host to ask, as for a preview or a webhook: names of users are unknown, and addresses and servers are declared or
+/// there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullHost;
+
+impl Host for NullHost {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,18 @@
+//! Words before they are understood, and how they are: flags and variables become a [`Raw`], which a [`Reader`]
+//! turns into values, remembering all that is wrong or odd.
+
+mod dialect;
+pub mod duration;
+mod host;
+pub mod pflag;
+mod raw;
+mod reader;
+mod remote;
+mod resolv;
+
+pub use dialect::Dialect;
+pub use host::{Host, NullHost, STAND_IN};
+pub use raw::{Given, Raw, Source, boolean, text};
+pub use reader::{Reader, Wildcard};
+pub use remote::RemoteHost;
+pub use resolv::name_servers;

@@ -1,0 +1,266 @@
+//! Reads values of settings into types, and remembers everything that is wrong or odd.
+
+use super::dialect::Dialect;
+use super::duration;
+use super::raw::{self, Given, Raw, Source};
+use crate::settings::Setting;
+use crate::{Problem, Problems};
+use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
+use std::{net::IpAddr, time::Duration};
+
+/// What a list of ports looks like, for messages.
+const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
+
+/// A list, or everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wildcard<T> {
+    /// `*`.
+    All,
+    /// The items, perhaps none.
+    Items(Vec<T>),
+}
+
+/// Reads settings; collects problems and warnings on the way.
+pub struct Reader<'a> {
+    pub raw: &'a Raw,
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts with the problems that were found `before`, and with what is wrong with a value whatever it should be.
+    pub fn new(raw: &'a Raw, before: Vec<Problem>) -> Self {
+        let of_text = raw.iter().filter(|(_, given)| is_no_text(&given.value)).map(|(_, given)| {
+            Problem::with_item(
+                &raw.named(&given.source),
+                &given.value,
+                "contains a line break, a control character or bytes that are no UTF-8; remove them",
+            )
+        });
+        Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }
+    }
+
+    /// Ends with the warnings.
+    ///
+    /// # Errors
+    /// Every problem met.
+    pub fn finish(self) -> Result<Vec<String>, Problems> {
+        let warnings = self.warnings.iter().map(|text| self.told(text.as_str())).collect();
+        if self.problems.is_empty() { Ok(warnings) } else { Err(Problems(self.problems)) }
+    }
+
+    /// How many problems were met so far: whoever reads a value can tell whether something was wrong with it.
+    pub fn problem_count(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// Remembers something that is odd, but does not stop us.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
+        let problem = Problem::with_item(&self.raw.named(source), item, self.told(text));
+        // One complaint about an item is enough, and one about the whole value covers its items.
+        let covers = |p: &Problem| {
+            p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
+        };
+        if !self.problems.iter().any(covers) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// A sentence in the words of whoever has said what to capture.
+    fn told(&self, text: impl Into<String>) -> String {
+        Dialect::of(self.raw).render(&text.into())
+    }
+
+    /// A problem with the value of a setting, as its author wrote it.
+    pub fn blame(&mut self, setting: Setting, text: &str) {
+        if let Some(Given { value, source }) = self.raw.get(setting) {
+            self.problem(source, value, text);
+        }
+    }
+
+    /// A problem that is no single item's.
+    pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
+        self.problems.push(Problem::of(&self.raw.named(source), self.told(text)));
+    }
+
+    /// A switch; off unless given.
+    pub fn switch(&mut self, setting: Setting) -> bool {
+        self.switch_or(setting, false)
+    }
+
+    /// A switch with a default.
+    pub fn switch_or(&mut self, setting: Setting, default: bool) -> bool {
+        self.scalar(setting, "is no boolean; expected true or false", raw::boolean).unwrap_or(default)
+    }
+
+    /// A scalar read by `parse`. Nothing, or nothing but a complaint, gives `None`.
+    pub fn scalar<T>(
+        &mut self,
+        setting: Setting,
+        complaint: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let Given { value, source } = self.raw.get(setting)?;
+        let parsed = parse(trim(value));
+        if parsed.is_none() {
+            self.problem(source, value, complaint);
+        }
+        parsed
+    }
+
+    /// A scalar that is one of those `expected`, as the complaint says.
+    pub fn one_of<T>(
+        &mut self,
+        setting: Setting,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.scalar(setting, &format!("is not {expected}"), parse)
+    }
+
+    /// A scalar of which the empty text means that none is given.
+    pub fn optional<T>(
+        &mut self,
+        setting: Setting,
+        complaint: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        match self.raw.get(setting) {
+            Some(given) if trim(&given.value).is_empty() => None,
+            _ => self.scalar(setting, complaint, parse),
+        }
+    }
+
+    pub fn port(&mut self, setting: Setting, default: Port) -> Port {
+        self.scalar(setting, "is no port; expected a number from 1 to 65535", |text| text.parse().ok())
+            .unwrap_or(default)
+    }
+
+    /// The ports of a listener: one, or a range.
+    pub fn listener(&mut self, setting: Setting, default: Port) -> PortRange {
+        self.scalar(setting, &format!("is no port to listen on; {PORT_FORM}"), |text| text.parse().ok())
+            .unwrap_or(default.into())
+    }
+
+    pub fn duration(&mut self, setting: Setting, default: Duration) -> Duration {
+        let complaint = "is no duration; expected numbers with units, such as 5s, 250ms or 1m30s";
+        self.scalar(setting, complaint, duration::parse).unwrap_or(default)
+    }
+
+    /// The items of a comma-separated list, trimmed, empty ones dropped.
+    pub fn items(&self, setting: Setting) -> (Vec<&'a str>, Source) {
+        match self.raw.get(setting) {
+            Some(given) => {
+                let items = given.value.split(',').map(trim).filter(|item| !item.is_empty());
+                (items.collect(), given.source.clone())
+            }
+            None => (Vec::new(), Source::Default(setting)),
+        }
+    }
+
+    /// A list in which every item is read by `read`.
+    pub fn list<T>(
+        &mut self,
+        setting: Setting,
+        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let (items, source) = self.items(setting);
+        items.into_iter().filter_map(|item| read(self, &source, item)).collect()
+    }
+
+    /// A list, or `*` alone for everything.
+    pub fn wildcard<T>(
+        &mut self,
+        setting: Setting,
+        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+    ) -> Wildcard<T> {
+        let (items, source) = self.items(setting);
+        match items[..] {
+            ["*"] => return Wildcard::All,
+            _ if items.contains(&"*") => {
+                let whole = items.join(",");
+                self.problem(
+                    &source,
+                    &whole,
+                    "has * beside other items; write * alone, or the items without it",
+                );
+            }
+            _ => {}
+        }
+        let items = items.into_iter().filter(|&item| item != "*");
+        Wildcard::Items(items.filter_map(|item| read(self, &source, item)).collect())
+    }
+
+    /// One item of a list of ports. 0 is none.
+    pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
+        let complaint = match item.parse() {
+            Ok(range) => return Some(range),
+            Err(error @ (PortError::Zero | PortError::Backwards)) => format!("{error}; {PORT_FORM}"),
+            Err(PortError::NoPort) => format!("is no port; {PORT_FORM}"),
+        };
+        self.problem(source, item, complaint);
+        None
+    }
+
+    /// The same where 0 is dropped: some upstreams let it through, and it matches nothing.
+    pub fn port_item_or_zero(&mut self, source: &Source, item: &str) -> Option<PortRange> {
+        if item == "0" {
+            self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
+            return None;
+        }
+        self.port_item(source, item)
+    }
+
+    /// One item of a list of networks.
+    pub fn cidr_item(&mut self, source: &Source, item: &str) -> Option<Cidr> {
+        match Cidr::parse_noting_host_bits(item) {
+            Ok((cidr, host_bits)) => {
+                if host_bits {
+                    self.warnings.push(format!(
+                        "{source}: {item} has host bits set and is taken as the network {cidr}"
+                    ));
+                }
+                Some(cidr)
+            }
+            Err(error) => {
+                self.problem(source, item, format!("{error}; expected a network such as 10.0.0.0/8"));
+                None
+            }
+        }
+    }
+
+    /// One item of a list of interfaces.
+    pub fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {
+        match item.parse() {
+            Ok(name) => Some(name),
+            Err(error) => {
+                let form = "expected an interface name of 1 to 15 letters, digits, _ - . or @, with + at its end \
+                            for all names that start so";
+                self.problem(source, item, format!("{error}; {form}"));
+                None
+            }
+        }
+    }
+
+    /// One item of a list of addresses.
+    pub fn address_item(&mut self, source: &Source, item: &str) -> Option<IpAddr> {
+        let address = item.parse().ok();
+        if address.is_none() {
+            self.problem(source, item, "is no IP address; expected one such as 10.0.0.1 or 2001:db8::1");
+        }
+        address
+    }
+}
+
+fn is_no_text(value: &str) -> bool {
+    value.contains(|c: char| (c.is_control() && c != '\t') || c == char::REPLACEMENT_CHARACTER)
+}
+
+/// Spaces around a value mean nothing; other white space is refused.
+fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
