@@ -21,7 +21,7 @@ use super::{Exit, logging::Stdout, report, start_logging};
 use demo::Demo;
 use mesh::settings::Topic;
 use mesh::sources::{Given, Host, Raw, Reader, Source};
-use mesh::{self, Capture, Mesh, Policy};
+use mesh::{Capture, Mesh, Policy};
 use mesh::{Problems, Setting};
 use rules::{Gid, Port, PortRange, Uid};
 use scenario::Scenario;

@@ -107,23 +107,21 @@ impl Facts {
     }
 
     fn networks(&self, captured: bool) -> Vec<Cidr> {
-        self.items(
-            captured,
-            |named| if let Selector::Destination(network) = named { Some(*network) } else { None },
-        )
+        self.items(captured, |selector| {
+            if let Selector::Destination(network) = selector { Some(*network) } else { None }
+        })
     }
 
     fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        self.items(
-            captured,
-            |named| if let Selector::OutboundPort(ports, _) = named { Some(*ports) } else { None },
-        )
+        self.items(captured, |selector| {
+            if let Selector::OutboundPort(ports, _) = selector { Some(*ports) } else { None }
+        })
     }
 
     fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
         self.items(
             captured,
-            |named| if let Selector::InboundPort(ports) = named { Some(*ports) } else { None },
+            |selector| if let Selector::InboundPort(ports) = selector { Some(*ports) } else { None },
         )
     }
 }
@@ -173,8 +171,8 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
         let to = SocketAddr::from((WORLD_V4, named));
         scenarios.push(of_app("The application calls a port that is captured whatever the network", to));
     }
-    let servers =
-        facts.items(true, |named| if let Selector::Server(server) = named { Some(*server) } else { None });
+    let servers = facts
+        .items(true, |selector| if let Selector::Server(server) = selector { Some(*server) } else { None });
     let server = match servers.is_empty() {
         true => Some(WORLD_V4.into()),
         false => servers.into_iter().find(IpAddr::is_ipv4),
