@@ -18,7 +18,8 @@ fuzz_target!(|text: &str| {
         "spec": {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 80}]}]},
     });
     let admission = AdmissionContext::default();
-    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION.values, &CONFIGURATION.mesh).expect("nothing is wrong with the pod");
+    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION.values, &CONFIGURATION.mesh)
+        .expect("nothing is wrong with the pod");
     let context = TemplateContext {
         pod: &pod,
         admission: &admission,
