@@ -22,12 +22,12 @@ fuzz_target!(|body: &[u8]| {
     assert!(["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&version));
     let response = &review["response"];
     let (allowed, patch) = (&response["allowed"], response["patch"].is_string());
-    let expected = match answer.told.outcome {
+    let expected = match answer.report.outcome {
         Outcome::Injected => (true, true),
         Outcome::Skipped => (true, false),
         Outcome::Refused | Outcome::Malformed => (false, false),
     };
     assert_eq!((allowed, patch), (&expected.0.into(), expected.1), "{review}");
-    assert_eq!(response["uid"], answer.told.uid);
+    assert_eq!(response["uid"], answer.report.uid);
     assert_eq!(response["status"]["message"].is_string(), !expected.0);
 });

@@ -235,6 +235,16 @@ pub enum Error {
     Injected(String),
 }
 
+impl Error {
+    /// The kind of the kernel's refusal; other errors have none.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Netlink { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        }
+    }
+}
+
 /// The remedy for the one refusal that users can mend.
 fn permission(error: &io::Error) -> &'static str {
     match error.kind() {

@@ -52,7 +52,7 @@ impl Host for System {
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         let snapshot =
             Kernel::open(Lock::default(), mesh::kuma::OWNERSHIP).and_then(|mut kernel| kernel.read());
-        let snapshot = snapshot.map_err(io::Error::other)?;
+        let snapshot = snapshot.map_err(|error| io::Error::new(error.kind(), error))?;
         let states = [Variant::Nft, Variant::Legacy].map(|variant| snapshot.iptables(variant, family));
         let mut chains = states.iter().flat_map(|state| state.chains(Table::Nat));
         Ok(chains.any(|(chain, _)| chain.as_str() == name))

@@ -7,7 +7,7 @@ use super::settings::Kuma;
 use crate::settings::Setting;
 use crate::sources::{Given, Host, Raw, Reader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
-use std::net::IpAddr;
+use std::{io, net::IpAddr};
 
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
 /// the host's users are not the pod's, so that names can't be looked up.
@@ -254,8 +254,15 @@ fn docker(reader: &mut Reader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
         match host.has_nat_chain(family, defaults::DOCKER_CHAIN) {
             Ok(true) => found.push(family),
             Ok(false) => {}
+            // A preview needs no rights, and a change that lacks them fails by itself.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                reader.warn(format!(
+                    "assuming that Docker does not answer DNS queries here, because the rules can't be read: {error}"
+                ));
+                break;
+            }
             Err(error) => {
-                let text = format!("whether Docker answers DNS here can't be told: {error}");
+                let text = format!("can't find out whether Docker answers DNS queries here: {error}");
                 reader.whole(&Source::Default(Kuma::RedirectDns), text);
             }
         }

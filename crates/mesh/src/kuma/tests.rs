@@ -16,10 +16,15 @@ struct Pod {
     has_standard_user: bool,
     /// The family in which Docker answers DNS.
     docker: Option<Family>,
+    may_read_rules: bool,
 }
 
-const POD: Pod =
-    Pod { servers: &["10.0.0.10", "127.0.0.53", "fd00::a"], has_standard_user: true, docker: None };
+const POD: Pod = Pod {
+    servers: &["10.0.0.10", "127.0.0.53", "fd00::a"],
+    has_standard_user: true,
+    docker: None,
+    may_read_rules: true,
+};
 
 impl Host for Pod {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
@@ -39,6 +44,9 @@ impl Host for Pod {
     }
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
+        if !self.may_read_rules {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         Ok(self.docker == Some(family) && name == "DOCKER_OUTPUT")
     }
 
@@ -275,6 +283,14 @@ fn where_docker_answers_dns_the_proxys_queries_are_left_to_it() {
     assert!(!lines.contains("--zone"), "Docker's answers come in the zone of its queries: {lines}");
     let lines = without_comments(&restore(&config.rules(Family::V6), false));
     assert!(lines.contains("-m owner --uid-owner 5678 -j RETURN\n") && lines.contains("--zone"), "{lines}");
+}
+
+#[test]
+fn a_preview_without_rights_assumes_that_docker_answers_no_dns() {
+    let dns = [(Kuma::CaptureAllDns, "true")];
+    let (config, warnings) = read(&dns, &Pod { may_read_rules: false, ..POD }).expect("valid flags");
+    assert_eq!(config, read(&dns, &POD).expect("valid flags").0);
+    assert!(matches!(&warnings[..], [warning] if warning.contains("Docker")), "{warnings:?}");
 }
 
 #[test]
