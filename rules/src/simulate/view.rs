@@ -3,7 +3,6 @@
 //! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
 //! can stand in one view: the hooks know the order in which the kernel calls the base chains.
 
-use super::ties::other_orders;
 use crate::field::Field;
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
@@ -348,4 +347,51 @@ fn rank(base: Base) -> (i32, i32) {
         (Kind::Nat, Hook::Input | Hook::Postrouting) => (NF_IP_PRI_NAT_SRC, priority),
         (Kind::Filter | Kind::Route, _) => (priority, 0),
     }
+}
+
+/// Every order in which the kernel may call the chains, beside [`View::order`]; `None` if there are too many.
+fn other_orders(view: &View) -> Option<Vec<Order>> {
+    let mut orders = vec![view.order().clone()];
+    for (hook, chains) in view.order().iter().enumerate() {
+        for group in chains.chunk_by(|a, b| view.rank_of(*a) == view.rank_of(*b)) {
+            let start = chains.iter().position(|chain| *chain == group[0])?;
+            let permutations = permutations(group, MAX_ORDERS / orders.len())?;
+            orders = orders
+                .iter()
+                .flat_map(|order| {
+                    permutations.iter().map(move |permutation| {
+                        let mut order = order.clone();
+                        order[hook][start..start + permutation.len()].copy_from_slice(permutation);
+                        order
+                    })
+                })
+                .collect();
+        }
+    }
+    orders.retain(|order| order != view.order());
+    Some(orders)
+}
+
+/// More orders than these are not tried.
+const MAX_ORDERS: usize = 5_000;
+
+/// All ways to order these, if there are not too many.
+fn permutations(chains: &[usize], most: usize) -> Option<Vec<Vec<usize>>> {
+    let mut found: Vec<Vec<usize>> = vec![Vec::new()];
+    for &chain in chains {
+        found = found
+            .iter()
+            .flat_map(|before| {
+                (0..=before.len()).map(move |at| {
+                    let mut with = before.clone();
+                    with.insert(at, chain);
+                    with
+                })
+            })
+            .collect();
+        if found.len() > most {
+            return None;
+        }
+    }
+    Some(found)
 }

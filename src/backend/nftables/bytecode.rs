@@ -9,8 +9,8 @@ use super::{
     record::Record,
 };
 use crate::sys::header::*;
+use rules::Hook;
 use rules::nft::{self, DataType, Interval, Kind, SetKind};
-use rules::{Hook, desired::Made};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,18 +93,6 @@ impl Table {
             chains: table.chains.iter().map(chain).collect(),
             record: None,
         }
-    }
-
-    /// The table with a note of how it is made.
-    #[must_use]
-    pub fn made(self, made: Option<&Made>) -> Self {
-        let record = made.map(|made| Box::new(Record::of(made, &self)));
-        Self { record, ..self }
-    }
-
-    /// Whether it still says what it said when it was written; `None` where there is no record.
-    pub fn is_as_made(&self) -> Option<bool> {
-        self.record.as_ref().map(|record| record.rules_digest == super::record::rules_digest(self))
     }
 
     /// All chains to write, that of the record included.

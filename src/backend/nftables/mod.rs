@@ -10,8 +10,10 @@ mod agreed;
 mod batch;
 mod bridge;
 pub mod bytecode;
+mod commit;
 mod compare;
 mod decode;
+mod digest;
 mod expression;
 mod hidden;
 mod leftovers;
@@ -28,6 +30,8 @@ mod tests;
 pub mod tracing;
 
 pub use bridge::{both, guarded, marks};
+use commit::kind;
+pub use commit::{Nftables, Refusal};
 pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 pub use hidden::Counts;
@@ -36,23 +40,10 @@ pub use record::Record;
 pub use removal::ListingGeneration;
 pub use tables::{Hindered, Obstacle, Tables};
 
-use crate::sys::{
-    header::*,
-    link,
-    message::{Messages, attribute},
-    netlink::{Rejection, Request, Socket},
-    nfnetlink::{body, message_type, nfgenmsg, nfproto},
-};
+use crate::sys::{header::*, link, message::Messages, nfnetlink::nfproto};
 use batch::{Batch, Job};
-use nix::{libc, sys::socket::SockProtocol};
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
-
-/// nf_tables of the thread's network namespace.
-pub struct Nftables {
-    socket: Socket,
-    table: &'static str,
-}
 
 /// A table that packets meet.
 #[derive(Debug)]
@@ -69,36 +60,7 @@ impl VisibleTable {
     }
 }
 
-/// Why a batch did not take effect. Nothing has changed then.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// The rules are no longer what they were when they were read.
-    #[error("another program changed nf_tables at the same time")]
-    Conflict(#[source] io::Error),
-    /// The kernel refused a part of the batch.
-    #[error("the kernel refused {subject}{}", .explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
-    Refused {
-        subject: String,
-        /// Which expression of a rule it is about, and the kernel's own words.
-        explanation: Option<String>,
-        source: io::Error,
-    },
-}
-
-impl Refusal {
-    pub fn cause(&self) -> &io::Error {
-        match self {
-            Self::Conflict(source) | Self::Refused { source, .. } => source,
-        }
-    }
-}
-
 impl Nftables {
-    /// Opens a socket. Our table is that of the family `inet` and this name.
-    pub fn open(table: &'static str) -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(SockProtocol::NetlinkNetFilter)?, table })
-    }
-
     /// Our table; `None` if it is not there. Reading creates nothing.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
         let tables = self.tables()?.unwrap_or_default();
@@ -208,55 +170,9 @@ impl Nftables {
         let jobs: Vec<Job<'_>> = names.iter().map(|name| Job::Delete(NFPROTO_INET, name)).collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
     }
-
-    fn commit(&mut self, jobs: &[Job<'_>], generation: Option<u32>) -> Result<(), Refusal> {
-        let first = self.socket.next_sequence();
-        let batch = Batch::new(jobs, first, generation);
-        let sequences = first..first + batch.count();
-        // The last message but for the one that ends the batch.
-        let acknowledged = sequences.end - 2;
-        let sent = self.socket.batch(batch.messages.bytes(), sequences, acknowledged);
-        sent.map_err(|rejection| refusal(&batch, first, jobs, rejection))
-    }
-
-    /// The number of the last change of the namespace's tables.
-    pub fn generation(&mut self) -> io::Result<u32> {
-        let request = Request { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-        let answer = self.socket.one(&request, |_| {})?;
-        let id = body(&answer).and_then(|answer| attribute(answer, NFTA_GEN_ID));
-        id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes).ok_or(io::ErrorKind::InvalidData.into())
-    }
 }
 
 /// The messages that make a table where none is, for callers that send them by another way. The last but one is acknowledged.
 pub fn creation(table: &bytecode::Table) -> Messages {
     Batch::new(&[Job::Create(table)], 1, None).messages
-}
-
-/// The type of a message of nf_tables.
-const fn kind(message: u8) -> u16 {
-    message_type(NFNL_SUBSYS_NFTABLES, message)
-}
-
-fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) -> Refusal {
-    let Rejection { sequence, message, offset, source } = rejection;
-    let place = sequence.wrapping_sub(first);
-    // The first job finds the table gone, or already there; or the generation is an old one.
-    let is_conflict = match (source.raw_os_error(), jobs.first()) {
-        (Some(libc::ERESTART), _) => true,
-        (Some(libc::ENOENT), Some(Job::Delete(..))) | (Some(libc::EEXIST), Some(Job::Create(_))) => {
-            place == 1
-        }
-        _ => false,
-    };
-    match is_conflict {
-        true => Refusal::Conflict(source),
-        false => {
-            let expression = offset.and_then(|offset| batch.expression(place, offset));
-            let expression = expression.map(|name| format!("expression {name}"));
-            let explanation: Vec<String> = expression.into_iter().chain(message).collect();
-            let explanation = (!explanation.is_empty()).then(|| explanation.join(": "));
-            Refusal::Refused { subject: batch.subject(place), explanation, source }
-        }
-    }
 }

@@ -9,8 +9,7 @@
 //! The record says nothing about any packet, so it is no part of what is compared: rules that are in place are not
 //! written again for it.
 
-use super::batch::Batch;
-use super::bytecode::{Chain, Element, Rule, Set, Table};
+use super::bytecode::{Chain, Rule};
 use super::expression::{Expression, Verdict};
 use crate::sys::message::text;
 use rules::desired::Made;
@@ -42,14 +41,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a table that is about to be written.
-    pub(super) fn of(made: &Made, table: &Table) -> Self {
-        let settings_digest = Digest::of(made.settings.as_bytes()).hexadecimal();
-        let made = made.clone();
-        let settings = Some(made.settings.clone());
-        Self { made, settings, settings_digest, rules_digest: rules_digest(table) }
-    }
-
     /// The bytes that the kernel keeps.
     fn userdata(&self) -> Vec<u8> {
         let Made { version, command, at, .. } = &self.made;
@@ -106,69 +97,6 @@ impl Record {
     }
 }
 
-/// A digest of all that a table says: in the kernel's own encoding, which no version of ours can change, and the keys of
-/// sets. The order of sets and chains is of no consequence, and so is the record.
-pub(super) fn rules_digest(table: &Table) -> String {
-    let mut sets: Vec<&Set> = table.sets.iter().collect();
-    sets.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut chains: Vec<&Chain> = table.chains.iter().collect();
-    chains.sort_by(|one, other| one.name.cmp(&other.name));
-    // Elements can be many, and their keys say all: they are not encoded once more.
-    let without_elements = |set: &&Set| {
-        let Set { key_type, key_length, flags, others, .. } = **set;
-        let (elements, verdicts) = (Vec::new(), Vec::new());
-        Set { name: set.name.clone(), key_type, key_length, flags, elements, others, verdicts }
-    };
-    let bare: Vec<Set> = sets.iter().map(without_elements).collect();
-    let mut digest = Digest::default();
-    digest.take(Batch::content((&table.name, table.flags), &bare, chains).bytes());
-    for set in sets {
-        digest.step(set.elements.len() as u64);
-        for Element { key, is_end } in &set.elements {
-            digest.take(key);
-            digest.step((*is_end).into());
-        }
-    }
-    digest.hexadecimal()
-}
-
-/// FNV-1a of 64 bits, eight bytes a step: it detects edits, and does not prevent forgery.
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Digest {
-    fn of(bytes: &[u8]) -> Self {
-        let mut digest = Self::default();
-        digest.take(bytes);
-        digest
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        self.step(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            self.step(u64::from_le_bytes(eight));
-        }
-    }
-
-    fn step(&mut self, word: u64) {
-        const PRIME: u64 = 0x0100_0000_01b3;
-        self.0 = (self.0 ^ word).wrapping_mul(PRIME);
-        // What is high comes down, or the last bits would know of few bytes.
-        self.0 ^= self.0 >> 29;
-    }
-
-    fn hexadecimal(&self) -> String {
-        format!("{:016x}", self.0)
-    }
-}
-
 /// A text as one word.
 fn word(text: &str) -> String {
     let word: String = text.chars().filter(char::is_ascii_graphic).filter(|c| *c != '"').collect();
@@ -194,6 +122,7 @@ fn find(mut userdata: &[u8], wanted: u8) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bytecode::Table;
     use super::*;
 
     fn made(settings: &str) -> Made {
@@ -231,17 +160,5 @@ mod tests {
         for bytes in [&b""[..], &[0], &[0, 9], &[0, 3, b'a', b'b', 0], &[1, 0, 0, 200]] {
             assert_eq!(Record::read(bytes), None, "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn a_digest_knows_every_byte() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        let whole = Digest::of(&bytes).0;
-        for at in 0..bytes.len() {
-            let mut other = bytes.clone();
-            other[at] ^= 1;
-            assert_ne!(Digest::of(&other).0, whole, "{at}");
-        }
-        assert_ne!(Digest::of(&[0]).0, Digest::of(&[0, 0]).0);
     }
 }

@@ -1,0 +1,143 @@
+//! The contents of a table: sets, chains, rules, and what they ask and do.
+
+use crate::field::{Condition, DataType, Intervals};
+use crate::{Family, Hook, Origin, Target};
+
+/// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
+/// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
+pub const LONGEST_COMMENT: usize = 127;
+
+/// The contents of our table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The name of the table, family `inet`.
+    pub name: String,
+    /// The sets that rules look values up in.
+    pub sets: Vec<Set>,
+    /// The chains: of each table of iptables first the base chains, then the others.
+    pub chains: Vec<Chain>,
+}
+
+/// A named set of values of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// The name: that of the option's rule and what it holds.
+    pub name: String,
+    /// The kind of values. Sets of source and destination values are the same.
+    pub kind: SetKind,
+    pub values: Intervals,
+}
+
+/// What a set holds, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetKind {
+    pub data_type: DataType,
+    /// Whether its elements are ranges.
+    pub has_ranges: bool,
+}
+
+impl SetKind {
+    /// Whether the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take a
+    /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set of
+    /// values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
+    pub fn asks_for_hash(self) -> bool {
+        self == Self { data_type: DataType::Port, has_ranges: false }
+    }
+}
+
+/// How often the kernel looks for values that have expired, in days: about as seldom as 32 bits of milliseconds can say.
+pub const NEVER_DAYS: u32 = 49;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The name: that of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
+    pub name: String,
+    /// How the kernel calls it; `None` if only rules do.
+    pub base: Option<Base>,
+    pub rules: Vec<Rule>,
+}
+
+/// How the kernel calls a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// What the chain may do.
+    pub kind: Kind,
+    /// Where packets are caught.
+    pub hook: Hook,
+    /// Its place among other chains of the hook: the least first.
+    pub priority: i32,
+}
+
+/// What a base chain may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything but what follows.
+    Filter,
+    /// Routes a packet again when it has changed its mark.
+    Route,
+    /// Sees the first packet of a connection and may redirect it.
+    Nat,
+}
+
+impl Kind {
+    /// The name, to the kernel and to `nft`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Route => "route",
+            Self::Nat => "nat",
+        }
+    }
+}
+
+/// Conditions and what happens to a packet that fulfils them all. Every rule counts its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub tests: Vec<Test>,
+    /// A report before the effect, as `NFLOG` or `LOG` makes it.
+    pub report: Option<Target>,
+    pub effect: Effect,
+    /// Which rule of the policy it is and which option made it.
+    pub comment: String,
+}
+
+impl Rule {
+    /// The only family whose packets it is for; `None` for both.
+    pub fn family(&self) -> Option<Family> {
+        let asked = self.tests.iter().map(|test| &test.condition);
+        let is_of = |family: &Family| asked.clone().any(|asked| *asked == Condition::family(*family));
+        Family::BOTH.into_iter().find(is_of)
+    }
+}
+
+/// A condition, and the set that holds its values if it takes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    pub condition: Condition,
+    /// The name of the set. Without one the values are a single range, or bits to be tested together.
+    pub set: Option<String>,
+}
+
+/// What a rule does with a packet. As in iptables, but that TPROXY accepts a packet which a socket takes, and that it does
+/// not match where none does (in iptables it drops).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Target(Target),
+    /// Walks a chain of this name, then continues.
+    Jump(String),
+    /// Walks a chain of this name, whose end is the end of this one.
+    Goto(String),
+    /// Nothing but the report.
+    None,
+}
+
+/// What a rule's comment says: the short name of the rule, and the option that made it.
+pub(super) fn comment(origin: Option<Origin>) -> String {
+    let mut text = match origin {
+        None => String::new(),
+        Some(Origin { name, option: "" }) => name.to_owned(),
+        Some(origin) => format!("{} ({})", origin.name, origin.option_text()),
+    };
+    text.truncate(LONGEST_COMMENT);
+    text
+}

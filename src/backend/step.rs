@@ -1,0 +1,166 @@
+//! What a backend does: it reads a namespace, and commits one step after the other.
+
+use super::{Error, Snapshot, Variant, nftables::bytecode};
+use rules::routing::{Object, OwnedRoute};
+use rules::{Family, Table, TableChange, desired::StaleFlows, render};
+use std::{collections::BTreeSet, fmt};
+
+/// One thing to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Changes of iptables' tables, in this order. Each table is all or nothing; all of them together are not.
+    Iptables {
+        variant: Variant,
+        family: Family,
+        /// At least one.
+        changes: Vec<TableChange>,
+    },
+    /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
+    /// left without rules then. In one step where the kernel allows it; else as [`Step::Iptables`] of each family.
+    Clear(Vec<(Family, Vec<TableChange>)>),
+    /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
+    Nftables {
+        /// What is replaced, be it by a table of another name; `None` if there is nothing.
+        live: Option<bytecode::Table>,
+        /// What it becomes; `None` if it goes.
+        wanted: Option<bytecode::Table>,
+    },
+    /// A policy rule, route or address appears.
+    Add(Object),
+    /// What is inherited becomes the owner's: a route or address where it stands, a policy rule beside it.
+    Adopt(Object),
+    /// A policy rule, route or address goes.
+    Remove(Object),
+    /// A policy rule that is inherited goes.
+    RemoveInherited(OwnedRoute),
+    /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
+    GiveBack(OwnedRoute),
+    /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
+    /// back, so nothing may come behind it that can fail.
+    RemoveTables(Vec<String>),
+    /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
+    RemoveHidden(BTreeSet<(Family, Table)>),
+    /// Packets that have met nothing of the steps so far leave the namespace's hooks.
+    WaitForInFlight,
+}
+
+impl Step {
+    /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
+    pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
+        match self {
+            Self::Iptables { variant, family, changes } => vec![(*variant, *family, changes)],
+            Self::Clear(families) => {
+                families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
+            }
+            Self::Nftables { .. }
+            | Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::GiveBack(_)
+            | Self::RemoveTables(_)
+            | Self::RemoveHidden(_)
+            | Self::WaitForInFlight => Vec::new(),
+        }
+    }
+
+    /// What the program of iptables reads; nothing for what no program does.
+    pub fn script(&self) -> String {
+        let script = |(_, family, changes): (Variant, Family, &[TableChange])| {
+            let tables: String = changes.iter().map(render::iptables::change).collect();
+            match (self, family) {
+                (Self::Clear(_), Family::V4) => format!("# iptables-restore\n{tables}"),
+                (Self::Clear(_), Family::V6) => format!("# ip6tables-restore\n{tables}"),
+                _ => tables,
+            }
+        };
+        self.changes().into_iter().map(script).collect()
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iptables { variant, family, changes } => {
+                write!(f, "{family} rules ({variant}: {})", tables(changes))
+            }
+            Self::Clear(families) => {
+                f.write_str("removing ")?;
+                for (family, changes) in families {
+                    write!(f, "{family} rules ({}: {}), ", Variant::Nft, tables(changes))?;
+                }
+                f.write_str("and what they leave empty")
+            }
+            Self::Nftables { live, wanted } => {
+                let verb = match (live, wanted) {
+                    (_, None) => "removing",
+                    (None, Some(_)) => "creating",
+                    (Some(_), Some(_)) => "replacing",
+                };
+                let name = |table: &Option<bytecode::Table>| table.as_ref().map(|table| table.name.clone());
+                let table = name(live).or_else(|| name(wanted)).unwrap_or_default();
+                write!(f, "{verb} the nf_tables table {table}")?;
+                match name(wanted).filter(|wanted| *wanted != table) {
+                    Some(wanted) => write!(f, " by {wanted}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Add(object) => write!(f, "adding {object}"),
+            Self::Adopt(object) => write!(f, "taking over {object}"),
+            Self::Remove(object) => write!(f, "removing {object}"),
+            Self::RemoveInherited(OwnedRoute { object, .. }) => write!(f, "removing {object} (inherited)"),
+            Self::GiveBack(OwnedRoute { object, .. }) => write!(f, "giving back {object}"),
+            Self::RemoveTables(names) => {
+                write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
+            }
+            Self::RemoveHidden(tables) => {
+                let names = |(family, table): &(Family, Table)| format!("{family} {}", table.name());
+                let names: Vec<String> = tables.iter().map(names).collect();
+                write!(f, "removing rules from tables that {} can't show: {}", Variant::Nft, names.join(", "))
+            }
+            Self::WaitForInFlight => f.write_str("waiting for packets on their way"),
+        }
+    }
+}
+
+/// The names of the tables.
+fn tables(changes: &[TableChange]) -> String {
+    changes.iter().map(|change| change.table.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A network namespace that holds rules.
+pub trait Backend {
+    /// Keeps other runs of this program out of the namespace until the backend is dropped: two at once would each add
+    /// what both found missing.
+    ///
+    /// # Errors
+    /// When another run holds it for too long.
+    fn hold(&mut self) -> Result<(), Error>;
+
+    /// Reads everything that concerns us. Creates nothing.
+    fn read(&mut self) -> Result<Snapshot, Error>;
+
+    /// Commits one step.
+    ///
+    /// # Errors
+    /// When the step failed; it may have taken effect in part, table by table.
+    fn commit(&mut self, step: &Step) -> Result<(), Error>;
+
+    /// Hears which step comes behind the one that is about to be committed, so that it can be prepared meanwhile; `None`
+    /// if no step does that it has heard of.
+    fn expect(&mut self, _: Option<&Step>) {}
+
+    /// Whether rules of a variant of iptables can be set here.
+    fn has_programs(&self, variant: Variant) -> bool;
+
+    /// Whether the kernel takes rules of iptables-legacy. Asking may make its table `nat`, empty.
+    fn takes_legacy(&self) -> bool {
+        true
+    }
+
+    /// Makes conntrack forget flows that the rules capture and that pass them by; says how many.
+    ///
+    /// # Errors
+    /// When conntrack can't be read or refuses.
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
+}

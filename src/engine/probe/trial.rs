@@ -1,0 +1,110 @@
+//! What is tried, and what is known of it then.
+
+use crate::sys::dial::NoCall;
+use rules::{PortRange, Protocol};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+/// A connection or a datagram to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    pub protocol: Protocol,
+    /// User and group of the calling socket, as rules see them.
+    pub owner: (u32, u32),
+    /// The address that it comes from, where not the kernel's choice.
+    pub from: Option<IpAddr>,
+    pub to: SocketAddr,
+    /// Whether to wait until the end where nothing tells what becomes of it. Otherwise silence counts as a sign soon.
+    pub patient: bool,
+}
+
+/// Ports at which rules may deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    pub protocol: Protocol,
+    pub ports: PortRange,
+    /// Whether connections may be handed over with their own destination (TPROXY).
+    pub transparent: bool,
+    /// Whose answers rules lead back to their callers. Where we may not be them, none is waited for.
+    pub owner: (u32, u32),
+}
+
+/// All that is tried at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub trials: Vec<Trial>,
+    pub listeners: Vec<Listener>,
+    /// The zones of conntrack that the rules use.
+    pub zones: Vec<u16>,
+    /// How long to wait for all together.
+    pub timeout: Duration,
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A rule rewrote its destination to this one.
+    Redirected(SocketAddr),
+    /// It was handed, unchanged, to the listener at this port; `None` for a listener of somebody else's.
+    Handed(Option<u16>),
+    /// It goes where it was sent.
+    Passed,
+    /// Somebody has accepted it, and more is not known.
+    Accepted,
+    /// It came to the listener at this port, and the answer did not come back.
+    Unanswered(u16),
+    /// It was led to a port of this machine where nobody listens.
+    Refused,
+    /// It came to no listener of ours, nobody answered, and more is not known.
+    Silent,
+    /// It got nowhere: conntrack has seen others, and not this one.
+    Nowhere,
+}
+
+/// How that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A listener of ours has read its token.
+    Token,
+    /// Conntrack says so.
+    Conntrack,
+    /// Somebody has accepted it, or refused it.
+    Answer,
+    /// Nothing was heard of it.
+    Silence,
+}
+
+/// The outcome of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub end: End,
+    pub proof: Proof,
+    /// Where the listener that has it could tell: where it was sent to.
+    pub original: Option<SocketAddr>,
+}
+
+/// Why a trial came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Untried {
+    /// There is no way to the destination, or none from the address.
+    #[error("no way leads there from this namespace: {0}")]
+    NoWay(#[source] io::Error),
+    /// It could not be made another user's.
+    #[error("{0}")]
+    Owner(#[source] NoCall),
+    /// Something listens at the destination, so that nobody can tell who has accepted the call.
+    #[error("{0} is in use, so it is not known which listener accepts a call")]
+    Taken(SocketAddr),
+}
+
+/// What is known of the trials.
+#[derive(Debug)]
+pub struct Outcomes {
+    /// Of each, in their order.
+    pub each: Vec<Result<Seen, Untried>>,
+    /// Whether conntrack could be asked, for which `CAP_NET_ADMIN` is needed.
+    pub asked: bool,
+}
