@@ -16,6 +16,7 @@ mod explain;
 mod goldens;
 mod headers;
 mod injection;
+mod layers;
 mod life;
 mod lint;
 mod pictures;
