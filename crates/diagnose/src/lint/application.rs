@@ -1,8 +1,8 @@
 //! Containers of an application that run as the proxy: rules tell the proxy's packets by their owner, so they take those of
 //! such a container for the proxy's own.
 
-use super::comparison::Comparison;
-use super::{Code, Finding, MOST_WORK};
+use super::comparison::{Comparison, MOST_WORK};
+use super::{Code, Finding};
 use crate::Subject;
 use mesh::Capture;
 use mesh::pod::Id;

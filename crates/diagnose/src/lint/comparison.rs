@@ -1,8 +1,8 @@
 //! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
 
-use super::Redundant;
 use super::change::{Change, Said};
 use super::difference::Difference;
+use super::findings::Redundant;
 use super::probes::each_probe;
 use crate::explain::{Pod, Scene, values};
 use mesh::Capture;
@@ -16,6 +16,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
+
+/// Rules met by packets and compared with each other, in all: some tenths of a second.
+pub(super) const MOST_WORK: usize = 20_000_000;
 
 /// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
 const NOBODYS: [IpAddr; 2] =

@@ -2,7 +2,6 @@
 
 use super::change::{Change, Removed};
 use super::comparison::Comparison;
-use super::general::is_proxys;
 use super::{Code, Finding};
 use mesh::Setting;
 use mesh::{DNS_PORT, ListItem, Proxy, Selector};
@@ -111,4 +110,12 @@ fn leaves(packet: &Packet) -> bool {
 
 fn is_query(packet: &Packet) -> bool {
     packet.destination.port() == DNS_PORT.number()
+}
+
+pub(super) fn is_proxys(proxy: &Proxy, packet: &Packet) -> bool {
+    let is_owned = match packet.direction {
+        Direction::Outbound { uid, gid, .. } => proxy.uids.contains(&uid) || proxy.gids.contains(&gid),
+        Direction::Inbound { .. } => false,
+    };
+    is_owned || proxy.mark.is_some_and(|mark| mark.covers(packet.mark))
 }

@@ -2,11 +2,13 @@
 
 use super::change::{Change, Removed};
 use super::comparison::Comparison;
-use super::excluded::{all_excluded, all_left_alone, dns_excluded};
+use super::excluded::{all_excluded, all_left_alone, dns_excluded, is_proxys};
+use super::findings::{Findings, Redundant};
+use super::intervals::{addresses, ports};
 use super::ipv6::{Held, uncaptured_ipv6};
-use super::overlap::{addresses, covered, ports};
+use super::overlap::covered;
 use super::unreachable::unreachable;
-use super::{Code, Finding, Findings, Redundant};
+use super::{Code, Finding};
 use mesh::Reason;
 use mesh::limit::Facts;
 use mesh::reason::Meaning;
@@ -154,14 +156,6 @@ fn nothing(keys: &ConfigKeys) -> Finding {
     let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
     let text = "nothing is captured: no outbound connection, no inbound port and no DNS query";
     Finding::warning(Code::NothingCaptured, &option, text, remedy)
-}
-
-pub(super) fn is_proxys(proxy: &Proxy, packet: &Packet) -> bool {
-    let is_owned = match packet.direction {
-        Direction::Outbound { uid, gid, .. } => proxy.uids.contains(&uid) || proxy.gids.contains(&gid),
-        Direction::Inbound { .. } => false,
-    };
-    is_owned || proxy.mark.is_some_and(|mark| mark.covers(packet.mark))
 }
 
 /// Who counts as the proxy.

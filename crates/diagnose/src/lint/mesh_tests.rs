@@ -2,9 +2,10 @@
 
 use super::change::Said;
 use super::comparison::{Comparison, scenes};
+use super::findings::Redundant;
 use super::general::look;
 use super::tests::{is_martian, packet, parsed};
-use super::{FEW_ITEMS, FEW_RULES, FEWEST_ITEMS, Finding, Level, MOST_WORK, Redundant, brief, lint};
+use super::{FEW_ITEMS, FEW_RULES, FEWEST_ITEMS, Finding, Level, MOST_WORK, brief, lint};
 use crate::explain::Pod;
 use crate::random::{any_of, said};
 use mesh::Mesh;

@@ -10,7 +10,9 @@ mod change;
 mod comparison;
 mod difference;
 mod excluded;
+mod findings;
 mod general;
+mod intervals;
 mod ipv6;
 mod limits;
 #[cfg(test)]
@@ -23,35 +25,18 @@ pub(crate) mod tests;
 mod unreachable;
 
 pub use application::runs_as_proxy;
-use change::Change;
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
 pub use mesh::finding::{Code, Finding, Level, RETIRED};
 pub use report::{Item, items, text};
 
-pub(crate) use overlap::{addresses, ports};
+pub(crate) use intervals::{addresses, ports};
 pub(crate) use probes::probes;
 
-use comparison::Comparison;
+use comparison::{Comparison, MOST_WORK};
+use findings::Findings;
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::shadow::Work;
-
-/// A finding that says that something does nothing, and the change that shows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Redundant {
-    pub(crate) finding: Finding,
-    pub(crate) change: Change,
-}
-
-/// What is suspicious, and what has no effect.
-#[derive(Clone, Debug, Default)]
-struct Findings {
-    findings: Vec<Finding>,
-    redundant: Vec<Redundant>,
-}
-
-/// Rules met by packets and compared with each other, in all: some tenths of a second.
-const MOST_WORK: usize = 20_000_000;
 
 /// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
 ///

@@ -1,13 +1,12 @@
 //! Items of lists that lie in other items.
 
 use super::change::{Change, Removed};
-use super::{Code, Finding, Redundant};
+use super::findings::Redundant;
+use super::{Code, Finding};
 use mesh::Setting;
 use rules::nft::Interval;
-use rules::{Cidr, PortRange};
 use std::cmp::Reverse;
 use std::fmt::Display;
-use std::net::IpAddr;
 
 /// The items that lie in another one, in their order; of equal items, the later. One item that is as wide as any before
 /// it is enough to compare with, once the items stand in the order of their starts.
@@ -41,18 +40,4 @@ fn idle<T: Copy + Display + PartialEq + Into<Removed>>(setting: Setting, item: T
     };
     let finding = Finding::warning(Code::CoveredItem, &setting.row().mention(), text, remedy);
     Redundant { finding, change: Change { once, ..Change::without(setting, item) } }
-}
-
-pub(crate) fn addresses(cidr: &Cidr) -> Interval {
-    let first = match cidr.address() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    let host_bits = u32::from(cidr.family().bits() - cidr.length());
-    let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
-    Interval { first, last }
-}
-
-pub(crate) fn ports(range: &PortRange) -> Interval {
-    Interval { first: range.first().number().into(), last: range.last().number().into() }
 }

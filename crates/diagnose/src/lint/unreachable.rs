@@ -2,7 +2,8 @@
 
 use super::change::{Change, Removed};
 use super::comparison::Comparison;
-use super::{Code, Finding, Redundant};
+use super::findings::Redundant;
+use super::{Code, Finding};
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 

@@ -1,7 +1,7 @@
 //! What rules have counted, in groups that mean the same.
 
+use super::family::word;
 use super::parts::{option, shown};
-use super::word;
 use mesh::reason::{About, MeaningRow, Phrase};
 use mesh::recognition::RecognizedRule;
 use mesh::recognition::summary::{FieldValues, RuleSummary};

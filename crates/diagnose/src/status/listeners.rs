@@ -1,7 +1,9 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
 use super::claims::claim;
-use super::{Finding, Seen, is_put_there, word};
+use super::family::word;
+use super::finding::Finding;
+use super::seen::{Seen, Socket, is_put_there};
 use mesh::Mesh;
 use mesh::reason::{Effect, Meaning};
 use mesh::recognition::{RecognizedRule, recognized};
@@ -10,21 +12,6 @@ use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// A socket that waits for peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Socket {
-    pub protocol: Protocol,
-    pub port: u16,
-    /// Of the addresses of the namespace, those by which it is reached.
-    pub hears: Vec<IpAddr>,
-    /// The user that made it.
-    pub uid: u32,
-    /// Its process, number and name, where that can be seen.
-    pub process: Option<(u32, String)>,
-    /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
-    pub is_transparent: Option<bool>,
-}
 
 /// A port that rules send packets to, and who is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,115 +6,32 @@
 //! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
 
 mod claims;
+mod family;
+mod finding;
 mod hits;
 mod listeners;
 mod parts;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod text;
 mod witness;
 
 pub use claims::proxy;
+pub use finding::{Finding, Level};
 pub use hits::{Counted, Hit};
-pub use listeners::{Listening, Socket, ports};
+pub use listeners::{Listening, ports};
 pub use mesh::recognition::reasons;
 pub use parts::Part;
+pub use seen::{Held, Record, Seen, Socket};
 
-use crate::Tone;
+use family::word;
 use mesh::Mesh;
 use mesh::recognition;
-use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family};
+use seen::is_put_there;
 use serde::Serialize;
 use std::net::IpAddr;
-
-/// What was read of a namespace.
-#[derive(Debug)]
-pub struct Seen<'a> {
-    /// All rules that a packet meets, with what they have counted.
-    pub views: &'a ByFamily<View>,
-    /// What routing does beside them.
-    pub routing: &'a ByFamily<Routing>,
-    /// The addresses of all interfaces.
-    pub addresses: &'a [IpAddr],
-    /// Who listens; `None` where that can't be seen.
-    pub sockets: Option<&'a [Socket]>,
-    /// What holds rules of meshes.
-    pub held: Vec<Held>,
-    /// The one mesh to tell of; `None` for all that are there.
-    pub only: Option<Mesh>,
-    /// What the engine has found that is not as it should be.
-    pub findings: Vec<Finding>,
-}
-
-/// Rules of a mesh in one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Held {
-    /// Whose they are, as `--mesh` takes it.
-    pub mesh: &'static str,
-    pub backend: String,
-    pub families: Vec<&'static str>,
-    #[serde(rename = "rule_count")]
-    pub rules: usize,
-    /// The program that made them, as far as the rules tell.
-    pub program: String,
-    /// How they were made; null where nothing says it, as in iptables.
-    pub made: Option<Record>,
-}
-
-/// How a table of ours was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Record {
-    pub program_version: String,
-    pub command: String,
-    /// When, as RFC 3339 writes it.
-    #[serde(rename = "time")]
-    pub at: String,
-    /// What was said to be captured; `None` where there was no room for it.
-    pub settings: Option<String>,
-    pub settings_digest: String,
-    pub rules_digest: String,
-    /// Whether the rules are others than those that were written then.
-    pub changed_since: bool,
-}
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Level {
-    /// It may be meant so.
-    #[serde(rename = "warning")]
-    Warn,
-    /// Traffic fails, or passes the proxy by.
-    #[serde(rename = "failure")]
-    Fail,
-}
-
-/// Something to look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Finding {
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub level: Level,
-    /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
-    pub topic: &'static str,
-    pub text: String,
-    pub remedy: Option<String>,
-}
-
-impl Finding {
-    /// Something that may be meant so.
-    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
-    }
-
-    /// Something by which traffic fails, or passes the proxy by.
-    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Fail, ..Self::warn(topic, text, remedy) }
-    }
-}
 
 /// What is to be told, in the order in which it is told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -179,11 +96,6 @@ pub fn status(seen: Seen<'_>) -> Status {
 }
 
 impl Status {
-    /// The text for people, for as many columns.
-    pub fn text(&self, width: usize) -> String {
-        text::text(self, width)
-    }
-
     /// Notes how many packets a second have come since an earlier look, so many seconds ago. Rules that were made anew
     /// since count from nothing.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
@@ -195,14 +107,6 @@ impl Status {
             let more = hit.packets.checked_sub(before).unwrap_or(hit.packets);
             hit.per_second = (seconds > 0.0).then(|| (more as f64 / seconds * 10.0).round() / 10.0);
         }
-    }
-}
-
-/// The family, for programs.
-pub(super) fn word(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
     }
 }
 
@@ -241,11 +145,6 @@ fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Pa
     }
 }
 
-/// Whether an address is one that a policy puts on `lo`, for the proxy alone.
-fn is_put_there(address: IpAddr) -> bool {
-    Mesh::ALL.iter().any(|mesh| mesh.ownership().address.map(IpAddr::V6) == Some(address))
-}
-
 /// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
 fn gaps(seen: &Seen<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = crate::explain::Pod::new(seen.addresses.iter().copied(), None).addresses;
@@ -275,12 +174,4 @@ fn drift(record: &Record) -> Option<Finding> {
         let remedy = "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
         Finding::warn("drift", text, remedy)
     })
-}
-
-/// How a level is shown.
-pub(super) fn tone(level: Level) -> Tone {
-    match level {
-        Level::Warn => Tone::Passing,
-        Level::Fail => Tone::Dropped,
-    }
 }

@@ -1,7 +1,8 @@
 //! What becomes of traffic, part by part, as the rules say: captured, left alone, dropped.
 
 use super::claims::{Claim, claim};
-use super::{Seen, word};
+use super::family::word;
+use super::seen::Seen;
 use mesh::Mesh;
 use mesh::reason::{Effect, Meaning, Phrase};
 use mesh::recognition::RecognizedRule;

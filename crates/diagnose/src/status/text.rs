@@ -1,6 +1,7 @@
 //! The status for people, as wide as their terminal.
 
-use super::{Finding, Held, Hit, Level, Part, Record, Status, tone};
+use super::finding::{Finding, Level, tone};
+use super::{Held, Hit, Part, Record, Status};
 use crate::Tone;
 use mesh::Mesh;
 use std::fmt::{self, Display, Write};
@@ -10,8 +11,15 @@ const WORD: usize = 10;
 /// No line gets narrower than this, whatever the terminal.
 const LEAST: usize = 24;
 
+impl Status {
+    /// The text for people, for as many columns.
+    pub fn text(&self, width: usize) -> String {
+        text(self, width)
+    }
+}
+
 /// The whole text.
-pub(super) fn text(status: &Status, width: usize) -> String {
+fn text(status: &Status, width: usize) -> String {
     let mut page = Page { out: String::new(), width };
     let tone = if status.capturing { Tone::Captured } else { Tone::Passing };
     page.line(0, "", tone, &capitalised(&status.summary));

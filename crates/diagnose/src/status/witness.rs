@@ -2,7 +2,8 @@
 //! else's that decides before is seen. And what lies about without effect.
 
 use super::claims::{Claim, claim, proxy_of};
-use super::{Finding, Seen};
+use super::finding::Finding;
+use super::seen::Seen;
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use mesh::DNS_PORT;
 use mesh::reason::{Effect, Meaning};

@@ -13,6 +13,7 @@ mod limits;
 mod names;
 mod outbound;
 mod owner;
+mod ownership;
 mod provenance;
 mod reading;
 mod reason;
@@ -26,6 +27,7 @@ mod writer;
 pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
+pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
 pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
@@ -35,10 +37,7 @@ pub(crate) use settings::TABLE as SETTINGS;
 use crate::Setting;
 use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, Selector, Unused};
 use crate::sources::Raw;
-use rules::{
-    Chains, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
-    routing::Object,
-};
+use rules::{Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
@@ -48,30 +47,6 @@ pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
 
 /// The annotations that it knows of pods.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[annotations::OF_INJECTION, annotations::OTHERS];
-
-/// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
-/// in nobody's `/etc/iproute2/rt_protos`.
-pub const OWNERSHIP: Ownership = Ownership {
-    name: "Istio's sidecar",
-    mesh: "istio",
-    chains: Chains::Prefix(PREFIX),
-    conflicting_chains: &provenance::CONFLICTING,
-    comment: "sidecar-init",
-    comment_prefix: None,
-    table: "sidecar_init",
-    protocol: 137,
-    policy_rules: PolicyRules::PLAIN,
-    address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&provenance::ISTIO_IPTABLES),
-    opt_out: "label the pod sidecar.istio.io/inject=false",
-    joined: &[],
-};
-
-/// What the names of its chains in the tables of iptables begin with.
-pub const PREFIX: &str = "ISTIO_";
-
-/// The name of the program whose work we take over.
-pub const PREDECESSOR: &str = provenance::ISTIO_IPTABLES.name;
 
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -1,8 +1,8 @@
 //! What this policy asks its configuration about the family that it writes rules for.
 
-use super::OWNERSHIP;
 use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
+use super::ownership::OWNERSHIP;
 use super::words::Owner;
 use rules::{Cidr, Family};
 use std::net::{IpAddr, Ipv6Addr};

@@ -7,6 +7,7 @@ mod config;
 pub mod defaults;
 mod exclusions;
 pub mod keys;
+mod ownership;
 mod pod;
 pub mod preview;
 mod provenance;
@@ -20,6 +21,7 @@ mod tests;
 mod writer;
 
 pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
+pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, unknown_user};
@@ -30,35 +32,14 @@ use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
-use ::rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet};
+use ::rules::{Family, Ownership, PortRange, Protocol, RuleSet};
 use std::collections::BTreeSet;
-
-/// What the comments of the rules start with: upstream's words, by which it knows its rules again.
-pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
 /// How its pods are told from others, and how they speak.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
-
-/// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
-/// in nobody's `/etc/iproute2/rt_protos`.
-pub const OWNERSHIP: Ownership = Ownership {
-    name: "Kuma",
-    mesh: "kuma",
-    chains: Chains::Prefix("KUMA_MESH_"),
-    conflicting_chains: &[],
-    comment: "kuma/mesh/transparent/proxy/rule",
-    comment_prefix: Some(COMMENTS),
-    table: "sidecar_init_kuma",
-    protocol: 139,
-    policy_rules: PolicyRules::PLAIN,
-    address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&provenance::KUMACTL),
-    opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
-    joined: &[],
-};
 
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {

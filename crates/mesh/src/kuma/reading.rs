@@ -1,7 +1,7 @@
 //! Rules of Kuma's in iptables. The comments of ours end with the reason's name. Those of upstream's are prose, or switched
 //! off: there the chain, what a rule asks and what it does tell.
 
-use super::COMMENTS;
+use super::ownership::COMMENTS;
 use super::reason::{ROWS, Reason};
 use super::settings::Kuma;
 use crate::finding::Code;

@@ -4,7 +4,8 @@
 //! what it is for.
 
 use super::config::CaptureConfig;
-use super::{COMMENTS, OWNERSHIP, defaults};
+use super::defaults;
+use super::ownership::{COMMENTS, OWNERSHIP};
 use crate::writing::Place;
 use rules::{Chain, Cidr, Comment, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,7 +1,7 @@
 //! The rules for one family, in the order in which they take effect.
 
-use super::OWNERSHIP;
 use super::config::{CaptureConfig, InboundPorts};
+use super::ownership::OWNERSHIP;
 use super::reason::Reason;
 use crate::writing::{
     self, OUTPUT, PREROUTING, Place, any_of, from, group, jump, own, port, tcp, to_loopback, user,

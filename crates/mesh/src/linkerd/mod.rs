@@ -8,6 +8,7 @@ mod chains;
 mod commands;
 mod config;
 pub mod defaults;
+mod ownership;
 mod pod;
 mod reading;
 mod reason;
@@ -16,17 +17,17 @@ mod settings;
 
 pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
-pub use resolve::{configure, missing};
+pub use resolve::{UNSAID, configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
 use defaults::text;
-use rules::predecessor::Predecessor;
-use rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
+use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
 /// How its pods are told from others, and how they speak.
@@ -34,28 +35,6 @@ pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
-
-/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
-/// and 140 is in nobody's `/etc/iproute2/rt_protos`.
-pub const OWNERSHIP: Ownership = Ownership {
-    name: "linkerd",
-    mesh: "linkerd",
-    chains: Chains::Prefix("PROXY_INIT_"),
-    conflicting_chains: &[],
-    comment: "sidecar-init-linkerd",
-    comment_prefix: Some("proxy-init/"),
-    table: "sidecar_init_linkerd",
-    protocol: 140,
-    policy_rules: PolicyRules::PLAIN,
-    address: None,
-    predecessor: Some(&PROXY_INIT),
-    opt_out: "annotate the pod linkerd.io/inject=disabled",
-    joined: &[],
-};
-
-/// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
-const PROXY_INIT: Predecessor =
-    Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
 
 /// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
 pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
@@ -65,9 +44,6 @@ pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Linkerd::InboundPortsToIgnore, text::SKIPPED_INBOUND, &[]),
     (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
 ];
-
-/// What `proxy-init` means by flags that are not given, where that is another thing than what the charts say.
-pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, resolve::NOBODY)];
 
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -11,6 +11,9 @@ use std::str::FromStr;
 /// What says that nobody is meant, where a user or a group is expected.
 pub(super) const NOBODY: &str = "-1";
 
+/// What `proxy-init` means by flags that are not given, where that is another thing than what the charts say.
+pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, NOBODY)];
+
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.
 pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {

@@ -52,6 +52,7 @@ mod manifest;
 pub(crate) mod mesh;
 mod node;
 mod reading;
+mod resolve;
 mod said;
 mod scalar;
 mod shape;

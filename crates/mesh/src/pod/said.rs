@@ -1,9 +1,8 @@
 //! What a pod says, as settings: the words, and what is wrong with them before they are understood.
 
-use crate::mesh::{self, Resolved};
+use crate::Problem;
 use crate::settings::Setting;
-use crate::sources::{Given, Host, Raw, Reader, Source};
-use crate::{Problem, Problems};
+use crate::sources::{Given, Raw, Source};
 
 /// Settings that somebody has said, and what is wrong with how they said it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,29 +78,6 @@ impl Said {
             }
         };
         self.before.iter().cloned().chain(self.faults.iter().map(problem)).collect()
-    }
-
-    /// Understands them. Users and groups are numbers: whoever asks from outside of a pod does not know its names.
-    ///
-    /// # Errors
-    /// Every problem found.
-    pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, true)
-    }
-
-    /// Understands them as the pod does when it starts: `host` tells what names of users and groups mean there.
-    ///
-    /// # Errors
-    /// Every problem found.
-    pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, false)
-    }
-
-    fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
-        let mut reader = Reader::new(&self.raw, self.problems());
-        let capture = mesh::configure(&mut reader, host, numbers_only);
-        let warnings = reader.finish()?;
-        Ok(Resolved { capture, warnings })
     }
 }
 

@@ -1,0 +1,119 @@
+//! The explanation: a packet, what it met, and its end, for whoever puts that into words.
+
+use super::question::Called;
+use crate::Tone;
+use mesh::sources::Dialect;
+use rules::render::listed;
+use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
+
+/// A packet, the rules it met, and its end.
+#[derive(Debug)]
+pub struct Explanation<'a> {
+    pub(super) view: &'a View,
+    pub(super) packet: &'a Packet,
+    pub(super) outcome: Outcome,
+    pub(super) trace: Trace,
+    pub(super) dialect: Dialect,
+    /// Why nothing is captured at all, where that is so.
+    pub(super) nothing: Option<String>,
+    pub(super) called: Called,
+}
+
+/// Walks the packet and remembers everything.
+pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
+    let mut trace = Trace::default();
+    let outcome = walk(view, routing, packet, &mut trace);
+    Explanation::told(view, packet, outcome, trace)
+}
+
+impl Explanation<'_> {
+    /// Tells it in the words of whoever has said what to capture.
+    pub fn in_words_of(self, dialect: &Dialect) -> Self {
+        Self { dialect: dialect.clone(), ..self }
+    }
+
+    /// Tells why nothing of the pod is captured at all.
+    pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
+        match reason {
+            Some(reason) => {
+                Self { nothing: Some(format!("nothing of the pod is captured: {reason}")), ..self }
+            }
+            None => self,
+        }
+    }
+
+    /// Tells that no rules are there, where that is so.
+    pub fn of_empty(self, is_empty: bool) -> Self {
+        match is_empty {
+            true => Self { nothing: Some("there are no rules here".to_owned()), ..self },
+            false => self,
+        }
+    }
+
+    /// Calls the packet's ends so.
+    pub fn calling(self, called: &Called) -> Self {
+        Self { called: called.clone(), ..self }
+    }
+
+    /// A walk that happened, of which the kernel has told.
+    pub(crate) fn told<'a>(
+        view: &'a View,
+        packet: &'a Packet,
+        outcome: Outcome,
+        trace: Trace,
+    ) -> Explanation<'a> {
+        let (dialect, called) = (Dialect::default(), Called::default());
+        Explanation { view, packet, outcome, trace, dialect, nothing: None, called }
+    }
+
+    /// What the verdict means to a reader.
+    pub fn tone(&self) -> Tone {
+        match self.outcome.verdict {
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => Tone::Captured,
+            Verdict::Pass => Tone::Passing,
+            Verdict::Drop | Verdict::Unknown => Tone::Dropped,
+        }
+    }
+
+    /// Whether a listener gets the packet; `None` if it gets to nobody, or that can't be told.
+    pub fn is_captured(&self) -> Option<bool> {
+        match self.outcome.verdict {
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => Some(true),
+            Verdict::Pass => Some(false),
+            Verdict::Drop | Verdict::Unknown => None,
+        }
+    }
+
+    /// The packet that is asked about.
+    pub fn packet(&self) -> &Packet {
+        self.packet
+    }
+
+    /// The rule that decides, by its place and its text; `None` where none has a say.
+    pub fn deciding_rule(&self) -> Option<String> {
+        let at = self.outcome.decided_by?;
+        let place = self.place(at);
+        Some(match self.view.rule(at) {
+            Some(rule) => format!("decided by {place}: {}", listed::rule(rule)),
+            None => format!("decided by the policy of {place}"),
+        })
+    }
+
+    /// The rules that match, or may.
+    pub(crate) fn rules_met(&self) -> impl Iterator<Item = At> {
+        self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
+    }
+
+    /// The end of the walk.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// The rule's text, as `iptables-save` would print it after the chain's name.
+    pub(super) fn rule_text(&self, at: At) -> String {
+        match self.view.rule(at) {
+            Some(rule) => listed::rule(rule).into_owned(),
+            None => "the chain's policy".to_owned(),
+        }
+    }
+}

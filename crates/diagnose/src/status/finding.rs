@@ -1,0 +1,48 @@
+//! Something to look at in a network namespace, and how much it matters.
+
+use crate::Tone;
+use serde::Serialize;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Level {
+    /// It may be meant so.
+    #[serde(rename = "warning")]
+    Warn,
+    /// Traffic fails, or passes the proxy by.
+    #[serde(rename = "failure")]
+    Fail,
+}
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Finding {
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub level: Level,
+    /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
+    pub topic: &'static str,
+    pub text: String,
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    /// Something that may be meant so.
+    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Something by which traffic fails, or passes the proxy by.
+    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Fail, ..Self::warn(topic, text, remedy) }
+    }
+}
+
+/// How a level is shown.
+pub(super) fn tone(level: Level) -> Tone {
+    match level {
+        Level::Warn => Tone::Passing,
+        Level::Fail => Tone::Dropped,
+    }
+}

@@ -1,0 +1,80 @@
+//! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
+
+use super::finding::Finding;
+use mesh::Mesh;
+use rules::simulate::{Routing, View};
+use rules::{ByFamily, Protocol};
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// What was read of a namespace.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// All rules that a packet meets, with what they have counted.
+    pub views: &'a ByFamily<View>,
+    /// What routing does beside them.
+    pub routing: &'a ByFamily<Routing>,
+    /// The addresses of all interfaces.
+    pub addresses: &'a [IpAddr],
+    /// Who listens; `None` where that can't be seen.
+    pub sockets: Option<&'a [Socket]>,
+    /// What holds rules of meshes.
+    pub held: Vec<Held>,
+    /// The one mesh to tell of; `None` for all that are there.
+    pub only: Option<Mesh>,
+    /// What the engine has found that is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// Rules of a mesh in one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Held {
+    /// Whose they are, as `--mesh` takes it.
+    pub mesh: &'static str,
+    pub backend: String,
+    pub families: Vec<&'static str>,
+    #[serde(rename = "rule_count")]
+    pub rules: usize,
+    /// The program that made them, as far as the rules tell.
+    pub program: String,
+    /// How they were made; null where nothing says it, as in iptables.
+    pub made: Option<Record>,
+}
+
+/// How a table of ours was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Record {
+    pub program_version: String,
+    pub command: String,
+    /// When, as RFC 3339 writes it.
+    #[serde(rename = "time")]
+    pub at: String,
+    /// What was said to be captured; `None` where there was no room for it.
+    pub settings: Option<String>,
+    pub settings_digest: String,
+    pub rules_digest: String,
+    /// Whether the rules are others than those that were written then.
+    pub changed_since: bool,
+}
+
+/// A socket that waits for peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    pub protocol: Protocol,
+    pub port: u16,
+    /// Of the addresses of the namespace, those by which it is reached.
+    pub hears: Vec<IpAddr>,
+    /// The user that made it.
+    pub uid: u32,
+    /// Its process, number and name, where that can be seen.
+    pub process: Option<(u32, String)>,
+    /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
+    pub is_transparent: Option<bool>,
+}
+
+/// Whether an address is one that a policy puts on `lo`, for the proxy alone.
+pub(super) fn is_put_there(address: IpAddr) -> bool {
+    Mesh::ALL.iter().any(|mesh| mesh.ownership().address.map(IpAddr::V6) == Some(address))
+}

@@ -1,0 +1,25 @@
+//! By what Kuma's rules are known again: chains, comments and routing.
+
+use super::{defaults, provenance};
+use rules::{Chains, Ownership, PolicyRules};
+
+/// What the comments of the rules start with: upstream's words, by which it knows its rules again.
+pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
+
+/// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
+/// in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "Kuma",
+    mesh: "kuma",
+    chains: Chains::Prefix("KUMA_MESH_"),
+    conflicting_chains: &[],
+    comment: "kuma/mesh/transparent/proxy/rule",
+    comment_prefix: Some(COMMENTS),
+    table: "sidecar_init_kuma",
+    protocol: 139,
+    policy_rules: PolicyRules::PLAIN,
+    address: Some(defaults::PASSTHROUGH_V6),
+    predecessor: Some(&provenance::KUMACTL),
+    opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
+    joined: &[],
+};

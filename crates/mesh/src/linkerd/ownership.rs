@@ -1,0 +1,26 @@
+//! By what linkerd's rules are known again, and whose place they take.
+
+use rules::predecessor::Predecessor;
+use rules::{Chains, Ownership, PolicyRules};
+
+/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
+/// and 140 is in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "linkerd",
+    mesh: "linkerd",
+    chains: Chains::Prefix("PROXY_INIT_"),
+    conflicting_chains: &[],
+    comment: "sidecar-init-linkerd",
+    comment_prefix: Some("proxy-init/"),
+    table: "sidecar_init_linkerd",
+    protocol: 140,
+    policy_rules: PolicyRules::PLAIN,
+    address: None,
+    predecessor: Some(&PROXY_INIT),
+    opt_out: "annotate the pod linkerd.io/inject=disabled",
+    joined: &[],
+};
+
+/// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
+const PROXY_INIT: Predecessor =
+    Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
