@@ -3,8 +3,8 @@
 use super::{paint, run::Logging};
 use crate::events::{Log, log_to};
 use diagnose::trace::utc;
-use mesh::sources::Source;
-use mesh::{Problem, Setting};
+use mesh::sources::{Raw, Source};
+use mesh::{Problem, Problems, Setting};
 use nix::libc::O_NONBLOCK;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
@@ -48,8 +48,17 @@ pub(super) enum Stdout {
     Any,
 }
 
+/// Starts logging for a call.
+pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
+    start(logging, stdout).map_err(|problem| Problems(vec![problem]))?;
+    for (name, value) in raw.service_links() {
+        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
+    }
+    Ok(())
+}
+
 /// Starts logging.
-pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
+fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
         sinks.push(match target.as_str() {

@@ -13,6 +13,7 @@ mod completions;
 mod contract;
 mod data;
 mod doctor;
+mod exit;
 mod explain;
 mod host;
 mod install;
@@ -26,6 +27,7 @@ mod man;
 mod manifest;
 #[cfg(test)]
 mod meshes;
+mod namespace;
 mod node;
 mod noted;
 mod paint;
@@ -42,44 +44,27 @@ mod scenes;
 mod status;
 mod trace;
 mod tree;
+mod warnings;
 mod ways;
 
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
-use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
+use exit::Exit;
 use host::System;
-use logging::Stdout;
+use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
-use mesh::settings::{Row, nearest};
-use mesh::sources::{Given, Host, Raw};
+use mesh::settings::Row;
+use mesh::sources::{Host, Raw};
 use mesh::{Problem, Problems, Setting};
-use run::{Call, Logging, Mode, Preview, Run};
-use sidecar_init::sys::lookup::{self, LookupError, Places};
+use namespace::{enter, enter_namespace, namespace_to_enter};
+use run::{Call, Preview, Run};
 use std::{
     cmp::Ordering,
     ffi::{OsStr, OsString},
     process::ExitCode,
 };
-
-/// How a call ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exit {
-    Done = 0,
-    Failed = 1,
-    /// Nothing was touched.
-    BadInput = 2,
-    /// The rules are not as wanted.
-    Drift = 3,
-    /// The number that repair controllers look for.
-    ValidationFailed = 126,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
+use warnings::{warn, warn_by, warn_of};
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
@@ -226,28 +211,6 @@ fn with_capture(
     Ok(run(subject, &call))
 }
 
-/// Warns of what is most probably not what was meant, once the rules are in place: trying packets may take longer than setting
-/// them, and until then the pod is open. A preview asks nothing of the namespace.
-fn warn(subject: &Subject, call: &Call) {
-    warn_by(brief, &subject.raw, call);
-    warn_of(runs_as_proxy(subject, &call.capture));
-}
-
-/// Warns of the findings of a lint.
-fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
-    warn_of(match call.run.mode {
-        Mode::Preview(_) => look(raw, &call.capture, &[]),
-        _ => ipv6::lint(look, raw, &call.capture),
-    });
-}
-
-fn warn_of(findings: impl IntoIterator<Item = Finding>) {
-    for finding in findings.into_iter().filter(|finding| finding.level == Level::Warning) {
-        let Finding { code, option, text, remedy, .. } = finding;
-        tracing::warn!(target: "lint", %code, "{option}: {text}; {remedy}");
-    }
-}
-
 fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, run.stdout())?;
@@ -267,38 +230,4 @@ fn speaks_unicode() -> bool {
     let mut said =
         said.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
     said.next().is_some_and(|locale| locale.ends_with("utf-8") || locale.ends_with("utf8"))
-}
-
-fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
-    logging::start(logging, stdout).map_err(|problem| Problems(vec![problem]))?;
-    for (name, value) in raw.service_links() {
-        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
-    }
-    Ok(())
-}
-
-/// Enters the namespace that was asked for, before anything is asked of it.
-fn enter_namespace(raw: &Raw) -> Option<Problem> {
-    let given = namespace_to_enter(raw)?;
-    enter(&given.value).err().map(|text| Problem::with_item(&given.source, &given.value, text))
-}
-
-/// Enters the namespace that a word means, or says what is wrong with the word.
-fn enter(word: &str) -> Result<(), String> {
-    let form = "expected a name of ip netns, a container's id or 4 of its first digits, pid:N, or a network namespace such as \
-                /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
-    let lost = |error: &LookupError| {
-        let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
-        format!("{error}{}; {form}", nearest.unwrap_or_default())
-    };
-    let held = lookup::find(word, &Places::default()).map_err(|error| lost(&error))?;
-    held.enter().map_err(|error| lost(&LookupError::Open(error)))
-}
-
-/// The namespace that was asked for. A preview whose facts are all declared asks nothing, and so needs no right to enter.
-fn namespace_to_enter(raw: &Raw) -> Option<&Given> {
-    let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
-    let removal = raw.is_on(Setting::CleanupOnly);
-    let asks_nothing = raw.is_on(Setting::DryRun) && !removal && raw.get(Setting::PodIps).is_some();
-    (!asks_nothing).then_some(given)
 }

@@ -13,6 +13,8 @@ mod log;
 mod lookup;
 mod namespace;
 mod node;
+mod outcome;
+mod programs;
 mod protocol;
 mod repair;
 mod state;
@@ -21,27 +23,21 @@ mod warnings;
 mod watch;
 
 pub(crate) use help::help;
+pub(crate) use programs::{COMMAND, NODE_PROGRAM, PLUGIN, beside};
 pub(crate) use repair::{Container, count_repair};
 
+use outcome::{Done, FAILED, Undo};
 use protocol::{Code, Fault, Fields, MAX_BYTES, Read as Words, Request, Target, Version};
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::State;
 use std::{
     env,
     io::{self, IsTerminal, Read},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
 use verbs::CallContext;
 use watch::Watch;
-
-/// The command, and the name by which the program is this plugin.
-pub(crate) const COMMAND: &str = "cni";
-pub(crate) const PLUGIN: &str = "sidecar-cni";
-/// The program that speaks to the API server.
-pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
-/// How a call ended that failed, in the log and for counters.
-const FAILED: &str = "failed";
 
 /// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
 pub(crate) fn is_called() -> bool {
@@ -54,38 +50,6 @@ pub(crate) fn is_called() -> bool {
         (None, _) => is_plugin || is_asked(),
         (Some(command), None) => command == COMMAND && !is_plugin,
         (Some(_), Some(_)) => false,
-    }
-}
-
-/// A program that was installed beside us.
-pub(crate) fn beside(name: &str) -> PathBuf {
-    let ours = env::current_exe().unwrap_or_default();
-    ours.with_file_name(name)
-}
-
-/// What a call has done.
-struct Done {
-    /// What standard output gets.
-    answer: Option<String>,
-    outcome: &'static str,
-    reason: String,
-    /// What takes it back where the answer does not reach the runtime, to which the call has failed then.
-    undo: Option<Undo>,
-}
-
-type Undo = Box<dyn FnOnce() -> Result<(), Fault>>;
-
-impl Done {
-    fn new(outcome: &'static str, reason: String) -> Self {
-        Self { answer: None, outcome, reason, undo: None }
-    }
-
-    fn answering(self, answer: String) -> Self {
-        Self { answer: Some(answer), ..self }
-    }
-
-    fn undone_by(self, undo: Undo) -> Self {
-        Self { undo: Some(undo), ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! bash takes `--flag=value` for three words, and compares prefixes itself.
 
-use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
+use super::proposals::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::COMMANDS;
 use mesh::Mesh;
 

@@ -1,6 +1,8 @@
 //! Completions for fish: a line for each command, and for each setting one with all commands that take it.
 
-use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
+use super::proposals::{
+    DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed,
+};
 use crate::cli::command::{COMMANDS, Entry};
 use mesh::Mesh;
 use mesh::settings::{self, Row};

@@ -1,6 +1,6 @@
 //! Completions for zsh, in the words of its own `_arguments`.
 
-use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
+use super::proposals::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::{COMMANDS, Entry};
 use mesh::Mesh;
 

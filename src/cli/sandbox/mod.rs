@@ -7,11 +7,13 @@
 
 mod command;
 mod demo;
+mod failure;
 mod network;
 mod proxy;
 mod scenario;
 mod serve;
 mod server;
+mod service;
 mod users;
 
 use super::host::System;
@@ -19,6 +21,7 @@ use super::manifest::{self, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use demo::Demo;
+use failure::Failure;
 use mesh::settings::Topic;
 use mesh::sources::{Given, Host, Raw, Reader, Source};
 use mesh::{Capture, Mesh, Policy};
@@ -26,12 +29,12 @@ use mesh::{Problems, Setting};
 use rules::{Gid, Port, PortRange, Uid};
 use scenario::Scenario;
 use server::{Names, Server};
+use service::start;
 use sidecar_init::engine::Choice;
 use sidecar_init::sys::{
-    fork::{Beginning, Child, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
+    fork::{Child, end_with_parent, fork, pipe},
     namespace::{self, Held},
     signals::Signals,
-    user::{become_user, own},
 };
 use std::{
     ffi::OsString,
@@ -39,49 +42,9 @@ use std::{
     io::{self, Write},
     net::IpAddr,
     os::fd::AsFd,
-    process, thread,
+    process,
 };
-use users::{Identity, Users};
-
-/// Why there is no sandbox.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(
-        "no user namespace can be had, and without root a pod needs one; run this as root, or allow user namespaces \
-         (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
-    )]
-    Users(#[source] io::Error),
-    #[error(
-        "newuidmap has given this process users, and newgidmap no groups; give yourself as many numbers in /etc/subgid as \
-         in /etc/subuid, or none in either"
-    )]
-    HalfMapped,
-    #[error(
-        "no network namespace can be had; run this as root, or allow user namespaces to have them \
-         (sysctl kernel.apparmor_restrict_unprivileged_userns)"
-    )]
-    Leave(#[source] io::Error),
-    #[error("the network of the pod can't be made")]
-    Network(#[source] io::Error),
-    #[error("this is the machine's own network namespace, where no rules are set")]
-    Machine,
-    #[error("the rules can't be set")]
-    Rules(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("{0} does not start")]
-    Start(&'static str, #[source] io::Error),
-    #[error(
-        "--run-as {0} needs several users, and only one is available here: install newuidmap (Debian: uidmap) and give \
-         yourself numbers in /etc/subuid and /etc/subgid, or run this as root"
-    )]
-    OneUser(&'static str),
-    #[error(
-        "only one user is available here, and iptables takes no rule about another one; leave --backend and its like out, or \
-         run this as root"
-    )]
-    OneUserBackend,
-    #[error("the state of the sandbox can't be read any more")]
-    Lost(#[source] io::Error),
-}
+use users::{Identity, Users, assume};
 
 /// The identity that a command runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,24 +283,6 @@ fn start_proxy(capture: &dyn Policy, users: Users, world: &Held, log: File) -> R
     };
     let pod = Held::own().map_err(Failure::Lost)?;
     start("the proxy", &pod, || assume(users.proxy).and_then(|()| proxy::start(facts, log)))
-}
-
-/// Assumes an identity for good. Where there is one user only, it is the current one.
-fn assume(identity: Identity) -> io::Result<()> {
-    if own() == identity { Ok(()) } else { become_user(identity.0, identity.1) }
-}
-
-/// Starts a process that serves in a network namespace, on threads of its own, until the sandbox ends.
-fn start(name: &'static str, place: &Held, serve: impl FnOnce() -> io::Result<()>) -> Result<Child, Failure> {
-    let work = |beginning: Beginning| {
-        let begun = leave_streams().and_then(|()| place.enter()).and_then(|()| serve());
-        beginning.say(&begun);
-        while begun.is_ok() {
-            thread::park();
-        }
-        Exit::Failed as u8
-    };
-    fork_until_ready(work).map_err(|error| Failure::Start(name, error))
 }
 
 fn warn_of_shared_user(has_proxy: bool, app: Identity) {

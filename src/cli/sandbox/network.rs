@@ -1,7 +1,7 @@
 //! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a process namespace that ends with
 //! this process. The machine's own namespace never sees any of it.
 
-use super::Failure;
+use super::failure::Failure;
 use mesh::DNS_PORT;
 use sidecar_init::sys::{
     fork,

@@ -1,6 +1,6 @@
 //! The users of a sandbox, and how a caller without privileges gets several of them.
 
-use super::Failure;
+use super::failure::Failure;
 use mesh::{Policy, Proxy};
 use sidecar_init::sys::{
     exec,
@@ -9,7 +9,7 @@ use sidecar_init::sys::{
     user::{self, Range, Subordinate},
 };
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -51,6 +51,11 @@ pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     }
     user::map_one(own, app).map_err(Failure::Users)?;
     Ok(Users { app, proxy: app, root: app, shared: true })
+}
+
+/// Assumes an identity for good. Where there is one user only, it is the current one.
+pub(super) fn assume(identity: Identity) -> io::Result<()> {
+    if user::own() == identity { Ok(()) } else { user::become_user(identity.0, identity.1) }
 }
 
 /// The proxy as injection runs it: with TPROXY as root, known by its group alone.

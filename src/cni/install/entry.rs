@@ -3,11 +3,11 @@
 use crate::cni::{
     PLUGIN,
     decision::resolve,
-    protocol::{Fault, Fields, KEYS, Read, Verb, Version},
+    protocol::{Fault, Fields, KEYS, Places, Read, Verb, Version},
 };
 use mesh::{Problem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, path::PathBuf};
 
 /// The capability by which a runtime hands over a pod's annotations.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -36,6 +36,11 @@ pub(crate) fn entry(
     let text =
         format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{}}}", named.collect::<String>());
     if problems.is_empty() { Ok(text) } else { Err(problems) }
+}
+
+/// Where the plugin leaves its counters, by its entry or by default.
+pub(super) fn state_directory(entry: &str) -> PathBuf {
+    Read::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
 }
 
 fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {

@@ -2,13 +2,13 @@
 
 use super::{
     Error, Folders, InstallOptions, Removed, WatchOptions,
+    entry::state_directory,
     folder::{self, Broken, Found},
     metrics::Installer,
     programs::Placed,
-    remove,
+    removal::remove,
     replace::UNFINISHED,
     serve::{self, SharedStatus},
-    state_directory,
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN};
 use nix::{

@@ -1,35 +1,8 @@
 //! What the runtime says in variables ("Parameters").
 
-use super::{Code, Fault};
+use super::{Code, Fault, Verb};
 use mesh::Problem;
 use std::{ffi::OsString, path::PathBuf};
-
-/// What a plugin is asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Add,
-    Check,
-    Del,
-    Gc,
-    Status,
-    Version,
-}
-
-impl Verb {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Add => "ADD",
-            Self::Check => "CHECK",
-            Self::Del => "DEL",
-            Self::Gc => "GC",
-            Self::Status => "STATUS",
-            Self::Version => "VERSION",
-        }
-    }
-}
 
 /// A call, as far as variables say it.
 #[derive(Clone, Debug, PartialEq, Eq)]

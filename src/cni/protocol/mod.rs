@@ -10,12 +10,14 @@ mod fault;
 mod fields;
 mod keys;
 mod result;
+mod verb;
 mod version;
 
 pub(crate) use configuration::{Attachment, Configuration, LogTarget, MAX_BYTES, Places, Read, TIMEOUT};
-pub(crate) use environment::{Pod, Request, Target, Verb};
+pub(crate) use environment::{Pod, Request, Target};
 pub(crate) use fault::{Code, Fault};
 pub(crate) use fields::Fields;
 pub(crate) use keys::{KEYS, names_kubeconfig};
 pub(crate) use result::result;
+pub(crate) use verb::Verb;
 pub(crate) use version::Version;

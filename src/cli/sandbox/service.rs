@@ -1,0 +1,26 @@
+//! A process of the sandbox that serves: the world, the proxy, the demo's application.
+
+use super::Exit;
+use super::failure::Failure;
+use sidecar_init::sys::{
+    fork::{Beginning, Child, fork_until_ready, leave_streams},
+    namespace::Held,
+};
+use std::{io, thread};
+
+/// Starts a process that serves in a network namespace, on threads of its own, until the sandbox ends.
+pub(super) fn start(
+    name: &'static str,
+    place: &Held,
+    serve: impl FnOnce() -> io::Result<()>,
+) -> Result<Child, Failure> {
+    let work = |beginning: Beginning| {
+        let begun = leave_streams().and_then(|()| place.enter()).and_then(|()| serve());
+        beginning.say(&begun);
+        while begun.is_ok() {
+            thread::park();
+        }
+        Exit::Failed as u8
+    };
+    fork_until_ready(work).map_err(|error| Failure::Start(name, error))
+}

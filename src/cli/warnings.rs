@@ -1,0 +1,29 @@
+//! Warnings of what a lint finds, from commands that do something else.
+
+use super::ipv6;
+use super::manifest::Subject;
+use super::run::{Call, Mode};
+use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
+use mesh::sources::Raw;
+
+/// Warns of what is most probably not what was meant, once the rules are in place: trying packets may take longer than setting
+/// them, and until then the pod is open. A preview asks nothing of the namespace.
+pub(super) fn warn(subject: &Subject, call: &Call) {
+    warn_by(brief, &subject.raw, call);
+    warn_of(runs_as_proxy(subject, &call.capture));
+}
+
+/// Warns of the findings of a lint.
+pub(super) fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
+    warn_of(match call.run.mode {
+        Mode::Preview(_) => look(raw, &call.capture, &[]),
+        _ => ipv6::lint(look, raw, &call.capture),
+    });
+}
+
+pub(super) fn warn_of(findings: impl IntoIterator<Item = Finding>) {
+    for finding in findings.into_iter().filter(|finding| finding.level == Level::Warning) {
+        let Finding { code, option, text, remedy, .. } = finding;
+        tracing::warn!(target: "lint", %code, "{option}: {text}; {remedy}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What is to be installed, and into which folders.
+
+use super::failure::Error;
+use super::replace;
+use nix::{
+    fcntl::{Flock, FlockArg},
+    libc::O_DIRECTORY,
+};
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Where the runtime looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Folders {
+    /// For network configurations.
+    pub(crate) configurations: PathBuf,
+    /// For plugins.
+    pub(crate) programs: PathBuf,
+}
+
+/// What is to be installed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InstallOptions {
+    pub(crate) folders: Folders,
+    /// Our entry, as JSON on one line.
+    pub(crate) entry: String,
+    /// Stay, and see to it that it stays.
+    pub(crate) watch: Option<WatchOptions>,
+    /// How long to wait for a network configuration.
+    pub(crate) wait: Option<Duration>,
+}
+
+/// Options for `--watch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WatchOptions {
+    /// A file that is there while all is installed.
+    pub(crate) ready_file: Option<PathBuf>,
+    /// Where readiness and metrics are served.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Take all back in the end.
+    pub(crate) uninstall: bool,
+}
+
+impl Folders {
+    pub(super) fn exist(&self) -> Result<(), Error> {
+        let named = [(&self.configurations, "--conf-dir"), (&self.programs, "--bin-dir")];
+        match named.into_iter().find(|(folder, _)| !folder.is_dir()) {
+            Some((folder, flag)) => Err(Error::NoFolder { folder: folder.clone(), flag }),
+            None => Ok(()),
+        }
+    }
+
+    /// One that is not there any more. Mounted in a container, it may be there without a name.
+    pub(super) fn gone(&self) -> Option<&Path> {
+        let is_there = |folder: &Path| fs::metadata(folder).is_ok_and(|it| it.is_dir() && it.nlink() > 0);
+        [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
+    }
+
+    /// Holds the folder of configurations against others of us; `None` if one has it. The kernel lets go of it for whoever
+    /// is killed.
+    pub(super) fn lock(&self) -> Result<Option<Flock<File>>, Error> {
+        let failed = |error| Error::Configurations(self.configurations.clone(), error);
+        let mut options = File::options();
+        let folder =
+            options.read(true).custom_flags(O_DIRECTORY).open(&self.configurations).map_err(failed)?;
+        match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => Ok(Some(held)),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, error)) => Err(failed(error.into())),
+        }
+    }
+
+    pub(super) fn sweep(&self) -> Result<(), Error> {
+        let swept = |folder: &Path| replace::sweep(folder);
+        swept(&self.configurations)
+            .map_err(|error| Error::Configurations(self.configurations.clone(), error))?;
+        swept(&self.programs).map_err(|error| Error::Programs(self.programs.clone(), error))
+    }
+}

@@ -1,0 +1,30 @@
+//! Taking back what was installed.
+
+use super::failure::Error;
+use super::folder;
+use super::options::Folders;
+use std::path::PathBuf;
+
+/// What was taken back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Removed {
+    /// The network configurations that had our entry.
+    pub(crate) configurations: Vec<PathBuf>,
+    pub(crate) programs: Vec<PathBuf>,
+}
+
+/// Takes back what was installed. The programs may stay: a runtime that remembers by which plugins it has added a container
+/// calls them when that container goes.
+pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
+    folders.exist()?;
+    let _held = folders.lock()?.ok_or_else(|| Error::Busy(folders.configurations.clone()))?;
+    folders.sweep()?;
+    remove(folders, keep_program)
+}
+
+pub(super) fn remove(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
+    let configurations = folder::withdraw(&folders.configurations)
+        .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
+    let programs = if keep_program { Vec::new() } else { folders.remove_programs()? };
+    Ok(Removed { configurations, programs })
+}
