@@ -47,6 +47,8 @@ fn previews_are_the_texts_of_the_catalogue() {
         let (script, _) = preview(&case, &["--backend=nftables"]);
         let script = script.strip_prefix("# nft -f\n").expect("the header of nft");
         check(&folder, "table.nft", Some(script));
+        // Without the right to read rules, a preview says that it can't look for Docker's.
+        let stderr: String = stderr.lines().filter(|line| !line.contains("Docker")).collect();
         let warnings = case.warnings();
         for warning in &warnings {
             assert!(stderr.contains(warning), "{}: no {warning:?} in {stderr}", folder.display());

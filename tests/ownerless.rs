@@ -14,14 +14,15 @@ use std::{
     collections::BTreeSet,
     io::ErrorKind,
     net::{SocketAddr, TcpStream, UdpSocket},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 const CHOICES: [Choice; 3] =
     [Choice::Nftables, Choice::Iptables(Some(Variant::Nft)), Choice::Iptables(Some(Variant::Legacy))];
 
 /// How long to wait for what never comes. What does come comes while the packet is sent.
-const SILENCE: Duration = Duration::from_millis(300);
+const SILENCE: Duration = Duration::from_millis(500);
 
 fn apply(rules: &str, choice: Choice) {
     let text = format!("*mangle\n{rules}COMMIT\n");
@@ -40,6 +41,19 @@ fn apply(rules: &str, choice: Choice) {
     engine::apply(&mut kernel, &desired, &options).expect("applied");
 }
 
+/// A socket at an address that an earlier one may still hold for a moment: in a process that another test is starting.
+fn bound(address: &str) -> UdpSocket {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match UdpSocket::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            socket => return socket.expect("bound"),
+        }
+    }
+}
+
 /// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
 fn is_reset(address: &str) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
@@ -53,7 +67,7 @@ fn is_reset(address: &str) -> bool {
 
 /// Whether a datagram to a closed port is heard to be refused: by an ICMP error, which has no owner.
 fn is_unreachable(from: &str, to: &str) -> bool {
-    let socket = UdpSocket::bind(from).expect("bound");
+    let socket = bound(from);
     socket.connect(to).expect("connected");
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
     socket.send(b"?").expect("sent");
@@ -124,10 +138,10 @@ fn a_forwarded_packet_is_nobodys() {
         router.set("ipv4/ip_forward", "1");
         router.set("ipv6/conf/all/forwarding", "1");
         for address in ["10.0.2.1:9", "[fd02::1]:9"] {
-            let listener = far.run(|| UdpSocket::bind(address).expect("bound"));
+            let listener = far.run(|| bound(address));
             listener.set_read_timeout(Some(SILENCE)).expect("a timeout");
             let unspecified = if address.starts_with('[') { "[::]:9" } else { "0.0.0.0:9" };
-            let sender = near.run(|| UdpSocket::bind(unspecified).expect("bound"));
+            let sender = near.run(|| bound(unspecified));
             let mut sent = 0_u8;
             let mut arrives = || {
                 sent += 1;

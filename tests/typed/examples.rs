@@ -97,7 +97,11 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
     let told = said.lines().filter(|line| line.starts_with("  "));
     let others: Vec<&str> = told
         .filter(|line| !line.contains("--log_output_level: ") && !line.contains("--log_as_json: "))
-        .filter(|line| !(line.contains(flag) && NOT_HERE.iter().any(|text| line.contains(text))))
+        .filter(|line| {
+            let is_given = |form: &&str| line.contains(form.split('=').next().unwrap_or_default());
+            !(is_given(&&form[..]) || beside.iter().any(is_given))
+                || !NOT_HERE.iter().any(|text| line.contains(text))
+        })
         .collect();
     assert_eq!(others, [""; 0], "{call:?}");
 }
