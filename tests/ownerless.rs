@@ -12,7 +12,7 @@ use sidecar_init::{
 };
 use std::{
     collections::BTreeSet,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     net::{SocketAddr, TcpStream, UdpSocket},
     thread,
     time::{Duration, Instant},
@@ -54,6 +54,17 @@ fn bound(address: &str) -> UdpSocket {
     }
 }
 
+/// What a socket receives. A wait with a time limit ends when a signal reaches the thread, such as one about a process that
+/// another test started.
+fn received(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => return received,
+        }
+    }
+}
+
 /// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
 fn is_reset(address: &str) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
@@ -71,7 +82,7 @@ fn is_unreachable(from: &str, to: &str) -> bool {
     socket.connect(to).expect("connected");
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
     socket.send(b"?").expect("sent");
-    let error = socket.recv(&mut [0]).expect_err("nobody answers");
+    let error = received(&socket, &mut [0]).expect_err("nobody answers");
     match error.kind() {
         ErrorKind::ConnectionRefused => true,
         ErrorKind::WouldBlock => false,
@@ -147,9 +158,9 @@ fn a_forwarded_packet_is_nobodys() {
                 sent += 1;
                 sender.send_to(&[sent], address).expect("sent");
                 // What waited for its neighbour's address may come late.
-                let mut received = [0];
-                while listener.recv(&mut received).is_ok() {
-                    if received == [sent] {
+                let mut heard = [0];
+                while received(&listener, &mut heard).is_ok() {
+                    if heard == [sent] {
                         return true;
                     }
                 }
