@@ -3,13 +3,14 @@
 //! Two files may name each other, such as a module and a part of it; three or more that do can only be understood
 //! together. Names are followed through re-exports to the files that define them. Cargo holds the same between crates.
 
+use crate::typed::program::Folder;
 use proc_macro2::{TokenStream, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
     fs,
     path::{Path, PathBuf},
-    process::{self, Command},
+    process::Command,
 };
 use syn::{
     Attribute, Item, UseTree,
@@ -337,7 +338,7 @@ fn no_circle_of_files_is_larger_than_two() {
 
 #[test]
 fn circles_are_found() {
-    let folder = tempdir();
+    let folder = Folder::new();
     fs::create_dir_all(folder.join("src/b")).expect("a folder");
     let write = |name: &str, text: &str| fs::write(folder.join("src").join(name), text).expect("a file");
     write("lib.rs", "mod a; mod b; pub use a::A; #[cfg(test)] mod tests { use crate::b::c::C; }");
@@ -349,12 +350,4 @@ fn circles_are_found() {
     write("b/c.rs", "use super::B; pub struct C; fn f(_: crate::A) {}");
     let found = knots(&folder.join("src/lib.rs"), &folder);
     assert!(found.starts_with("3 files import each other:\n  src/a.rs -> src/b/c.rs: C\n"), "{found}");
-    fs::remove_dir_all(folder).expect("the folder");
-}
-
-/// An empty folder of this run.
-fn tempdir() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("layers-{}", process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
 }

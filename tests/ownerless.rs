@@ -1,7 +1,7 @@
 //! Packets that no process sends: a reset, an ICMP error, a forwarded packet. They have no owner, and a rule that asks
 //! for others than some owner holds for them, whoever holds the rules.
 
-use crate::support::namespace;
+use crate::support::{namespace, traffic::receive};
 
 use mesh::istio::OWNERSHIP;
 use namespace::{Namespace, join};
@@ -12,7 +12,7 @@ use sidecar_init::{
 };
 use std::{
     collections::BTreeSet,
-    io::{self, ErrorKind},
+    io::ErrorKind,
     net::{SocketAddr, TcpStream, UdpSocket},
     thread,
     time::{Duration, Instant},
@@ -54,17 +54,6 @@ fn bound(address: &str) -> UdpSocket {
     }
 }
 
-/// What a socket receives. A wait with a time limit ends when a signal reaches the thread, such as one about a process that
-/// another test started.
-fn received(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match socket.recv(buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            received => return received,
-        }
-    }
-}
-
 /// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
 fn is_reset(address: &str) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
@@ -82,7 +71,7 @@ fn is_unreachable(from: &str, to: &str) -> bool {
     socket.connect(to).expect("connected");
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
     socket.send(b"?").expect("sent");
-    let error = received(&socket, &mut [0]).expect_err("nobody answers");
+    let error = receive(&socket, &mut [0]).expect_err("nobody answers");
     match error.kind() {
         ErrorKind::ConnectionRefused => true,
         ErrorKind::WouldBlock => false,
@@ -159,7 +148,7 @@ fn a_forwarded_packet_is_nobodys() {
                 sender.send_to(&[sent], address).expect("sent");
                 // What waited for its neighbour's address may come late.
                 let mut heard = [0];
-                while received(&listener, &mut heard).is_ok() {
+                while receive(&listener, &mut heard).is_ok() {
                     if heard == [sent] {
                         return true;
                     }

@@ -4,7 +4,7 @@
 //! Words such as `SERVICE`, `ELSEWHERE_443` and `LOOP` stand for addresses of the map, `REJECTED` for the family's answer.
 
 use super::calls::{Packet, Sender};
-use super::oracle::{Landed, await_six, family, land, plain, routing, saved};
+use super::oracle::{Landed, family, land, plain, routing, saved};
 use crate::support::address::Place;
 use crate::support::pod::{Answerer, Pod};
 use crate::support::random::Random;
@@ -155,7 +155,7 @@ fn check(variant: Variant, of: Family) {
         if of == Family::V6 {
             pod.inside.ip(&format!("addr add {}/128 dev lo", Place::Six.ip(of)));
         }
-        await_six(&pod);
+        pod.inside.wait_for_addresses();
         let program = variant.program(of, "-restore");
         let output = pod.inside.output(&program, &[], &text);
         assert!(output.status.success(), "{name}: {}\n{text}", String::from_utf8_lossy(&output.stderr));

@@ -12,8 +12,6 @@ use mesh::istio;
 use rules::simulate::{Direction, Routing, Verdict, View, walk};
 use rules::{ConnState, Mark, parse};
 use std::fmt;
-use std::net::UdpSocket;
-use std::time::{Duration, Instant};
 
 /// A pod whose rules are set, with the same rules for the simulator.
 pub(crate) struct Scene {
@@ -40,7 +38,7 @@ impl Scene {
             pod.attach_vm();
         }
         pod.apply_with(&configuration.variables(), &[&["--dual-stack"][..], &configuration.flags()].concat());
-        await_six(&pod);
+        pod.inside.wait_for_addresses();
         let family = family(setting);
         let config = configuration.resolve(setting.mode.name());
         let policy = View::of_rules(&configurations::rules(&config, family));
@@ -108,22 +106,6 @@ impl Scene {
             ..call
         };
         !walk(view, &self.routing, &answer, &mut ()).stays
-    }
-}
-
-/// Waits until the proxy's own address hears itself: the kernel adds the local route of a new IPv6 address a moment
-/// after the address (`addrconf_dad_work`), and on a busy machine a call can come in between and take the default route.
-pub(crate) fn await_six(pod: &Pod) {
-    let six = Place::Six.at(pod.setting.family, 0);
-    let deadline = Instant::now() + Duration::from_secs(5);
-    let hears_itself = || {
-        let socket = UdpSocket::bind(six)?;
-        socket.set_read_timeout(Some(Duration::from_millis(50)))?;
-        socket.send_to(b"?", socket.local_addr()?)?;
-        socket.recv(&mut [0])
-    };
-    while let Err(error) = pod.inside.run(hears_itself) {
-        assert!(Instant::now() < deadline, "{six} does not hear itself: {error}");
     }
 }
 

@@ -6,7 +6,10 @@ use crate::{
         on_every_stage,
         stage::{PATIENCE, RESOLVER, RESOLVER_V6, Stage},
     },
-    support::{pod::APP, traffic::assume},
+    support::{
+        pod::APP,
+        traffic::{assume, receive},
+    },
 };
 use nix::sys::socket::{Shutdown, shutdown};
 use std::{
@@ -58,7 +61,7 @@ fn over_udp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.send(query)?;
     let mut answer = [0; 512];
-    let length = socket.recv(&mut answer)?;
+    let length = receive(&socket, &mut answer)?;
     Ok(answer[..length].to_vec())
 }
 

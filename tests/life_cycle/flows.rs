@@ -10,7 +10,7 @@ use crate::life_cycle::stage::{call, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
-use crate::support::traffic::Protocol;
+use crate::support::traffic::{Protocol, receive};
 use crate::support::{address::Place, configurations::RESOLVERS};
 
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
@@ -147,17 +147,9 @@ fn udp(pod: &Pod, port: u16) -> UdpSocket {
 /// Asks once more on the same socket, and again where a question gets lost, as resolvers do; returns who got it, once it
 /// is answered.
 fn ask(pod: &Pod, socket: &UdpSocket) -> Answerer {
-    // A child of another test that ends while its thread starts the next one signals any thread, and on a socket with
-    // a timeout the kernel does not go on by itself.
-    let answer = || loop {
-        match socket.recv(&mut [0; 1]) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    };
     let mut tries = 0..TRIES;
     let answered = loop {
-        let answered = socket.send(b"?").and_then(|_| answer());
+        let answered = socket.send(b"?").and_then(|_| receive(socket, &mut [0; 1]));
         let is_lost = answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         if !is_lost || tries.next().is_none() {
             break answered;

@@ -161,6 +161,17 @@ fn serve_udp<Name: Copy>(
     }
 }
 
+/// What a socket with a time limit receives. A child of another test that ends while its thread starts the next one signals
+/// any thread, and on such a socket the kernel does not go on by itself.
+pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
+    }
+}
+
 fn original_destination(stream: &TcpStream, local: SocketAddr) -> Option<SocketAddr> {
     if local.is_ipv4() {
         getsockopt(stream, sockopt::OriginalDst).ok().map(|raw| SockaddrIn::from(raw).into())

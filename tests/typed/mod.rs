@@ -6,4 +6,4 @@ mod completions;
 mod examples;
 mod help;
 mod man;
-mod program;
+pub(crate) mod program;

@@ -5,7 +5,7 @@ use crate::serve::kubelet_runs_native_sidecars;
 use crate::sources::Sources;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
-use cluster::error::describe as told;
+use cluster::error::describe;
 use injection::{Namespaces, explain::Injector, webhook};
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
@@ -94,7 +94,7 @@ impl Flags {
     ) -> Result<(Vec<Value>, Answer, Vec<Problem>), String> {
         let connected =
             cluster::access::person(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
-        let (client, _) = connected.map_err(|error| told(&error))?;
+        let (client, _) = connected.map_err(|error| describe(&error))?;
         let mut namespaces = Vec::new();
         for name in named {
             namespaces.extend(namespace(&client, name).await);
@@ -136,7 +136,7 @@ fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String
 }
 
 fn refused(what: &str, error: &kube::Error) -> String {
-    format!("{what}: {}", told(error as &(dyn Error + 'static)))
+    format!("{what}: {}", describe(error as &(dyn Error + 'static)))
 }
 
 /// A namespace as a manifest would describe it. One that can't be read is warned of.

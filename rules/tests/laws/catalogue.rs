@@ -1,8 +1,9 @@
 //! The scenarios' rule sets: they read back to the letter, the native table says the same as the lists of both families,
 //! and packets of all kinds end where they should. `UPDATE_GOLDENS=1` writes the files below `catalogue` anew.
 
+use super::arbitrary::EVERYBODY;
 use rules::{
-    Chains, Checked, ConnState, Family, Gid, Mark, Ownership, PolicyRules, Protocol, State, Uid,
+    Checked, ConnState, Family, Gid, Mark, Ownership, Protocol, State, Uid,
     check::check,
     nft, parse, plan,
     render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft::script, svg::svg},
@@ -15,23 +16,6 @@ use std::{
     fs,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-};
-
-/// The owner of all chains, whatever they are called.
-const EVERYBODY: Ownership = Ownership {
-    name: "the catalogue",
-    mesh: "catalogue",
-    chains: Chains::Prefix(""),
-    conflicting_chains: &[],
-    comment: "sidecar-init",
-    comment_prefix: None,
-    table: "sidecar_init",
-    protocol: 137,
-    policy_rules: PolicyRules::PLAIN,
-    address: None,
-    predecessor: None,
-    opt_out: "nothing is known",
-    joined: &[],
 };
 
 fn scenarios() -> Vec<PathBuf> {
