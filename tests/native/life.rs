@@ -1,6 +1,7 @@
 //! Applying again, repairing, switching from and to iptables, cleaning.
 
 use crate::native::support::{BINARY, FACTS, in_namespace, native, output, ruleset, stdout};
+use crate::support::namespace::Namespace;
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
@@ -177,8 +178,9 @@ fn cleaning_keeps_what_others_use() {
 fn ipv6_passes_where_it_is_off() {
     use std::net::{TcpListener, TcpStream};
     let reaches = |flags: &[&str]| {
-        in_namespace(|| {
-            stdout("ip", &["address", "add", "2001:db8::1/128", "dev", "lo", "nodad"], "");
+        let pod = Namespace::new();
+        pod.ip("link set lo up\naddr add 2001:db8::1/128 dev lo nodad");
+        pod.run(|| {
             native(flags);
             let listener = TcpListener::bind("[2001:db8::1]:8080").expect("a listener");
             TcpStream::connect(listener.local_addr().expect("an address")).is_ok()
