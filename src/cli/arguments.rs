@@ -1,21 +1,24 @@
 //! Arguments into settings.
 //!
-//! Flags are taken as Go's pflag takes them: `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or
-//! with `=true`; the last of a repeated flag wins; values may be empty or start with a dash. The walk that reads them is
-//! in [`super::pflag`]. clap is asked where it has something to print: help, the version, and what is wrong with a call
-//! that names no command. It takes longer to build its tree than to do all else that a dry run does, so a call that
-//! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
-//! they mean is for the policy to say, so that all problems are reported together.
+//! Flags are taken as Go's pflag takes them ([`mesh::sources::pflag`]): `-p 15001`, `-p15001`, `-p=15001`,
+//! `--envoy-port=15001`; switches bare or with `=true`; the last of a repeated flag wins; values may be empty or start with
+//! a dash. All errors are reported together, including invalid values of known flags. clap answers what is not a call:
+//! help, the version, and words that name no command. It does not read calls, because it stops at the first unknown word
+//! and because building its tree takes longer than the rest of a dry run.
 
-use super::command::Command;
-use super::pflag::ParsedArgs;
+use super::command::{COMMANDS, Command, Entry, is_global};
 use super::tree::tree;
-use super::{Exit, linkerd_init, pflag, report};
+use super::{Exit, linkerd_init, report};
 use crate::cni;
 use mesh::Mesh;
-use mesh::settings::Setting;
-use mesh::{Problem, Problems};
-use std::{ffi::OsString, path::Path};
+use mesh::settings::{self, Row, Setting};
+use mesh::sources::pflag::{self, Flags, Word};
+use mesh::{Problem, Problems, sources};
+use std::{
+    ffi::{OsStr, OsString},
+    mem,
+    path::Path,
+};
 
 /// A call, as far as its form goes.
 #[derive(Debug)]
@@ -27,65 +30,242 @@ pub(super) struct Invocation {
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
     pub(super) problems: Vec<Problem>,
-    /// The command line of another program.
+    /// The words behind `--`, where the command takes another command line.
     pub(super) behind: Vec<OsString>,
 }
 
-/// Parses the arguments. Called by the name of a program that we stand in for, the program is the command in its place, and
-/// by the plugin's name the plugin.
+/// Parses the arguments.
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
-    let mut arguments: Vec<OsString> = arguments.collect();
-    let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
-    match called {
-        Some(name) if name == "istio-iptables" => arguments.insert(1, name),
-        Some(name) if linkerd_init::CALLED.iter().any(|called| name == *called) => {
-            arguments.insert(1, Command::LinkerdInit.entry().name.into());
+    let words = with_command(arguments.collect());
+    let mut parser = Parser::new(&words);
+    for (at, word) in words.iter().enumerate().skip(1) {
+        if let Read::ForClap(flag) = parser.read(word) {
+            let asked = flag.map_or_else(|| word.clone(), OsString::from);
+            let path: Vec<OsString> = parser.path().map(OsString::from).collect();
+            let for_clap = [&words[..1], &path, &[asked], &words[at + 1..]].concat();
+            return Err(answer(for_clap, parser.mesh, parser.problems));
         }
-        Some(name) if name == "kumactl" => arguments.insert(1, "kuma-init".into()),
-        Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
-        Some(_) | None => {}
     }
-    let ParsedArgs { words, mesh, problems, read, behind } = pflag::parse(arguments);
-    match read {
-        Some((entry, flags)) => {
+    let Parser { mesh, entry, group, next, given: flags, mut problems, behind, .. } = parser;
+    if let Next::Value(row) = next {
+        problems.push(Problem::of(&row.option(), "needs a value; write --flag= for an empty one"));
+    }
+    match entry {
+        Some(entry) => {
             let mesh = entry.mesh.unwrap_or(mesh);
             Ok(Invocation { command: entry.command, mesh, flags, problems, behind })
         }
-        None => Err(answer(words, mesh, problems)),
+        None if group.is_some() => {
+            let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
+            Err(report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)])))
+        }
+        None if problems.is_empty() => Err(answer(words, mesh, problems)),
+        None => Err(report::bad_input(&Problems(problems))),
     }
 }
 
-/// What clap has to say to words that are no call.
+/// The words with the command that the program's name stands for: that of a program that it replaces, or the plugin's.
+pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
+    let name = words.first().and_then(|path| Path::new(path).file_name()).map(OsStr::to_string_lossy);
+    let command = match name.as_deref() {
+        Some("istio-iptables") => Some(Command::IstioIptables.entry().name),
+        Some("kumactl") => Some(Command::KumaInit.entry().name),
+        Some(name) if linkerd_init::CALLED.contains(&name) => Some(Command::LinkerdInit.entry().name),
+        Some(cni::PLUGIN) => Some(cni::COMMAND),
+        Some(_) | None => None,
+    };
+    if let Some(command) = command {
+        words.insert(1, command.into());
+    }
+    words
+}
+
+/// Prints what clap says to words that are not a call. Problems with words before them come first, unless help is asked for.
 fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
     let mut parser = tree(mesh);
     match parser.try_get_matches_from_mut(words) {
-        Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
-        Err(_) => report::bad_input(&Problems(problems)),
-        Ok(matches) if matches.subcommand_name() == Some(cni::COMMAND) => {
-            let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
-            report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)]))
+        Err(error) if problems.is_empty() || !error.use_stderr() => {
+            // Nothing sensible is left to do when even the answer can't be printed.
+            let _ = error.print();
+            if error.use_stderr() { Exit::BadInput } else { Exit::Done }
         }
+        Err(_) => report::bad_input(&Problems(problems)),
         // The one command that is clap's alone.
         Ok(_) => report::text(&parser.render_version()),
     }
 }
 
-/// Prints what clap has to say: help, the version, or what is wrong with the call.
-fn print(error: &clap::Error) -> Exit {
-    // Nothing sensible is left to do when even the answer can't be printed.
-    let _ = error.print();
-    if error.use_stderr() { Exit::BadInput } else { Exit::Done }
+/// Reads the words of a call, one after the other.
+pub(super) struct Parser {
+    mesh: Mesh,
+    /// The command, once it is known.
+    pub(super) entry: Option<&'static Entry>,
+    /// The first word of a command of two words.
+    pub(super) group: Option<String>,
+    /// Those that may come here.
+    pub(super) flags: Flags,
+    pub(super) next: Next,
+    /// How many positional arguments there were.
+    positional: usize,
+    given: Vec<(Setting, String)>,
+    problems: Vec<Problem>,
+    behind: Vec<OsString>,
+}
+
+/// What the next word is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    Any,
+    /// The value of this flag, whatever it looks like.
+    Value(&'static Row),
+    /// Perhaps the value of a flag that is not known.
+    UnknownValue,
+    /// An argument, even if it looks like a flag.
+    Argument,
+    /// A part of another command line.
+    Behind,
+}
+
+/// What a word was.
+pub(super) enum Read {
+    OfCall,
+    /// No part of a call: clap answers, to the word itself or to this flag that is in it.
+    ForClap(Option<String>),
+}
+
+impl Parser {
+    /// A parser of these words, of which the first is the program.
+    pub(super) fn new(words: &[OsString]) -> Self {
+        let mesh = pflag::mesh_of(words).unwrap_or_default();
+        Self {
+            mesh,
+            entry: None,
+            group: None,
+            flags: Flags::of(settings::of(mesh).filter(|row| is_global(row))),
+            next: Next::Any,
+            positional: 0,
+            given: Vec::new(),
+            problems: Vec::new(),
+            behind: Vec::new(),
+        }
+    }
+
+    /// The command's name as far as it is known, word by word.
+    fn path(&self) -> impl Iterator<Item = &str> {
+        let group = self.group.iter().map(String::as_str);
+        group.chain(self.entry.map(|entry| entry.within().1))
+    }
+
+    /// The setting of the next positional argument.
+    pub(super) fn argument(&self) -> Option<Setting> {
+        self.entry?.words().nth(self.positional)
+    }
+
+    pub(super) fn read(&mut self, word: &OsStr) -> Read {
+        let text = sources::text(word);
+        match mem::replace(&mut self.next, Next::Any) {
+            Next::Value(row) => self.take(vec![(row, text)]),
+            Next::UnknownValue if self.may_be_value(&text) => {}
+            Next::Any | Next::UnknownValue => return self.read_any(&text),
+            Next::Argument => {
+                self.next = Next::Argument;
+                self.take_argument(text);
+            }
+            Next::Behind => {
+                self.next = Next::Behind;
+                self.behind.push(word.to_owned());
+            }
+        }
+        Read::OfCall
+    }
+
+    fn read_any(&mut self, word: &str) -> Read {
+        match pflag::word(word, &self.flags) {
+            Word::End => match self.entry {
+                None => return Read::ForClap(None),
+                Some(entry) if entry.behind.is_some() => self.next = Next::Behind,
+                Some(_) => self.next = Next::Argument,
+            },
+            Word::Flags(given) => self.take(given),
+            Word::NeedsValue(given, row) => {
+                self.take(given);
+                self.next = Next::Value(row);
+            }
+            Word::Unknown { name, has_value } if self.is_of_clap(&name, has_value) => {
+                return Read::ForClap(Some(name));
+            }
+            Word::Unknown { name, has_value } => {
+                self.refuse(&name);
+                self.next = if has_value { Next::Any } else { Next::UnknownValue };
+            }
+            Word::Bare if self.entry.is_some() => self.take_argument(word.to_owned()),
+            Word::Bare => return self.read_command(word),
+        }
+        Read::OfCall
+    }
+
+    fn read_command(&mut self, word: &str) -> Read {
+        self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
+        if let Some(entry) = self.entry {
+            self.flags = entry.flags(self.mesh);
+        } else if self.group.is_none() && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
+            self.group = Some(word.to_owned());
+        } else {
+            return Read::ForClap(None);
+        }
+        Read::OfCall
+    }
+
+    fn take(&mut self, given: Vec<(&'static Row, String)>) {
+        self.given.extend(given.into_iter().map(|(row, value)| (row.setting, value)));
+    }
+
+    fn take_argument(&mut self, word: String) {
+        if let Some(setting) = self.argument() {
+            self.positional += 1;
+            self.given.push((setting, word));
+            return;
+        }
+        let text = match self.entry {
+            Some(Entry { behind: Some(_), .. }) => "is not expected; a command follows --".to_owned(),
+            Some(_) | None => pflag::stray(&self.flags),
+        };
+        self.problems.push(Problem::with_item("argument", &word, text));
+    }
+
+    fn refuse(&mut self, flag: &str) {
+        let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
+        let text = match self.entry {
+            None if of_commands.any(|row| flag == row.option()) => {
+                format!("belongs after a command: sidecar-init COMMAND {flag}")
+            }
+            Some(_) | None => pflag::unknown(flag, &self.flags),
+        };
+        self.problems.push(Problem::of(flag, text));
+    }
+
+    /// Whether clap answers: every command has help, and the program alone has a version.
+    fn is_of_clap(&self, name: &str, has_value: bool) -> bool {
+        match name {
+            "-h" => true,
+            "--help" => !has_value,
+            "-V" => self.entry.is_none(),
+            "--version" => self.entry.is_none() && !has_value,
+            _ => false,
+        }
+    }
+
+    /// Whether a word is neither a flag nor a command.
+    fn may_be_value(&self, word: &str) -> bool {
+        let is_command = self.entry.is_none() && COMMANDS.iter().any(|entry| word == entry.name);
+        !word.starts_with('-') && !is_command
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::command::{COMMANDS, Entry};
-    use crate::cli::tree::VERSION;
-    use mesh::settings::{self, Row};
-    use mesh::sources;
-    use proptest::prelude::*;
-    use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
+    use std::collections::BTreeMap;
 
     fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
@@ -95,58 +275,6 @@ mod tests {
         let flags: BTreeMap<Setting, &str> =
             invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
         assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
-    }
-
-    /// The command and its flags as clap reads them; `None` where it has to answer.
-    fn by_clap(words: Vec<OsString>, mesh: Mesh) -> Option<(&'static str, BTreeMap<Setting, String>)> {
-        let matches = tree(mesh).try_get_matches_from(words).ok()?;
-        let (name, matches) = matches.subcommand()?;
-        let (within, matches) = match matches.subcommand() {
-            Some((within, matches)) => ((Some(name), within), matches),
-            None => ((None, name), matches),
-        };
-        let entry: &Entry = COMMANDS.iter().find(|entry| entry.within() == within)?;
-        let value = |row: &Row| Some((row.setting, sources::text(matches.get_one::<OsString>(row.long)?)));
-        Some((entry.name, entry.rows(mesh).filter(|row| !row.long.is_empty()).filter_map(value).collect()))
-    }
-
-    /// A word that may stand on a command line: a flag in one of its forms, a command, or something else.
-    fn word() -> impl Strategy<Value = OsString> {
-        let row = proptest::sample::select(settings::all().collect::<Vec<_>>());
-        let value = proptest::sample::select(vec!["", "1", "=", "=x", "true", "a=b", "-1", "-n", "--"]);
-        let flag = (row, value, 0..6).prop_map(|(row, value, form)| {
-            let short = row.short.unwrap_or('n');
-            match form {
-                0 => format!("--{}", row.long),
-                1 => format!("--{}={value}", row.long),
-                2 => format!("-{short}"),
-                3 => format!("-{short}{value}"),
-                4 => format!("-n{short}={value}"),
-                _ => format!("-nf{short}"),
-            }
-        });
-        let commands: Vec<&str> = COMMANDS.iter().map(|entry| entry.name).collect();
-        let others =
-            ["--", "-", "", "x", "--nope", "--help", "-h", "-V", "--version", VERSION, "help", "-nZ"];
-        let other = proptest::sample::select([&commands[..], &others].concat()).prop_map(str::to_owned);
-        let text = prop_oneof![8 => flag, 1 => other].prop_map(OsString::from);
-        let no_text = Just(OsString::from_vec(b"--log_target=\xff".to_vec()));
-        prop_oneof![20 => text, 1 => no_text]
-    }
-
-    proptest! {
-        #[test]
-        fn clap_reads_the_same(
-            command in proptest::sample::select(COMMANDS.iter().map(|entry| entry.name).collect::<Vec<_>>()),
-            before in proptest::collection::vec(word(), 0..2),
-            after in proptest::collection::vec(word(), 0..8),
-        ) {
-            let command = command.split(' ').map(OsString::from).collect();
-            let all = [vec!["sidecar-init".into()], before, command, after].concat();
-            let ParsedArgs { words, mesh, read, .. } = pflag::parse(all);
-            let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
-            prop_assert_eq!(read, by_clap(words.clone(), mesh), "{:?}", words);
-        }
     }
 
     #[test]
@@ -171,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_form_is_told_and_the_rest_is_parsed() {
+    fn every_fault_of_form_is_reported_and_the_rest_is_parsed() {
         let call =
             ["-p", "1", "--nope", "-x", "2", "--neither=2", "stray", "-Z", "x", "--envoy-prot", "3", "-b"];
         let all = ["sidecar-init", "istio-iptables"].iter().chain(&call).map(OsString::from);
         let invocation = parse(all).expect("no answer");
-        let told: Vec<String> = invocation.problems.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = invocation.problems.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "--nope: no such flag; --help lists those there are",
                 "--neither: no such flag; --help lists those there are",

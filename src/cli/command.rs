@@ -71,6 +71,8 @@ pub(super) struct Entry {
     pub(super) without: &'static [Setting],
     /// The setting that a positional argument stands for.
     pub(super) word: Option<Setting>,
+    /// Another command line that it takes behind `--`: its name in help, and what it is for.
+    pub(super) behind: Option<(&'static str, &'static str)>,
     /// The one mesh that it is for; `None` where `--mesh` says which.
     pub(super) mesh: Option<Mesh>,
     /// Whether it changes something that outlives it.
@@ -109,11 +111,6 @@ impl Entry {
         self.word.into_iter().chain(second)
     }
 
-    /// Whether arguments behind `--` are another program's command line.
-    pub(super) fn takes_command(&self) -> bool {
-        self.command == Command::Sandbox
-    }
-
     /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest
     /// everywhere else, as it is for kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are
     /// taken it is one of those.
@@ -126,6 +123,11 @@ impl Entry {
             _ => row.short,
         }
     }
+}
+
+/// Upstream's log flags may stand before the command as well.
+pub(super) fn is_global(row: &Row) -> bool {
+    matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }
 
 impl Command {

@@ -31,7 +31,6 @@ mod namespace;
 mod node;
 mod noted;
 mod paint;
-mod pflag;
 mod probe;
 #[cfg(test)]
 mod reference;
@@ -164,7 +163,7 @@ fn run_command(
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::AmbientHost => ambient_host::run(&raw, problems),
-        Command::Completions => completions::run(&raw, problems),
+        Command::Completions => completions::run(&raw, problems, behind),
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),

@@ -1,16 +1,14 @@
-//! The command tree, made from the tables of commands and of settings: what help, completions and the manual are
-//! printed from.
+//! The command tree, made from the tables of commands and of settings: clap prints help from it.
 //!
-//! Calls are read without it ([`super::arguments`] says why), so it may take its time and say all there is to say of an
-//! option: beside its meaning its variables, what of a pod says the same, and an example.
+//! Calls are read without it ([`super::arguments`] says why), so it can afford to describe each option in full: its meaning,
+//! its variables, what of a pod sets the same, and an example.
 
-use super::command::{COMMANDS, Entry};
-use super::{pflag, report};
+use super::command::{COMMANDS, Entry, is_global};
+use super::report;
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
 use mesh::Mesh;
 use mesh::settings::{self, Kind, Row, Setting, Topic, mapping};
-use std::ffi::OsString;
 
 /// The command that prints the version.
 pub(super) const VERSION: &str = "version";
@@ -28,13 +26,13 @@ pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to
     annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
     done, 1 failed, with the error on standard output as the specification has it.";
 
-/// The tree that calls for a mesh are read by, where clap reads them.
+/// The tree of commands with the flags of a mesh.
 pub(super) fn tree(mesh: Mesh) -> Command {
     let of = |group| {
         let entries = COMMANDS.iter().filter(move |entry| entry.within().0 == group);
         entries.map(move |entry| command(entry, mesh))
     };
-    let globals = settings::of(mesh).filter(|row| pflag::is_global(row));
+    let globals = settings::of(mesh).filter(|row| is_global(row));
     Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -63,30 +61,24 @@ pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
     };
     let words: String = entry.words().map(|word| format!(" [{}]", name_of(word))).collect();
+    let behind = entry.behind.map(|(name, _)| format!(" [-- <{name}>...]")).unwrap_or_default();
     let command = match words.is_empty() {
         true => command,
-        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}", entry.name)),
+        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{behind}", entry.name)),
     };
-    let command = match entry.takes_command() {
-        true => command.arg(
-            Arg::new("COMMAND")
-                .help("What to run, with its arguments")
-                .last(true)
-                .num_args(0..)
-                .value_parser(clap::value_parser!(OsString)),
-        ),
-        false => command,
+    let command = match entry.behind {
+        Some((name, help)) => command.arg(Arg::new(name).help(help).last(true).num_args(0..)),
+        None => command,
     };
-    let arguments = rows(entry, mesh)
-        .into_iter()
-        .map(|row| argument(row, entry.short(row)).global(pflag::is_global(row)));
-    command.args_override_self(true).args(arguments)
+    let arguments =
+        rows(entry, mesh).into_iter().map(|row| argument(row, entry.short(row)).global(is_global(row)));
+    command.args(arguments)
 }
 
 /// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does.
 pub(super) fn rows(entry: &Entry, mesh: Mesh) -> Vec<&'static Row> {
     let mut rows: Vec<&Row> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
-    rows.sort_by_key(|row| (!row.topic.is_of_one_command(), pflag::is_global(row)));
+    rows.sort_by_key(|row| (!row.topic.is_of_one_command(), is_global(row)));
     rows
 }
 
@@ -112,17 +104,11 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         .help(row.help)
         .long_help(long_help.join("\n"))
         .help_heading(row.topic.heading())
-        .value_parser(clap::value_parser!(OsString))
         // `-h` shows what is asked for most, `--help` shows all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
     match row.kind {
         Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
-        Kind::Switch => argument
-            .value_name("BOOL")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("true")
-            .hide_possible_values(true),
+        Kind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),
     }
 }
 

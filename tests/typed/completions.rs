@@ -37,6 +37,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("istio-iptables --envoy", &["--envoy-port"]),
     ("istio-iptables -m T", &["TPROXY"]),
     ("istio-iptables --deny", &[]),
+    ("sidecar-init --log_t", &["--log_target"]),
+    ("sidecar-init --vers", &["--version"]),
+    ("sidecar-init sandbox -- fo", &["folder/"]),
 ];
 
 /// What a shell proposes for a line, given the script's path. Runs in a folder with a file `pod.yaml` and a folder
@@ -66,6 +69,10 @@ fn stage(shell: &str) -> Folder {
     folder.write("setup", ZSH_SETUP);
     folder.write("pod.yaml", "");
     std::fs::create_dir(folder.join("folder")).expect("a folder in a folder of our own");
+    // Scripts ask the program, by its name.
+    std::fs::create_dir(folder.join("bin")).expect("a folder in a folder of our own");
+    let program = env!("CARGO_BIN_EXE_sidecar-init");
+    std::os::unix::fs::symlink(program, folder.join("bin/sidecar-init")).expect("a link to the program");
     folder
 }
 
@@ -74,7 +81,7 @@ fn in_bash() {
     check("bash", |folder, line| {
         // The words as bash takes them apart: at spaces, and around an equals sign.
         let call = format!(
-            "source ./script; complete -p sidecar-init istio-iptables >/dev/null; compopt() {{ :; }}; \
+            "PATH=$PWD/bin:$PATH; source ./script; complete -p sidecar-init istio-iptables >/dev/null; compopt() {{ :; }}; \
              COMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _sidecar_init; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             words(line)
         );
@@ -96,7 +103,7 @@ fn slash(folder: &Folder, word: &str) -> String {
 #[test]
 fn in_fish() {
     check("fish", |folder, line| {
-        let call = format!("source ./script; complete -C \"{line}\"");
+        let call = format!("set -x PATH $PWD/bin $PATH; source ./script; complete -C \"{line}\"");
         let said = said_by("fish", &["--no-config", "-c", &call], folder);
         let word = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
         // fish proposes the whole word.
@@ -128,7 +135,7 @@ zpty -d shell
 
 /// What that zsh is told first.
 const ZSH_SETUP: &str = r#"
-PROMPT= RPROMPT=
+PROMPT= RPROMPT= path=($PWD/bin $path)
 autoload -Uz compinit && compinit -u -C -d ./dump
 source ./script
 compadd() {

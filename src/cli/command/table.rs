@@ -33,6 +33,7 @@ const NONE: Entry = Entry {
     also: &[],
     without: &[],
     word: None,
+    behind: None,
     mesh: None,
     changes: false,
 };
@@ -253,6 +254,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             input.",
         topics: &[&[Topic::Sandbox, Topic::Capture, Topic::Manifest], ANY],
         also: &[Setting::Backend, Setting::Timeout],
+        behind: Some(("COMMAND", "What to run, with its arguments")),
         ..NONE
     },
     Entry {
@@ -346,13 +348,16 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         name: "completions",
         about: "Print the completions of a shell",
         long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where they are \
-            few, and files. It completes istio-iptables too, where the program has that name.\n\nExamples:\n  \
+            few, and files. It completes istio-iptables too, where the program has that name. The script asks \
+            sidecar-init, which has to be on PATH: with the words of a line behind --, the command prints what may \
+            stand in the place of the last one.\n\nExamples:\n  \
             sidecar-init completions bash >/etc/bash_completion.d/sidecar-init\n  sidecar-init completions zsh \
             >/usr/local/share/zsh/site-functions/_sidecar-init\n  sidecar-init completions fish \
             >/etc/fish/completions/sidecar-init.fish\n\nExit codes: 0 printed, 1 failed, 2 bad input.",
         topics: &[ANY],
         also: &[Setting::Shell],
         word: Some(Setting::Shell),
+        behind: Some(("WORD", "The words of a line, the last one to be completed")),
         ..NONE
     },
     Entry {
@@ -414,5 +419,6 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: Some(Kuma::Verb),
         mesh: Some(Mesh::Kuma),
         changes: true,
+        ..NONE
     },
 ];
