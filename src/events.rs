@@ -1,4 +1,4 @@
-//! What is logged while the program runs, event by event, for the front end that writes it down.
+//! The log events of a run, for the front end that writes them.
 //!
 //! No part of the program makes a span. A subscriber that keeps spans sets up tables for them first, which takes longer than
 //! all else that logging does in a run.
@@ -12,11 +12,11 @@ use tracing::{
 
 /// A front end's log.
 pub(crate) trait Log: Send + Sync + 'static {
-    /// The most detailed level that it takes of events with this target.
+    /// The most detailed level of events with this target.
     fn level(&self, target: &str) -> LevelFilter;
 
-    /// The most detailed level that it takes of any.
-    fn most(&self) -> LevelFilter;
+    /// The most detailed level of any target.
+    fn max_level(&self) -> LevelFilter;
 
     fn write(&self, event: &Event<'_>);
 }
@@ -37,7 +37,7 @@ impl<L: Log> Subscriber for Events<L> {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.0.most())
+        Some(self.0.max_level())
     }
 
     fn event(&self, event: &Event<'_>) {

@@ -1,7 +1,7 @@
 //! The engine of `sidecar-init`: reads and changes what captures traffic in one network namespace.
 //!
-//! Typed in, typed out: it is told the rules that are wanted, in the vocabulary of the crate `rules`, and who owns
-//! them; it knows no mesh, no flag and no file format, and it prints nothing. [`engine`] decides, a [`backend`]
+//! Typed in, typed out: callers pass the desired rules, in the vocabulary of the crate `rules`, and their owner. It knows no
+//! mesh, no flag and no file format, and it prints nothing. [`engine`] decides, a [`backend`]
 //! reads and commits, [`sys`] talks to the operating system. Front ends are modules of the binary alone.
 
 pub mod backend;

@@ -11,13 +11,13 @@ use sidecar_init::backend::Error;
 use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// What is asked for.
+/// The action that the flags select.
 enum HostAction {
     Change(SnatChange),
     Clean,
 }
 
-/// What is the case afterwards, for programs.
+/// The state after the change, for programs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
@@ -107,7 +107,7 @@ fn done(action: &HostAction) -> Result<Report, Error> {
     }
 }
 
-/// In words.
+/// The report as a sentence.
 fn sentence(Report { table, pods, probe_addresses, .. }: &Report) -> String {
     let plural = if pods.len() == 1 { "" } else { "es" };
     match probe_addresses.as_slice() {

@@ -11,7 +11,7 @@ use sidecar_init::{
 };
 use std::{error, mem, time::Instant};
 
-/// Why the namespace may not be changed.
+/// Why the namespace is not changed.
 #[derive(Debug, thiserror::Error)]
 enum Host {
     #[error(
@@ -26,7 +26,7 @@ enum Host {
     Unknown,
 }
 
-/// Cleaning has left what it does not know whose it is.
+/// Cleaning has kept rules of unknown owners.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "what is surely ours is gone; left is what {} or another program may have made: remove it by hand if it is not \
@@ -68,7 +68,7 @@ pub(super) fn clean(run: &Run) -> Exit {
     finish(run, remove(run, run.named()))
 }
 
-/// Prints the report where data was asked for, and ends as it says.
+/// Prints the report where `--format` asks for data, and returns its exit code.
 pub(super) fn finish(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
         let printed = report::change(encoding, report, report.done);
@@ -109,7 +109,7 @@ pub(super) fn warned(texts: Vec<String>) -> Vec<String> {
     texts
 }
 
-/// Removes all that is an owner's, and whose it is joined with.
+/// Removes all that belongs to an owner, or to one that is part of it.
 pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut session = run.session(owner)?;
@@ -149,7 +149,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
-    /// What is the case now, in words.
+    /// The outcome in words.
     #[serde(skip)]
     done: &'static str,
     /// Which holds our rules now; null where there are none.
@@ -166,12 +166,12 @@ pub(super) struct Report {
     forgotten_flows: usize,
     /// What of others decides before our rules.
     before: Vec<String>,
-    /// What may be ours as well as anybody's, and was left.
+    /// Rules of unknown owners, which were kept.
     left: Vec<String>,
     /// The meshes whose rules were removed, as `--mesh` takes them: all that `clean` has removed, or those in whose place
     /// `apply --replace` has put others.
     removed: Vec<&'static str>,
-    /// Whose it may be.
+    /// The possible owners of those.
     #[serde(skip)]
     predecessors: String,
     /// How long it took.
@@ -218,7 +218,7 @@ impl Report {
                 milliseconds,
                 "{done}"
             ),
-            // Without rules there is nothing to say of them.
+            // Without rules the other fields would be empty.
             None => tracing::info!(target: "iptables", changed, milliseconds, "{done}"),
         }
         self

@@ -1,4 +1,4 @@
-//! `sidecar-init check`: how the rules differ from the wanted ones.
+//! `sidecar-init check`: how the rules differ from the desired ones.
 
 use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format};
@@ -51,7 +51,7 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
     // Where the rules themselves differ, packets do as well.
     if is_equal && others.is_empty() {
         match scenes::decided_by_others(run, capture) {
-            Ok(told) => before.extend(told.into_iter().inspect(|text| {
+            Ok(texts) => before.extend(texts.into_iter().inspect(|text| {
                 tracing::warn!(target: "iptables", "rules of others decide: {text}");
             })),
             Err(error) => return report::failure(&*error, Exit::Failed),

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
-    /// A letter that meant two flags would mean the first of them.
+    /// Of two flags with the same letter, the parser would take the first.
     #[test]
     fn letters_of_a_command_differ() {
         for (entry, mesh) in

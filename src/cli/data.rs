@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The version of all forms. A field that comes to a form does not raise it; one that goes, or means something else, does.
 const VERSION: u32 = 1;
 
-/// How data are written.
+/// The encoding of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
@@ -43,7 +43,7 @@ impl<T> Document<T> {
     }
 }
 
-/// A document of its own.
+/// A single document.
 pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(&Document::of(answer));
     encoded(encoding, &json.expect("our own data has text keys and finite numbers"))
@@ -70,7 +70,7 @@ fn encoded(encoding: Encoding, json: &str) -> String {
     }
 }
 
-/// What is said of several pods.
+/// The answers about several pods.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Answers<'a> {
@@ -78,7 +78,7 @@ pub(super) struct Answers<'a> {
     pub(super) answers: Vec<Answer<'a>>,
 }
 
-/// What is said of one of several pods.
+/// The answer about one of several pods.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Answer<'a> {

@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
-    let owner = run.everyone();
+    let owner = run.every_owner();
     let mut kernel = match run.open_for(owner) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
@@ -43,21 +43,20 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
     }
 }
 
-/// What others do about the mesh's usual packets, where its rules are as wanted: only then does it show that others do it.
+/// Effects of other programs' rules on the mesh's usual packets. They can be distinguished only where our rules do not differ.
 fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
     let session = run.session(capture.owner());
     let compared = session.ok().and_then(|mut session| session.check(&capture.desired()).ok());
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }
-    let told = scenes::decided_by_others(run, capture).unwrap_or_default();
+    let texts = scenes::decided_by_others(run, capture).unwrap_or_default();
     let finding =
         |text| Finding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live");
-    told.into_iter().map(finding).collect()
+    texts.into_iter().map(finding).collect()
 }
 
-/// Where the proxy is expected to listen, and as whom: by the flags, and for what they leave open by what pods of the mesh
-/// usually say.
+/// The ports and users of the proxy: by the flags, and by default those of the mesh's pods.
 fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
     let usual = usual(mesh);
     let keys = given.or(usual.as_deref()).map(|capture| capture.keys());
@@ -80,7 +79,7 @@ fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
     }
 }
 
-/// What a pod of the mesh has of which nothing is said.
+/// The settings that a pod of the mesh has by default.
 fn usual(mesh: Mesh) -> Option<Capture> {
     let given = |setting: Setting, value: &str| {
         (setting, Given { value: value.to_owned(), source: Source::Flag(setting.row().long) })
@@ -128,7 +127,7 @@ fn sign(level: Level, is_unicode: bool) -> &'static str {
     }
 }
 
-fn tone(level: Level) -> Tone {
+fn style(level: Level) -> Tone {
     match level {
         Level::Ok => Tone::Captured,
         Level::Warn => Tone::Passing,
@@ -148,7 +147,7 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
         }
         writeln!(out, "{}", Tone::Strong.paint(heading)).expect("text takes all");
         for finding in of {
-            let sign = tone(finding.level).paint(sign(finding.level, is_unicode));
+            let sign = style(finding.level).paint(sign(finding.level, is_unicode));
             let text = finding.text.replace('\n', &format!("\n{margin}"));
             out.push_str(&fold(&format!("  {sign} {text}\n"), indent, width));
             let remedy = finding.remedy.iter().map(|remedy| format!("-> {remedy}"));
@@ -163,18 +162,21 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
 
 fn summary(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let told = |count: usize, noun: &str| match count {
+    let counted = |count: usize, noun: &str| match count {
         0 => format!("no {noun}s"),
         1 => format!("1 {noun}"),
         more => format!("{more} {noun}s"),
     };
     let (warnings, failures) = (count(Level::Warn), count(Level::Fail));
-    let tone = match (failures, warnings) {
+    let style = match (failures, warnings) {
         (0, 0) => Tone::Captured,
         (0, _) => Tone::Passing,
         _ => Tone::Dropped,
     };
-    format!("{}\n", tone.paint(format!("{}, {}", told(failures, "failure"), told(warnings, "warning"))))
+    format!(
+        "{}\n",
+        style.paint(format!("{}, {}", counted(failures, "failure"), counted(warnings, "warning")))
+    )
 }
 
 /// The findings as programs read them.

@@ -9,7 +9,7 @@ pub(super) enum Exit {
     Failed = 1,
     /// Nothing was touched.
     BadInput = 2,
-    /// The rules are not as wanted.
+    /// The rules differ, or other rules come first.
     Drift = 3,
     /// The number that repair controllers look for.
     ValidationFailed = 126,

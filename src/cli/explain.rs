@@ -29,13 +29,13 @@ enum Form {
     Svg,
 }
 
-/// What is asked.
+/// The packets to explain.
 enum Question {
     Packet(Box<explain::Asked>),
     Matrix(Vec<Case>),
 }
 
-/// Names that were resolved: one that is asked for again has not changed meanwhile.
+/// A cache of resolved names, so that a name has the same addresses throughout a call.
 #[derive(Default)]
 struct Names(RefCell<BTreeMap<String, Vec<IpAddr>>>);
 
@@ -50,16 +50,16 @@ impl Names {
     }
 }
 
-/// What `--expect` says.
+/// The value of `--expect`: whether the packet is to be captured.
 type Expected = Option<bool>;
 
-/// A question that is understood.
+/// A question with its settings, resolved.
 struct Request {
     run: Run,
     logging: Logging,
     warnings: Vec<String>,
     basis: Basis,
-    /// What is described; `None` where the rules are others that are there.
+    /// The configuration that the subject describes; `None` where existing rules are explained.
     capture: Option<Capture>,
     file: Option<String>,
     form: Form,
@@ -71,20 +71,25 @@ struct Request {
 
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
-    let asked = manifest::each(subjects, understand)?;
-    let Some(first) = asked.first() else { return Ok(Exit::Done) };
-    manifest::begin(subjects, &first.logging, asked.iter().map(|asked| &asked.warnings), Stdout::Answer)?;
+    let requests = manifest::each(subjects, understand)?;
+    let Some(first) = requests.first() else { return Ok(Exit::Done) };
+    manifest::begin(
+        subjects,
+        &first.logging,
+        requests.iter().map(|request| &request.warnings),
+        Stdout::Answer,
+    )?;
     let form = first.form;
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (subject, asked) in subjects.iter().zip(asked) {
-        let scenes = match scenes(subject, &asked) {
+    for (subject, request) in subjects.iter().zip(requests) {
+        let scenes = match scenes(subject, &request) {
             Ok(scenes) => scenes,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
-        let asked = asked.of(&scenes, subject);
-        let answer = answer(&scenes, subject, &asked, subjects.len() == 1);
+        let request = request.of(&scenes, subject);
+        let answer = answer(&scenes, subject, &request, subjects.len() == 1);
         as_expected &=
-            asked.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
+            request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
         sections.push(Section { title: subject.title.clone(), body: answer.body });
     }
     let printed = match form {
@@ -116,7 +121,7 @@ fn understand(subject: &Subject) -> Result<Request, Problems> {
         let text = format!("contradicts {other}; give one of them");
         reader.whole(&Source::Flag(setting.row().long), text);
     }
-    // A question that describes no rules is about those that are there.
+    // Without a description of rules, the existing ones are explained.
     let described = subject.described().filter(|_| !live && file.is_none());
     let of_words = described.is_some();
     let of_file = || file.clone().map(Basis::Listing);
@@ -132,15 +137,15 @@ fn understand(subject: &Subject) -> Result<Request, Problems> {
     let place = Place { pod: &pod, ways, names: &|name| Some(names.of(name)) };
     let question = question(&mut reader, &place, policy, form);
     let warnings = reader.finish()?;
-    let question = question.expect("what is not understood is a problem");
-    // What is said of the packet's rules matters only where they are those.
+    let question = question.expect("a question that could not be read is a problem");
+    // Warnings about a configuration matter only where its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(Request { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
 }
 
 impl Request {
-    /// The same, where the rules that are there say who the proxy is and no configuration does, and where the kernel knows
-    /// the ways of packets.
+    /// The same request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the
+    /// packet.
     fn of(self, scenes: &[Scene], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
@@ -149,7 +154,7 @@ impl Request {
         let kernel = Kernel::of(scenes);
         let ways: &dyn Ways = if self.file.is_some() { &pod } else { &kernel };
         let place = Place { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
-        // It has been understood before, and is no other question now.
+        // The settings were valid before, so this only resolves the packet again.
         let mut reader = Reader::new(&subject.raw, Vec::new());
         let question = question(&mut reader, &place, None, self.form).unwrap_or(self.question);
         Self { pod, question, ..self }
@@ -164,8 +169,8 @@ fn expected(reader: &mut Reader<'_>) -> Expected {
     expected
 }
 
-fn scenes(subject: &Subject, asked: &Request) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let Request { run, capture, file, pod, question, .. } = asked;
+fn scenes(subject: &Subject, request: &Request) -> Result<Vec<Scene>, Box<dyn Error>> {
+    let Request { run, capture, file, pod, question, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
             warn_of_ipv6(&subject.raw, question, &**capture);
@@ -190,7 +195,7 @@ fn question(
     form: Form,
 ) -> Option<Question> {
     if !reader.switch(Setting::Matrix) {
-        return packet(reader, place).map(|asked| Question::Packet(Box::new(asked)));
+        return packet(reader, place).map(|question| Question::Packet(Box::new(question)));
     }
     if form != Form::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
@@ -201,7 +206,7 @@ fn question(
 impl Question {
     fn families(&self) -> impl Iterator<Item = Family> {
         let packets: Vec<&Packet> = match self {
-            Self::Packet(asked) => vec![&asked.packet],
+            Self::Packet(question) => vec![&question.packet],
             Self::Matrix(cases) => cases.iter().filter_map(|case| case.packet.as_ref()).collect(),
         };
         Family::BOTH.into_iter().filter(move |family| packets.iter().any(|p| p.family() == *family))
@@ -214,22 +219,22 @@ fn warn_of_ipv6(raw: &Raw, question: &Question, config: &dyn Policy) {
     }
 }
 
-/// What is said of a packet or of several.
+/// The explanation of one packet or of several.
 struct Answer {
     body: String,
     /// Whether a listener gets the packet, in each family that it may have.
     captured: Vec<Option<bool>>,
 }
 
-fn answer(scenes: &[Scene], subject: &Subject, asked: &Request, is_alone: bool) -> Answer {
-    let Request { question, form, basis, capture, file, .. } = asked;
+fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool) -> Answer {
+    let Request { question, form, basis, capture, file, .. } = request;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
     let is_empty =
         is_live && scenes.iter().all(|scene| scene.view.chains().iter().all(|c| c.rules.is_empty()));
     let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
-    // One of several has a title instead.
+    // One of several subjects has a title instead.
     let mut text = match form {
         _ if !is_alone => String::new(),
         Form::Text | Form::Picture => basis.line(report::line_width()),
@@ -275,12 +280,12 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Request, is_alone: bool) 
                 let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
                 text.push_str(&(explained.mermaid() + &basis + &lost));
             }
-            Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
-            Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
+            Form::Picture => text.push_str(&way(subject, request, &explained).text(report::width())),
+            Form::Svg => text.push_str(&way(subject, request, &explained).svg()),
             Form::Text => text.push_str(&explained.text(report::line_width())),
             Form::Data(_) => {}
         }
-        // What is not sent ends nowhere.
+        // A packet that is not sent has no verdict.
         captured.push(explained.is_captured().filter(|_| lost.is_none()));
         reports.push(Report::new(basis, question, explained.report()));
     }
@@ -314,8 +319,8 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(basis: &Basis, asked: &'a explain::Asked, explained: explain::Report) -> Self {
-        let explain::Asked { packet, called, lost } = asked;
+    fn new(basis: &Basis, question: &'a explain::Asked, explained: explain::Report) -> Self {
+        let explain::Asked { packet, called, lost } = question;
         let (source, destination) = called.addresses(packet);
         let interface = called.interface(packet);
         let (in_interface, out_interface) = match &packet.direction {
@@ -335,9 +340,9 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The packet's way through all traffic that is described, or alone where the rules are others that are there.
-fn way(subject: &Subject, asked: &Request, explained: &Explanation<'_>) -> Picture {
-    match &asked.capture {
+/// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.
+fn way(subject: &Subject, request: &Request, explained: &Explanation<'_>) -> Picture {
+    match &request.capture {
         Some(capture) => subject.traffic(capture).with_way(explained),
         None => picture::of_way(explained),
     }

@@ -1,4 +1,4 @@
-//! The machine that we run on, asked for facts.
+//! Facts about the local machine.
 
 use mesh::{Host, sources::name_servers};
 use nix::{errno::Errno, unistd};

@@ -7,21 +7,21 @@ use sidecar_init::sys::address;
 use std::io;
 
 /// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
-fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
+fn addresses(capture: &dyn Policy) -> io::Result<Vec<Held>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());
     }
-    let held = address::global_ipv6()?.into_iter();
-    Ok(held.map(|(address, interface)| Held { address, interface }).collect())
+    let addresses = address::global_ipv6()?.into_iter();
+    Ok(addresses.map(|(address, interface)| Held { address, interface }).collect())
 }
 
-/// How closely a configuration is looked at.
+/// A lint of a configuration.
 pub(super) type Lint = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
-/// What is odd about a configuration in this namespace.
+/// The findings about a configuration in this namespace.
 pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
-    match held(&**capture) {
-        Ok(held) => look(raw, capture, &held),
+    match addresses(&**capture) {
+        Ok(addresses) => look(raw, capture, &addresses),
         Err(error) => {
             let mut findings = vec![unknown(&**capture, &error)];
             findings.extend(look(raw, capture, &[]));
@@ -30,10 +30,10 @@ pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     }
 }
 
-/// Says that the pod's IPv6 is not captured, if it has any, and nothing else that is odd.
+/// The finding that the pod's IPv6 is not captured, if it has any.
 pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
-    match held(&**capture) {
-        Ok(held) => uncaptured_ipv6(raw, &**capture, &held),
+    match addresses(&**capture) {
+        Ok(addresses) => uncaptured_ipv6(raw, &**capture, &addresses),
         Err(error) => Some(unknown(&**capture, &error)),
     }
 }

@@ -1,7 +1,7 @@
 //! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`.
 //!
-//! Words become settings here, those of configuration files among them: flags win over variables, these over files, and
-//! of two files the later wins. What is done with them is what every command does.
+//! Arguments and configuration files become settings here: flags override variables, which override files, and of two files
+//! the later one wins.
 
 use super::host::System;
 use super::run::{self, Call, Mode, Preview, Run};
@@ -24,14 +24,14 @@ use std::{
     time::Duration,
 };
 
-/// The one thing that can be installed.
+/// The only component that can be installed.
 const COMPONENT: &str = "transparent-proxy";
 
 /// The file that old releases have left of the pod's resolv.conf.
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// What is to be done.
+/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Install,
@@ -40,7 +40,7 @@ enum Verb {
 
 /// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
 pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
-    let done = match understood(raw, problems) {
+    let done = match resolve(raw, problems) {
         Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| done(verb, &call, verbose)),
         Err(problems) => Err(problems),
     };
@@ -52,8 +52,8 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     }
 }
 
-/// All that was said, understood.
-fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool), Problems> {
+/// Reads all settings.
+fn resolve(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool), Problems> {
     let (raw, before) = with_files(raw, problems);
     let mut reader = Reader::new(&raw, before);
     let verb = verb(&mut reader);
@@ -83,7 +83,7 @@ fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
     Ok(())
 }
 
-/// What to do with what.
+/// Reads the action and its component.
 fn verb(reader: &mut Reader<'_>) -> Verb {
     let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
     let read = reader.optional(Kuma::Verb, text, |word| match word {
@@ -101,7 +101,7 @@ fn verb(reader: &mut Reader<'_>) -> Verb {
     read.unwrap_or(Verb::Install)
 }
 
-/// What was said, with what the files say below it, for Kuma.
+/// The settings, with those of the files as defaults.
 fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
     let mut of_files = Raw::default();
     let mut input = None;
@@ -141,7 +141,7 @@ fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
     (Raw::of(own).over(raw).over(of_files), problems)
 }
 
-/// What says whose words these are.
+/// The setting that selects Kuma.
 fn of_kuma() -> (Setting, Given) {
     (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
 }
@@ -156,7 +156,7 @@ fn read_input(read: &mut Option<String>) -> io::Result<String> {
     Ok(read.insert(text).clone())
 }
 
-/// How to run, as Kuma's words have it.
+/// The run, by Kuma's flags.
 fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     let dry_run = reader.switch(Kuma::DryRun);
     let verbose = reader.switch(Kuma::Verbose);
@@ -235,8 +235,8 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
     }
 }
 
-/// Puts back the resolv.conf that an old release has replaced. The file is written and not exchanged: in a container it is
-/// one of the runtime's.
+/// Restores the resolv.conf that an old release has replaced. The file is overwritten in place, because in a container the
+/// runtime has mounted it.
 fn restored() -> io::Result<()> {
     let text = match fs::read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,7 +1,6 @@
 //! The drop-in for linkerd's `proxy-init`.
 //!
-//! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
-//! `apply` does.
+//! The mesh reads the flags of capture, this module those that control the run. The rest is the same as for `apply`.
 
 use super::run::{self, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
@@ -22,7 +21,7 @@ use tracing::level_filters::LevelFilter;
 /// Names by which the program is called in place of upstream's.
 pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
-/// How to run, as far as only this command knows it.
+/// Settings of this command alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
     /// The programs of iptables that upstream's flags name. Without them legacy, as upstream has it, unless our rules are
@@ -43,16 +42,16 @@ fn infix(choice: Choice) -> &'static str {
     }
 }
 
-/// The words of a call with what it means without saying so: whose they are, the namespace by the name that all commands
-/// have for it, and what upstream means by what is not said. A simulation enters no namespace.
+/// The flags with those that the command implies: the mesh, the namespace by the name that all commands have for it, and
+/// upstream's defaults. A simulation enters no namespace.
 pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
-    let unsaid = linkerd::UNSAID.iter().map(|&(setting, value)| {
+    let defaults = linkerd::UNSAID.iter().map(|&(setting, value)| {
         (setting, Given { value: value.to_owned(), source: Source::Default(setting) })
     });
     let namespace = raw.get(Linkerd::NetworkNamespace).filter(|_| !raw.is_on(Linkerd::Simulate)).cloned();
     let namespace = namespace.map(|given| (Setting::NetworkNamespace, given));
-    raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(unsaid).chain(namespace)))
+    raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(defaults).chain(namespace)))
 }
 
 /// Whether failures are printed as data.
@@ -115,7 +114,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
     Ok((call, extra))
 }
 
-/// Two flags name the programs; the newer one wins, and both have to mean something.
+/// Two flags name the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut Reader<'_>) -> Choice {
     let complaint = "is no mode of iptables; expected legacy, nft or plain";
     let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
@@ -167,7 +166,7 @@ fn logging(reader: &mut Reader<'_>, common: Logging) -> Logging {
     Logging { level: level.unwrap_or(common.level), json: json.unwrap_or(common.json), ..common }
 }
 
-/// What could not be done about conntrack's memory.
+/// Conntrack's timeout could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} can't be set to {seconds}: {what}", Linkerd::CloseWaitTimeout.row().option())]
 struct NotTimed {
@@ -176,7 +175,7 @@ struct NotTimed {
     source: io::Error,
 }
 
-/// Sets the rules, and with them how long conntrack remembers. What was there stays if either can't be done.
+/// Sets the rules and conntrack's timeout. If either fails, the old state is restored.
 fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let Call { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {
@@ -217,7 +216,7 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
     let is_json = asks_for_data(raw);
     let namespace = raw.get(Linkerd::NetworkNamespace).filter(|given| !given.value.is_empty());
     let mut text = String::new();
-    let mut tell = |program: &str, arguments: &str| {
+    let mut add = |program: &str, arguments: &str| {
         let command = match namespace {
             Some(given) => {
                 format!("{} --net={} -- {program} {arguments}", found("nsenter"), given.value)
@@ -232,12 +231,12 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
             Family::V6 => format!("ip6tables{}", infix(extra.programs)),
         };
         let save = format!("{program}-save");
-        tell(&save, "-t nat");
+        add(&save, "-t nat");
         let wait = if extra.waits { " -w" } else { "" };
         for command in commands(config, family) {
-            tell(&program, &format!("{command}{wait}"));
+            add(&program, &format!("{command}{wait}"));
         }
-        tell(&save, "-t nat");
+        add(&save, "-t nat");
     }
     report::whole(&text)
 }

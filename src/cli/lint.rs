@@ -1,4 +1,4 @@
-//! `sidecar-init lint`: likely mistakes in the settings of capture, by whatever they are said.
+//! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules.
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
@@ -20,7 +20,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
 }
 
-/// What is odd about the settings that are noted beside the rules; about the rules, where none are.
+/// Lints the settings that are noted beside the rules, or the rules themselves where there is no note.
 fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
     let why = match noted::settings(subject)? {
         Ok(NotedSettings::Found(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
@@ -48,8 +48,8 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = Reader::new(&subject.raw, subject.before.clone());
-        let wish = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
-        Ok((wish, run::finish(reader, &*subject.host())?))
+        let flags = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
+        Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
@@ -59,7 +59,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     for (subject, ((deny, notes), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let mut findings = match namespace_to_enter(&subject.raw) {
-            // The reason is a finding of its own.
+            // The reason is reported as a finding.
             _ if subject.skip().is_some() => Vec::new(),
             _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),

@@ -96,7 +96,7 @@ impl Log for Lines {
         scopes.max_by_key(|(scope, _)| scope.len()).map_or(self.level, |(_, level)| *level)
     }
 
-    fn most(&self) -> LevelFilter {
+    fn max_level(&self) -> LevelFilter {
         self.scopes.iter().map(|(_, level)| *level).fold(self.level, LevelFilter::max)
     }
 

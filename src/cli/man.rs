@@ -136,7 +136,7 @@ fn option(entry: &Entry, row: &Row) -> String {
     )
 }
 
-/// What stands below the meaning, each on a line of its own.
+/// The details below the meaning, one a line.
 fn more(row: &Row, short: Option<char>) -> String {
     tree::details(row, short).iter().map(|text| format!(".br\n{}\n", line(text))).collect()
 }

@@ -1,4 +1,4 @@
-//! `-f FILE`: what pods of a manifest say, where flags would say it.
+//! `-f FILE`: settings from the pods of a manifest.
 
 use super::data::{self, Answer, Answers, Encoding, Tree, yaml};
 use super::host::System;
@@ -27,7 +27,7 @@ pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>,
     Subject::of_manifest(&raw, &problems, name, &text, machine)
 }
 
-/// Whom to ask about the machine that we run on.
+/// The local machine as a source of facts.
 pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
     Box::new(System::Any)
 }
@@ -69,7 +69,7 @@ pub(super) fn begin<'a>(
     Ok(())
 }
 
-/// Tells what is odd about a subject: how the pod says it, and `warnings` about what it says.
+/// Logs the warnings about a subject: those about the form of its manifest, and `warnings` about its settings.
 fn warn(subject: &Subject, warnings: &[String]) {
     let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
     for warning in subject.warnings_of_form() {
@@ -86,7 +86,7 @@ fn warn(subject: &Subject, warnings: &[String]) {
 /// One subject's part of an answer.
 pub(super) struct Section {
     pub(super) title: Option<String>,
-    /// Text, or a document as JSON, as the command was asked for.
+    /// Text, or a document as JSON, by the format.
     pub(super) body: String,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn print(sections: &[Section], heading: impl Fn(&str) -> String) -> E
     }
 }
 
-/// Prints data: a single section as it is, of several a list, each with its name and what is said of it.
+/// Prints data: a single section as it is, of several a list, each with the name of its object.
 pub(super) fn print_data(encoding: Encoding, sections: &[Section]) -> Exit {
     match (sections, encoding) {
         ([Section { body, .. }], Encoding::Json) => report::text(body),

@@ -9,8 +9,6 @@ mod change;
 mod check;
 mod command;
 mod completions;
-#[cfg(test)]
-mod contract;
 mod data;
 mod doctor;
 mod exit;
@@ -25,15 +23,11 @@ mod lint;
 mod logging;
 mod man;
 mod manifest;
-#[cfg(test)]
-mod meshes;
 mod namespace;
 mod node;
 mod noted;
 mod paint;
 mod probe;
-#[cfg(test)]
-mod reference;
 mod render;
 mod repair;
 mod report;
@@ -41,6 +35,8 @@ mod run;
 mod sandbox;
 mod scenes;
 mod status;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod tree;
 mod warnings;
@@ -79,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn call(invocation: Invocation) -> Exit {
     let Invocation { command, mesh, flags, mut problems, behind } = invocation;
-    // A manifest says what the variables of another pod would say, and ours are no part of it.
+    // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
     let takes = |row: &Row| {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
@@ -135,13 +131,13 @@ fn hinted(mut problems: Problems) -> Problems {
     problems
 }
 
-/// Whether a program reads what we say.
+/// Whether a program reads the output.
 fn asks_for_data(raw: &Raw) -> bool {
     let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
-    let mut asked = formats.into_iter().filter_map(|setting| raw.get(setting));
+    let mut given = formats.into_iter().filter_map(|setting| raw.get(setting));
     raw.is_on(Setting::LogAsJson)
         || linkerd_init::asks_for_data(raw)
-        || asked.any(|given| Encoding::named(given.value.trim()).is_some())
+        || given.any(|format| Encoding::named(format.value.trim()).is_some())
 }
 
 fn run_command(
@@ -225,8 +221,8 @@ fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
 /// Whether the terminal shows more than ASCII: the first of these variables that is set decides
 /// (`locale(7)`).
 fn speaks_unicode() -> bool {
-    let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
-    let mut said =
-        said.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
-    said.next().is_some_and(|locale| locale.ends_with("utf-8") || locale.ends_with("utf8"))
+    let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
+    let mut locales =
+        values.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
+    locales.next().is_some_and(|locale| locale.ends_with("utf-8") || locale.ends_with("utf8"))
 }

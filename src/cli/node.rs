@@ -1,5 +1,5 @@
 //! `sidecar-init cni repair --watch`, in the words of operators: the work of `sidecar-node`, which takes the place of this
-//! program before any flag is read, as it has flags of its own.
+//! program before any flag is read, because it has other flags.
 
 use super::{Exit, report};
 use crate::cni::{COMMAND, NODE_PROGRAM, beside};

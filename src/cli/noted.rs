@@ -8,11 +8,11 @@ use mesh::{Problem, Problems};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 
-/// What a command without flags is about.
+/// The subject of a command without capture flags.
 pub(super) enum NotedSettings {
     /// The settings by which the rules were made.
     Found(Box<Subject>, Basis),
-    /// Rules of which nothing says by which settings they were made; what is the case, as a clause.
+    /// Rules whose settings are not known; the reason, as a clause.
     Unknown(String),
     /// No rules of any mesh.
     NoRules,
@@ -24,15 +24,15 @@ pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>,
     Ok(read(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
 }
 
-/// What is there can't be read.
+/// The existing rules can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
 
 fn read(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
-    let snapshot = run.open_for(run.everyone())?.read()?;
+    let snapshot = run.open_for(run.every_owner())?.read()?;
     let noted: Vec<(Mesh, Option<&str>)> =
-        run.everyone().each().filter_map(|one| note(&snapshot, &one)).collect();
+        run.every_owner().each().filter_map(|one| note(&snapshot, &one)).collect();
     Ok(match noted[..] {
         [(mesh, Some(settings))] => match mesh::noted(mesh, settings) {
             Some(raw) => {
@@ -64,7 +64,7 @@ fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&
 /// The owners of the rules that are there, if any.
 fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
-    let known: Vec<String> = run.everyone().each().filter_map(known).collect();
+    let known: Vec<String> = run.every_owner().each().filter_map(known).collect();
     match known.is_empty() {
         true => NotedSettings::NoRules,
         false => NotedSettings::Unknown(format!(
@@ -74,7 +74,7 @@ fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     }
 }
 
-/// What a command needs that can't do without settings.
+/// The problem of a command that needs settings.
 pub(super) fn needed(here: &NotedSettings) -> Problems {
     let why = match here {
         NotedSettings::Unknown(why) => why,

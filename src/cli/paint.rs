@@ -12,7 +12,7 @@ pub(super) fn diff(text: &str, width: usize) -> String {
 
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
-    let tone = match text.as_bytes() {
+    let style = match text.as_bytes() {
         [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Tone::Strong,
         [b'-', ..] => Tone::Passing,
         [b'+', ..] => Tone::Captured,
@@ -20,29 +20,29 @@ fn diff_line(line: &str) -> String {
     };
     match text.split_once("  # ") {
         Some((text, reason)) => {
-            format!("{}  {}{end}", tone.paint(text), Tone::Quiet.paint(format!("# {reason}")))
+            format!("{}  {}{end}", style.paint(text), Tone::Quiet.paint(format!("# {reason}")))
         }
-        None => format!("{}{end}", tone.paint(text)),
+        None => format!("{}{end}", style.paint(text)),
     }
 }
 
-/// A line of a log for people: what is wrong stands out.
+/// A line of a log for people, with the level in a colour.
 pub(super) fn log_line(line: &str) -> String {
-    // The level stands behind the time.
+    // The level follows the time.
     let levels = [
         (" WARN ", Tone::Passing),
         ("ERROR ", Tone::Dropped),
         ("DEBUG ", Tone::Quiet),
         ("TRACE ", Tone::Quiet),
     ];
-    let found = levels.iter().find_map(|(word, tone)| {
+    let found = levels.iter().find_map(|(word, style)| {
         let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
-        Some((at, word, tone))
+        Some((at, word, style))
     });
     match found {
-        Some((at, word, tone)) => {
+        Some((at, word, style)) => {
             let rest = &line[at + word.len()..];
-            format!("{}{}{rest}", &line[..at], tone.paint(word))
+            format!("{}{}{rest}", &line[..at], style.paint(word))
         }
         None => line.to_owned(),
     }

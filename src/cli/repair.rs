@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-/// Why the container is as it was, or not as it should be.
+/// Why the container is not repaired.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("this is the machine's own network namespace, or may be; name the container's")]
@@ -53,7 +53,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     Ok(exit)
 }
 
-/// Sets the rules and looks again.
+/// Sets the rules and compares them afterwards.
 fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
     let Call { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {

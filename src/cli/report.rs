@@ -15,12 +15,12 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Where Kubernetes looks for the reason of a container's end. Present only where it is wanted.
+/// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
 
-/// What could not be printed, and what is the case all the same.
+/// An answer that could not be printed, and what was done nevertheless.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} can't be printed{but}")]
 struct Unprinted {
@@ -153,7 +153,7 @@ fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     let message = text.lines().next().unwrap_or_default().to_owned();
     let fault = Fault { message, causes: Vec::new(), exit_code: exit as u8 };
     let failure = Failure { error: fault, problems: problems.0.iter().map(fix).collect() };
-    tell(&format!("error: {text}\n"), &failure);
+    print_failure(&format!("error: {text}\n"), &failure);
     exit
 }
 
@@ -168,11 +168,11 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
         cause = error.source();
     }
     let fault = Fault { message: error.to_string(), causes, exit_code: exit as u8 };
-    tell(&text, &Failure { error: fault, problems: Vec::new() });
+    print_failure(&text, &Failure { error: fault, problems: Vec::new() });
     exit
 }
 
-fn tell(text: &str, failure: &Failure) {
+fn print_failure(text: &str, failure: &Failure) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),

@@ -82,7 +82,7 @@ pub(super) struct Run {
     pub(super) backend: Choice,
     /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
-    /// Replace rules that are not as wanted.
+    /// Replace rules that differ from the desired ones.
     pub(super) reconcile: bool,
     /// Take the place of another mesh.
     pub(super) replace: bool,
@@ -92,20 +92,20 @@ pub(super) struct Run {
     pub(super) lock_wait: u32,
     /// How long each program that is started may take.
     pub(super) timeout: Duration,
-    /// Whether the machine's own namespace is fair game.
+    /// Whether the machine's own namespace may be changed.
     pub(super) allow_host: bool,
     /// How to print the outcome.
     pub(super) format: Format,
     /// Validate afterwards.
     pub(super) validates: bool,
-    /// How, where that or a probe is asked for.
+    /// How to validate or to probe.
     pub(super) validation: Validation,
-    /// Whose rules are meant.
+    /// The mesh of the rules.
     pub(super) mesh: Mesh,
-    /// Whether that was said.
+    /// Whether `--mesh` names it.
     pub(super) names_mesh: bool,
-    /// What was said to be captured, to be noted beside the rules.
-    pub(super) said: String,
+    /// The capture settings, to be noted beside the rules.
+    pub(super) settings: String,
 }
 
 impl Run {
@@ -127,27 +127,27 @@ impl Run {
 
     /// A note of how rules are made: by which command, now.
     pub(super) fn made(&self, command: &str) -> Made {
-        mesh::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
+        mesh::made(env!("CARGO_PKG_VERSION"), command, self.settings.clone(), &utc(SystemTime::now()))
     }
 
-    /// The same, where what is noted beside rules is what `raw` says.
+    /// The same run with the settings of `raw` as the note.
     pub(super) fn noting(self, raw: &Raw) -> Self {
-        Self { said: if self.mode == Mode::Apply { mesh::said(raw) } else { String::new() }, ..self }
+        Self { settings: if self.mode == Mode::Apply { mesh::said(raw) } else { String::new() }, ..self }
     }
 
-    /// Whose rules are set: those of the mesh that is meant, which take the place of all others where that is asked for.
+    /// The owner of the rules that are set; with `--replace`, rules of all other meshes are replaced.
     pub(super) fn owner(&self) -> Ownership {
-        if self.replace { self.everyone() } else { self.mesh.ownership() }
+        if self.replace { self.every_owner() } else { self.mesh.ownership() }
     }
 
-    /// The mesh that is meant, joined with all others, for commands that read all rules that are there.
-    pub(super) fn everyone(&self) -> Ownership {
+    /// All owners, the selected mesh first, for commands that read all existing rules.
+    pub(super) fn every_owner(&self) -> Ownership {
         self.mesh.ownership().union(mesh::OWNERS)
     }
 
     /// The owner of rules that are removed or shown: the mesh that was named, else all.
     pub(super) fn named(&self) -> Ownership {
-        if self.names_mesh { self.mesh.ownership() } else { self.everyone() }
+        if self.names_mesh { self.mesh.ownership() } else { self.every_owner() }
     }
 
     /// The network namespace that this thread is in, as an owner sees it.
@@ -173,29 +173,29 @@ pub(super) struct Call {
     pub(super) capture: Capture,
     pub(super) run: Run,
     pub(super) logging: Logging,
-    /// What is odd, but does not stop us.
+    /// Warnings about the settings.
     pub(super) warnings: Vec<String>,
 }
 
-/// Understands all settings.
+/// Reads all settings.
 pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     finish(Reader::new(raw, before), host)
 }
 
-/// Understands all settings but those that only the caller knows and has read already.
+/// Reads all settings but those of the caller, which it has read already.
 pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
     let (run, logging) = read(&mut reader);
     configured(reader, host, run, logging)
 }
 
-/// The same on the node's file system, whatever is said of it.
+/// The same on the node's file system, regardless of the settings.
 pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     let mut reader = Reader::new(raw, before);
     let (run, logging) = read(&mut reader);
     configured(reader, host, Run { cni: true, ..run }, logging)
 }
 
-/// Understands what to capture, where it is known how to run.
+/// Reads the settings of capture, for a run that was read before.
 pub(super) fn configured(
     mut reader: Reader<'_>,
     host: &dyn Host,
@@ -206,14 +206,14 @@ pub(super) fn configured(
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }
 
-/// Understands the settings that say how to run, and no others.
+/// Reads the settings of the run, and no others.
 pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
     let mut reader = Reader::new(raw, before);
     let resolved = read(&mut reader);
     reader.finish().map(|_| resolved)
 }
 
-/// Reads the settings that say how to run. Where the reader has met a problem, the outcome means nothing.
+/// Reads the settings of the run. Where the reader has a problem, the outcome is not valid.
 pub(super) fn read(reader: &mut Reader<'_>) -> (Run, Logging) {
     (run(reader), logging(reader))
 }
@@ -267,8 +267,8 @@ fn run(reader: &mut Reader<'_>) -> Run {
         validation: probe,
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some(),
-        // Nobody else keeps it.
-        said: if mode == Mode::Apply { mesh::said(reader.raw) } else { String::new() },
+        // Only `apply` records it.
+        settings: if mode == Mode::Apply { mesh::said(reader.raw) } else { String::new() },
     }
 }
 

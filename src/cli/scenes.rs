@@ -26,7 +26,7 @@ pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Err
 
 /// The rules that are there.
 pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::Error> {
-    let owner = run.everyone();
+    let owner = run.every_owner();
     let mut kernel = run.open_for(owner)?;
     let routes = kernel.routing()?;
     for hindered in kernel.hindered()? {
@@ -75,10 +75,10 @@ pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<Stri
         let packets =
             cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());
         for packet in packets {
-            let wanted = explain(&alone.view, &alone.routing, packet);
+            let expected = explain(&alone.view, &alone.routing, packet);
             let live = explain(view, routing, packet);
             let end = |of: &Explanation<'_>| (of.outcome().verdict, of.outcome().translated);
-            if live.outcome().verdict == Verdict::Unknown || end(&live) == end(&wanted) {
+            if live.outcome().verdict == Verdict::Unknown || end(&live) == end(&expected) {
                 continue;
             }
             // Each rule once, with the first packet that shows what it does.
@@ -87,7 +87,7 @@ pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<Stri
                     "{} is {}; by the rules of the mesh alone it is {}",
                     live.packet_line(),
                     live.sentence(),
-                    wanted.verdict()
+                    expected.verdict()
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! `sidecar-init status`: what is captured here, who listens, and what has come by.
+//! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
 mod screen;
 
@@ -33,7 +33,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Reading iptables starts programs, which a shorter interval would keep busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why there is no status any more.
+/// Why the status can't be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("what is here can't be read")]
@@ -55,18 +55,18 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Probl
     }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    let told = match watches {
+    let shown = match watches {
         true => watch(&run, interval.unwrap_or(INTERVAL)),
         false => once(&run),
     };
-    Ok(match told {
+    Ok(match shown {
         Ok(exit) => exit,
         Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
     })
 }
 
-/// What there is to say of the rules that are here.
+/// The findings about the existing rules.
 pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, Failure> {
     Ok(Observer::open(run)?.look()?.findings)
 }
@@ -143,7 +143,7 @@ impl Observer {
             routing: &routing,
             addresses: &addresses,
             sockets: sockets.as_deref(),
-            held: seen.held.iter().map(held).collect(),
+            held: seen.held.iter().map(rules_of).collect(),
             only: self.only,
             findings,
         }))
@@ -189,7 +189,7 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
     Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
-fn held(held: &HeldRules) -> status::Held {
+fn rules_of(held: &HeldRules) -> status::Held {
     let HeldRules { owner, place, families, rules, maker, record } = held;
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
@@ -197,7 +197,7 @@ fn held(held: &HeldRules) -> status::Held {
         Maker::Either => format!("sidecar-init or {predecessor}, which writes the same"),
         Maker::Predecessor => predecessor.to_owned(),
     };
-    // Of the mesh that is meant where none is named, nothing need be said.
+    // The default mesh is not named.
     let program = match owner.mesh == Mesh::default().name() {
         true => program,
         false => format!("{program}, for {}", owner.name),

@@ -7,7 +7,7 @@ use super::data;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use diagnose::trace::{Block, Filter};
-use known::Known;
+use known::KnownRules;
 use mesh::istio::defaults::LOG_GROUP;
 use mesh::sources::{Raw, Reader, duration};
 use mesh::{Problem, Problems, Reason, Setting};
@@ -96,7 +96,7 @@ fn number(name: &str) -> Option<u8> {
 fn show(options: &TraceOptions) -> Result<(), Failure> {
     let end = options.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
-    let mut known = Known::read(&options.run);
+    let mut known = KnownRules::read(&options.run);
     let mut source: Box<dyn Source> = match options.enable {
         Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {

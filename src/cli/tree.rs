@@ -82,7 +82,7 @@ pub(super) fn rows(entry: &Entry, mesh: Mesh) -> Vec<&'static Row> {
     rows
 }
 
-/// What stands for a word that belongs to no flag.
+/// The name of a positional argument.
 pub(super) fn name_of(word: Setting) -> String {
     word.row().long.to_ascii_uppercase()
 }
@@ -104,7 +104,7 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         .help(row.help)
         .long_help(long_help.join("\n"))
         .help_heading(row.topic.heading())
-        // `-h` shows what is asked for most, `--help` shows all.
+        // `-h` shows the most common options, `--help` all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
     match row.kind {
         Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
@@ -112,14 +112,14 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
     }
 }
 
-/// What there is to say beside the meaning of a setting, line by line.
+/// The details of a setting below its meaning, line by line.
 pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
     let mut lines = Vec::new();
     if !row.long.is_empty() && !row.variables.is_empty() {
         lines.push(format!("Variable: {}", row.variables.join(", ")));
     }
-    if let Some(said) = said_by_pods(row) {
-        lines.push(format!("Pod: {said}"));
+    if let Some(source) = pod_source(row) {
+        lines.push(format!("Pod: {source}"));
     }
     if let Some(example) = example(row, short) {
         lines.push(format!("Example: {example}"));
@@ -127,8 +127,8 @@ pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
     lines
 }
 
-/// What of a pod says it in the mesh's words.
-pub(super) fn said_by_pods(row: &Row) -> Option<String> {
+/// The annotation or field of a pod that sets the same.
+pub(super) fn pod_source(row: &Row) -> Option<String> {
     let of = |table: &[(&'static str, Setting)]| {
         table.iter().find(|(_, setting)| *setting == row.setting).map(|(name, _)| *name)
     };
@@ -139,7 +139,7 @@ pub(super) fn said_by_pods(row: &Row) -> Option<String> {
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
 
-/// How one would type it, were there a reason to.
+/// An example of the flag.
 pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
     if row.topic == Topic::Compatibility {
         return None;

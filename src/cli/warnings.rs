@@ -6,8 +6,8 @@ use super::run::{Call, Mode};
 use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
 use mesh::sources::Raw;
 
-/// Warns of what is most probably not what was meant, once the rules are in place: trying packets may take longer than setting
-/// them, and until then the pod is open. A preview asks nothing of the namespace.
+/// Warns of likely mistakes once the rules are in place: the lint walks packets, which may take longer than setting the rules,
+/// and until then nothing is captured. A preview does not read the namespace.
 pub(super) fn warn(subject: &Subject, call: &Call) {
     warn_by(brief, &subject.raw, call);
     warn_of(runs_as_proxy(subject, &call.capture));

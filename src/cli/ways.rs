@@ -1,4 +1,4 @@
-//! The routes of packets in the current network namespace, asked of the kernel.
+//! The routes of packets in the current network namespace, as the kernel looks them up.
 
 use diagnose::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
@@ -13,10 +13,10 @@ use std::{io, net::IpAddr};
 /// The interface through which a machine talks to itself.
 const LOOPBACK: &str = "lo";
 
-/// The kernel, asked about one network namespace.
+/// Route lookups in one network namespace.
 pub(super) struct Kernel {
     /// Every address, with its interface.
-    held: Vec<(IpAddr, String)>,
+    addresses: Vec<(IpAddr, String)>,
     /// Packets of these marks are delivered here, as the walk knows.
     local_marks: Vec<(Family, Mark)>,
 }
@@ -27,12 +27,12 @@ impl Kernel {
         let marks = scenes
             .iter()
             .flat_map(|scene| scene.routing.local_marks.iter().map(move |mark| (scene.family, *mark)));
-        Self { held: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
+        Self { addresses: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
     }
 
     /// The interface that has an address.
-    fn holder(&self, wanted: IpAddr) -> Option<&str> {
-        self.held.iter().find(|(own, _)| *own == wanted).map(|(_, name)| name.as_str())
+    fn holder(&self, address: IpAddr) -> Option<&str> {
+        self.addresses.iter().find(|(own, _)| *own == address).map(|(_, name)| name.as_str())
     }
 
     /// The interface at which a packet arrives, where it is not given.
@@ -41,7 +41,7 @@ impl Kernel {
         // Where an answer would leave.
         let back = packet.from.and_then(|from| outside(&way::to(from).ok()?.interface));
         back.or_else(|| outside(self.holder(packet.to)?))
-            .or_else(|| self.held.iter().find_map(|(_, name)| outside(name)))
+            .or_else(|| self.addresses.iter().find_map(|(_, name)| outside(name)))
     }
 }
 

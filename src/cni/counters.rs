@@ -1,6 +1,6 @@
 //! How many calls there were, how they ended and how long they took: kept in the state directory, for metrics.
 //!
-//! `counters.json` is read, changed and put in place under a lock of its own.
+//! `counters.json` is read, changed and put in place under a separate lock.
 
 use super::files::{self, Durability, Links};
 use nix::{
@@ -31,7 +31,7 @@ pub(super) struct Counters {
     pub(super) verbs: BTreeMap<String, Calls>,
 }
 
-/// What stands in a verb's place for containers that were repaired.
+/// The name under which repairs are counted, beside the verbs.
 pub(super) const REPAIR: &str = "repair";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,4 @@
-//! Whether a container's traffic is captured, and by which settings: from what the runtime and the network configuration
-//! say to rules.
+//! Whether a container's traffic is captured, and by which settings, from the runtime's call and the network configuration.
 
 use super::protocol::{Code, Configuration, Fault, Pod};
 use mesh::{
@@ -9,16 +8,16 @@ use mesh::{
 };
 use std::{io, net::IpAddr, path::Path};
 
-/// What is to be done for a container.
+/// What to do for a container.
 pub(super) enum Decision {
     /// Capture by these settings, of which these are wrong already.
     Capture(Raw, Vec<Problem>),
-    /// Nothing; why.
+    /// Nothing, for this reason.
     Nothing(String),
 }
 
-/// Decides. What a network configuration captures, it captures of every container: whether an injector has seen the pod
-/// does not matter then. All other reasons to leave a pod alone do.
+/// Decides. `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod
+/// count.
 pub(super) fn decide(
     configuration: &Configuration<'_>,
     pod: &Pod,
@@ -45,8 +44,8 @@ pub(super) fn decide(
     })
 }
 
-/// Whether the API server may know what decides otherwise. A pod without the injector's annotation is left alone whatever
-/// else it says, where the runtime has passed all annotations.
+/// Whether data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
+/// the injector's annotation is skipped in any case.
 fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
@@ -56,17 +55,17 @@ fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> boo
 }
 
 fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Decision {
-    let said = annotated(pod, title, defaults);
-    let problems = said.problems();
-    Decision::Capture(said.raw, problems)
+    let read = annotated(pod, title, defaults);
+    let problems = read.problems();
+    Decision::Capture(read.raw, problems)
 }
 
 /// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
 fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Decision {
-    let said = annotated(pod, title, capture);
-    let words = said.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
+    let read = annotated(pod, title, capture);
+    let words = read.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
     let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
-    Decision::Capture(words.over(capture.clone()), said.problems())
+    Decision::Capture(words.over(capture.clone()), read.problems())
 }
 
 /// What the settings mean in a namespace of these addresses.

@@ -90,12 +90,12 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
     if file.metadata()?.len() >= most { set_aside(path, file) } else { Ok(()) }
 }
 
-/// Gives a file the name `PATH.1`, in the stead of the one that had it. Whoever has it open writes on to it, so no line is
-/// lost; and only one of those who find it grown moves it.
+/// Renames a file to `PATH.1`, replacing the previous one. Calls that have it open write to it still, so no line is lost; of
+/// calls that find it too long at the same time, one renames it.
 fn set_aside(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
     let (opened, named) = match (held.metadata()?, fs::metadata(path)) {
-        // Somebody was faster.
+        // Another call has renamed it.
         (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         (opened, named) => (opened, named?),
     };

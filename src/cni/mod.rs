@@ -1,6 +1,6 @@
 //! The CNI plugin: from a runtime's call to an exit code.
 //!
-//! A runtime says what it wants in variables and on standard input, and reads the answer from standard output. The
+//! A runtime passes its request in variables and on standard input, and reads the answer from standard output. The
 //! environment is read here and nowhere below. The same engine as behind the command line works in the container's
 //! namespace, once, and nothing stays running.
 

@@ -32,7 +32,7 @@ impl Container {
     }
 }
 
-/// What is asked by a thread that is in the container's network namespace and on the node's file system.
+/// Answers for a thread in the container's network namespace and on the node's file system.
 impl Host for Container {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         address::all()

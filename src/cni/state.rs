@@ -1,4 +1,4 @@
-//! What is remembered from ADD on: for each attachment the settings that its rules were made of.
+//! The state of attachments from ADD on: the settings that their rules were made of.
 //!
 //! A file each, named by the attachment. It is there before the first rule is, so that DEL knows what a killed ADD may
 //! have left, and CHECK compares with it. One that is torn, or that is something other than a file, counts as an attachment
@@ -66,8 +66,8 @@ const BETWEEN: char = '@';
 impl Record {
     pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
         // Other meshes have settings of the same names, which configurations may hold for their pods.
-        let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
-        let settings = meant.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
+        let own = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
+        let settings = own.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
         Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
     }
 
@@ -140,7 +140,7 @@ impl State {
     /// # Errors
     /// When it can't be read, which a torn file can.
     pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
-        // What was said of a pod came in a call of that length.
+        // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(Known::Nothing),
             Err(Unread::Io(error)) => return Err(error),

@@ -1,4 +1,4 @@
-//! What the engine and the policy warn of, kept for the line that the log gets.
+//! Warnings of the engine and of the mesh, collected for the log entry of the call.
 
 use crate::events::{Log, log_to};
 use std::{
@@ -26,10 +26,10 @@ struct Collector;
 
 impl Log for Collector {
     fn level(&self, _: &str) -> LevelFilter {
-        self.most()
+        self.max_level()
     }
 
-    fn most(&self) -> LevelFilter {
+    fn max_level(&self) -> LevelFilter {
         LevelFilter::WARN
     }
 

@@ -1,6 +1,6 @@
 //! The end of a call: it comes when the work is done, or when its time is up, whatever the work waits for.
 //!
-//! A thread of its own waits for that time. Only the first of the two to finish writes a result. Where time is
+//! A thread waits for that time. Only the first of the two to finish writes a result. Where time is
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
 use super::{
@@ -183,7 +183,7 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
     fault
 }
 
-/// Does `work` on a thread of its own, and leaves it there if it takes too long.
+/// Does `work` on a new thread, and abandons it if it takes too long.
 pub(super) fn within(
     time: Duration,
     work: impl FnOnce() -> io::Result<()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! `sidecar-init probe`: what really becomes of connections, against what the flags say. And what `--run-validation`
-//! asks for, by the same means.
+//! `sidecar-init probe` compares real connections with what flags or rules expect, and `--run-validation` uses it to prove
+//! that capture works.
 
 mod judgement;
 mod summary;
@@ -145,7 +145,7 @@ fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
     Ok(Pod::new(addresses, config))
 }
 
-/// What is asked of the namespace before anything is tried.
+/// Facts of the namespace that decide which calls are tried.
 fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");

@@ -5,7 +5,7 @@ use super::judgement::{Fault, Judgement, known};
 use crate::cli::{Exit, report};
 use diagnose::explain::DecidedBy;
 use diagnose::probe::Call;
-use diagnose::{Basis, Tone, basis};
+use diagnose::{Basis, Tone, basis, fold};
 use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
@@ -81,7 +81,7 @@ pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) ->
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let parts: Vec<String> =
-        parts.map(|(count, what, tone)| tone.paint(format!("{count} {what}")).to_string()).collect();
+        parts.map(|(count, what, style)| style.paint(format!("{count} {what}")).to_string()).collect();
     match parts.as_slice() {
         [] if matches!(basis, Basis::Rules { .. }) => {
             text.push_str("Nothing is captured: no rule here sends traffic to the proxy of a mesh.\n");
@@ -108,10 +108,10 @@ fn differing(basis: &Basis, differences: &str) -> String {
 }
 
 fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
-    let (mark, tone, what, note) = match judgement {
+    let (mark, style, what, note) = match judgement {
         Judgement::Right(seen) => {
-            let (tone, what) = outcome(seen);
-            ("ok", tone, what, known(seen.proof).map(str::to_owned))
+            let (style, what) = outcome(seen);
+            ("ok", style, what, known(seen.proof).map(str::to_owned))
         }
         Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
         Judgement::Wrong(Fault::NoAddress(to)) => {
@@ -126,15 +126,15 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
     };
     let protocol = call.protocol.to_string();
     let note = note.map(|note| format!(" {}", Tone::Quiet.paint(format!("({note})")))).unwrap_or_default();
-    let (mark, what) = (tone_of_mark(judgement).paint(format!("{mark:4}")), tone.paint(what));
+    let (mark, what) = (style_of_mark(judgement).paint(format!("{mark:4}")), style.paint(what));
     let to = call.to.to_string();
     text.push_str(&format!("  {mark} {protocol} {caller:CALLER$} {to:TO$} {what}{note}\n"));
     match judgement {
         Judgement::Right(_) => {}
         Judgement::Untried(why) => text.push_str(&format!("       {}\n", Tone::Quiet.paint(why))),
         Judgement::Wrong(_) => {
-            let mut more = |title: &str, said: String| {
-                text.push_str(&folded(&format!("{title:9}"), &said));
+            let mut more = |title: &str, detail: String| {
+                text.push_str(&folded(&format!("{title:9}"), &detail));
             };
             more("expected", format!("{}, because {}", expected(call), call.because));
             if let Some(rule) = &call.rule {
@@ -147,7 +147,7 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
     }
 }
 
-fn tone_of_mark(judgement: &Judgement) -> Tone {
+fn style_of_mark(judgement: &Judgement) -> Tone {
     match judgement {
         Judgement::Right(_) => Tone::Strong,
         Judgement::Wrong(_) => Tone::Dropped,
@@ -164,22 +164,11 @@ fn place(rule: &DecidedBy) -> String {
     format!("{} {} {}{option}", rule.table, rule.chain, rule.text)
 }
 
-/// A line as wide as there is room, those that follow under its text.
-fn folded(title: &str, said: &str) -> String {
+/// A line under a title, folded to the width of the terminal.
+fn folded(title: &str, text: &str) -> String {
     let indent = 7 + title.len();
-    let room = report::width().saturating_sub(indent).max(30);
-    let mut lines = vec![String::new()];
-    for word in said.split(' ') {
-        let last = lines.last_mut().expect("one at least");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > room {
-            lines.push(word.to_owned());
-        } else {
-            let space = if last.is_empty() { "" } else { " " };
-            last.push_str(&format!("{space}{word}"));
-        }
-    }
-    let break_ = format!("\n{:indent$}", "");
-    format!("       {}{}\n", Tone::Quiet.paint(title), lines.join(&break_))
+    let line = format!("       {}{text}\n", Tone::Quiet.paint(title));
+    fold(&line, indent, report::width().max(indent + 30))
 }
 
 /// The outcome as programs read it.

@@ -1,4 +1,4 @@
-//! Accepting connections at many addresses, and serving each on a thread of its own.
+//! Accepts connections at many addresses, and serves each on a thread.
 
 use nix::{
     errno::Errno,
@@ -14,10 +14,10 @@ use std::{
 
 /// Enough for a thread that passes bytes on, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;
-/// For connections to end, where no descriptor is left.
+/// How long to wait where no descriptor is left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Accepts connections from now on, on a thread, and hands each to `each` with what stands beside its listener.
+/// Accepts connections on a thread from now on, and passes each to `each` with the name of its listener.
 pub(super) fn start<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, TcpStream) + Send + 'static,
@@ -48,7 +48,7 @@ pub(super) fn start<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// Does `work` on a thread of its own. If no thread can be created, the connection is closed.
+/// Does `work` on a new thread. If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
 }

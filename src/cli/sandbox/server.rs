@@ -1,7 +1,7 @@
 //! Servers of a sandbox: those of the world, and the application of the demo.
 //!
-//! They answer HTTP with a sentence that says who they are and by whom they think they are called. What is no HTTP comes
-//! back as it went. `CONNECT` makes the world call the pod. Names are answered with the world's own addresses.
+//! They answer HTTP with a sentence that names the server and the client's address as they see it, and echo everything else.
+//! `CONNECT` makes the world call the pod. DNS queries are answered with the world's own addresses.
 
 use super::proxy::{name, relay};
 use super::serve::{self, on_thread};
@@ -20,7 +20,7 @@ pub(super) enum Server {
     World,
 }
 
-/// How long a client may wait before it says anything, or a host that is called before it answers.
+/// How long to wait for a request, or for the answer of a host.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much a request may hold before its first empty line.
 const REQUEST: usize = 16 * 1024;
@@ -43,7 +43,7 @@ pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()>
     }
     serve::start(listeners, move |(), client| {
         on_thread(move || {
-            // Whoever has called sees how it ends.
+            // The client sees a failure as the end of its connection.
             let _ = answer(server, &client);
         });
     })
@@ -51,19 +51,19 @@ pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()>
 
 fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     client.set_nodelay(true)?;
-    let mut said = vec![0; REQUEST];
-    let mut length = client.read(&mut said)?;
-    if !METHODS.iter().any(|method| begins(&said[..length], method.as_bytes())) {
-        return echo(client, &said[..length]);
+    let mut request = vec![0; REQUEST];
+    let mut length = client.read(&mut request)?;
+    if !METHODS.iter().any(|method| begins(&request[..length], method.as_bytes())) {
+        return echo(client, &request[..length]);
     }
     client.set_read_timeout(Some(TIMEOUT))?;
-    while !said[..length].windows(4).any(|end| end == b"\r\n\r\n") {
-        match client.read(&mut said[length..])? {
+    while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+        match client.read(&mut request[length..])? {
             0 => return Ok(()),
             more => length += more,
         }
     }
-    let text = String::from_utf8_lossy(&said[..length]).into_owned();
+    let text = String::from_utf8_lossy(&request[..length]).into_owned();
     let mut words = text.split_whitespace();
     match (words.next(), words.next()) {
         (Some("CONNECT"), Some(to)) if server == Server::World => connect(client, to),
@@ -71,13 +71,13 @@ fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Whether the one is a beginning of the other: the rest may be on its way.
-fn begins(said: &[u8], method: &[u8]) -> bool {
-    let length = said.len().min(method.len());
-    length > 0 && said[..length] == method[..length]
+/// Whether one is a prefix of the other: the rest may not have arrived yet.
+fn begins(received: &[u8], method: &[u8]) -> bool {
+    let length = received.len().min(method.len());
+    length > 0 && received[..length] == method[..length]
 }
 
-/// Says who answers whom.
+/// Answers with the names of server and client.
 fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<()> {
     let who = match server {
         Server::Application => "the application",
@@ -88,7 +88,7 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
     let head = format!("{status}\r\nContent-Length: {}\r\n\r\n", body.len());
     client.write_all(if head_only { head } else { head + &body }.as_bytes())?;
     client.shutdown(Shutdown::Write)?;
-    // What the client still says would reset the connection before it has read all.
+    // Unread bytes would reset the connection before the client has read the answer.
     io::copy(&mut client, &mut io::sink())?;
     Ok(())
 }
@@ -111,7 +111,7 @@ fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     }
 }
 
-/// Gives back what comes, beginning with what has come.
+/// Echoes all bytes, beginning with those that were read already.
 fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     client.write_all(first)?;
     let mut buffer = vec![0; ECHO];
@@ -123,17 +123,17 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Answers questions for names at these addresses, over UDP and TCP.
+/// Answers DNS queries at these addresses, over UDP and TCP.
 pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {
         listeners.push(((), tcp::listen(*server, false)?));
         let udp = UdpSocket::bind(server)?;
         thread::spawn(move || {
-            let mut question = [0; 512];
+            let mut query = [0; 512];
             loop {
-                let Ok((length, client)) = udp.recv_from(&mut question) else { continue };
-                if let Some(answer) = answers.answer(&question[..length]) {
+                let Ok((length, client)) = udp.recv_from(&mut query) else { continue };
+                if let Some(answer) = answers.answer(&query[..length]) {
                     let _ = udp.send_to(&answer, client);
                 }
             }
@@ -152,15 +152,15 @@ fn name_over_tcp(mut client: &TcpStream, answers: Names) -> io::Result<()> {
     loop {
         let mut length = [0; 2];
         client.read_exact(&mut length)?;
-        let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
-        client.read_exact(&mut question)?;
-        let Some(answer) = answers.answer(&question) else { return Ok(()) };
+        let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
+        client.read_exact(&mut query)?;
+        let Some(answer) = answers.answer(&query) else { return Ok(()) };
         let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
         client.write_all(&[&length.to_be_bytes(), &answer[..]].concat())?;
     }
 }
 
-/// The addresses that every name has.
+/// The addresses that every name resolves to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     pub(super) v4: Ipv4Addr,
@@ -168,28 +168,28 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The answer to a question (RFC 1035, 4.1): an address where one was asked for, else that there is nothing.
-    fn answer(self, question: &[u8]) -> Option<Vec<u8>> {
+    /// The answer to a query (RFC 1035, 4.1): an address where one was asked for, else that there is nothing.
+    fn answer(self, query: &[u8]) -> Option<Vec<u8>> {
         const HEADER: usize = 12;
         const A: [u8; 2] = [0, 1];
         const AAAA: [u8; 2] = [0, 28];
         const SECONDS: [u8; 4] = [0, 0, 0, 60];
-        // The name stands where the question does.
+        // A pointer to the name in the query.
         const NAME: [u8; 2] = [0xc0, 12];
         const CLASS: [u8; 2] = [0, 1];
-        let is_answer = question.get(2)? & 0x80 != 0;
-        name(question).filter(|_| !is_answer)?;
-        let end = HEADER + question[HEADER..].iter().position(|&byte| byte == 0)? + 5;
-        let kind: [u8; 2] = question.get(end - 4..end - 2)?.try_into().ok()?;
+        let is_answer = query.get(2)? & 0x80 != 0;
+        name(query).filter(|_| !is_answer)?;
+        let end = HEADER + query[HEADER..].iter().position(|&byte| byte == 0)? + 5;
+        let kind: [u8; 2] = query.get(end - 4..end - 2)?.try_into().ok()?;
         let address = match kind {
             A => Some(self.v4.octets().to_vec()),
             AAAA => self.v6.map(|address| address.octets().to_vec()),
             _ => None,
         };
-        // An answer, with authority, to one question.
+        // An answer, with authority, to one query.
         let mut answer =
-            [&question[..2], &[0x85, 0x80, 0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]].concat();
-        answer.extend(question.get(HEADER..end)?);
+            [&query[..2], &[0x85, 0x80, 0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]].concat();
+        answer.extend(query.get(HEADER..end)?);
         if let Some(address) = address {
             let length = u16::try_from(address.len()).ok()?.to_be_bytes();
             answer.extend([&NAME[..], &kind, &CLASS, &SECONDS, &length, &address].concat());
@@ -204,23 +204,23 @@ mod tests {
 
     const NAMES: Names = Names { v4: Ipv4Addr::new(10, 9, 0, 2), v6: None };
 
-    fn question(kind: u8) -> Vec<u8> {
+    fn query(kind: u8) -> Vec<u8> {
         [&[7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x01a\x02bc\x00", &[0, kind, 0, 1]].concat()
     }
 
     #[test]
     fn every_name_has_the_address_of_its_family() {
-        assert_eq!(name(&question(1)).as_deref(), Some("a.bc"));
-        let answer = NAMES.answer(&question(1)).expect("an answer");
+        assert_eq!(name(&query(1)).as_deref(), Some("a.bc"));
+        let answer = NAMES.answer(&query(1)).expect("an answer");
         assert_eq!(answer[..8], [7, 7, 0x85, 0x80, 0, 1, 0, 1]);
         assert!(answer.ends_with(&[0, 4, 10, 9, 0, 2]), "{answer:?}");
-        let none = NAMES.answer(&question(28)).expect("an answer");
+        let none = NAMES.answer(&query(28)).expect("an answer");
         assert_eq!(none[6..8], [0, 0]);
     }
 
     #[test]
     fn what_is_no_question_gets_no_answer() {
-        let whole = question(1);
+        let whole = query(1);
         for cut in 0..whole.len() {
             assert_eq!(NAMES.answer(&whole[..cut]), None, "{cut}");
         }

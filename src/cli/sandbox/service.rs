@@ -1,4 +1,4 @@
-//! A process of the sandbox that serves: the world, the proxy, the demo's application.
+//! Processes of the sandbox that serve: the world, the proxy, the demo's application.
 
 use super::Exit;
 use super::failure::Failure;
@@ -8,7 +8,7 @@ use sidecar_init::sys::{
 };
 use std::{io, thread};
 
-/// Starts a process that serves in a network namespace, on threads of its own, until the sandbox ends.
+/// Starts a process that serves in a network namespace, on threads, until the sandbox ends.
 pub(super) fn start(
     name: &'static str,
     place: &Held,

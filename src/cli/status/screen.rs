@@ -74,7 +74,7 @@ fn within(text: &str, height: usize) -> String {
     format!("{}\n{}", lines[..shown].join("\n"), Tone::Quiet.paint(more))
 }
 
-/// Moves the cursor and the like: what no wish for fewer colours takes away.
+/// Writes control sequences, which are needed with and without colours.
 fn control(sequence: &[u8]) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(sequence)?;

@@ -1,4 +1,4 @@
-//! The rules that are there, as a trace needs them: read at its start, and again when they have changed.
+//! The rules of the namespace, as a trace needs them: read at its start, and again when they have changed.
 
 use crate::cli::{host::System, run::Run, scenes::live_routing};
 use diagnose::explain::Pod;
@@ -15,7 +15,7 @@ use sidecar_init::{
 use std::collections::BTreeSet;
 
 /// Rules and routing of the namespace, if they can be read.
-pub(super) struct Known<'a> {
+pub(super) struct KnownRules<'a> {
     run: &'a Run,
     pub(super) read: Result<Read, backend::Error>,
 }
@@ -23,23 +23,26 @@ pub(super) struct Known<'a> {
 /// What was read.
 pub(super) struct Read {
     kernel: Kernel,
-    pub(super) book: RuleIndex,
+    pub(super) index: RuleIndex,
     routes: BTreeSet<Object>,
     pod: Pod,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownRules<'a> {
     pub(super) fn read(run: &'a Run) -> Self {
         Self { run, read: read(run) }
     }
 
-    /// Tells what became of a packet; where a rule was not there when the rules were read, tries again with those of now.
-    pub(super) fn tell(&mut self, tell: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>) -> Block {
-        let told = |known: &Self| tell(known.read.as_ref().ok().map(|read| read as &dyn Rules));
-        told(self).unwrap_or_else(|block| match self.is_old() {
+    /// Describes a packet. Where it met a rule that did not exist when the rules were read, reads them again and retries.
+    pub(super) fn describe(
+        &mut self,
+        describe: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>,
+    ) -> Block {
+        let described = |known: &Self| describe(known.read.as_ref().ok().map(|read| read as &dyn Rules));
+        described(self).unwrap_or_else(|block| match self.is_old() {
             true => {
                 self.read = read(self.run);
-                told(self).unwrap_or_else(|block| *block)
+                described(self).unwrap_or_else(|block| *block)
             }
             false => *block,
         })
@@ -48,24 +51,24 @@ impl<'a> Known<'a> {
     fn is_old(&mut self) -> bool {
         match &mut self.read {
             // The rules of iptables (legacy) have no number for their changes, and reading them takes a program each time.
-            Ok(read) => read.book.is_old(&mut read.kernel).unwrap_or(true),
+            Ok(read) => read.index.is_old(&mut read.kernel).unwrap_or(true),
             Err(_) => true,
         }
     }
 }
 
 fn read(run: &Run) -> Result<Read, backend::Error> {
-    let mut kernel = run.open_for(run.everyone())?;
-    let book = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
+    let mut kernel = run.open_for(run.every_owner())?;
+    let index = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
     let pod = Pod::new(System::Any.addresses().unwrap_or_default(), None);
-    Ok(Read { kernel, book, routes, pod })
+    Ok(Read { kernel, index, routes, pod })
 }
 
 impl Rules for Read {
     fn view(&self, family: Family) -> &View {
-        self.book.view(family)
+        self.index.view(family)
     }
 
     fn routing(&self, family: Family) -> Routing {
@@ -73,10 +76,10 @@ impl Rules for Read {
     }
 
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {
-        self.book.chain(of, family, table, chain)
+        self.index.chain(of, family, table, chain)
     }
 
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
-        self.book.rule(of, family, table, chain, handle)
+        self.index.rule(of, family, table, chain, handle)
     }
 }

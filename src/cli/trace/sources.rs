@@ -1,7 +1,7 @@
 //! Where packets come from: from rules that report, or from a trace of the kernel.
 
 use super::known::Read;
-use super::{Failure, Known, number};
+use super::{Failure, KnownRules, number};
 use diagnose::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
 use mesh::istio::defaults::LOG_GROUP;
 use rules::Family;
@@ -20,10 +20,10 @@ use std::{
 /// Packets that meet rules.
 pub(super) trait Source: AsFd {
     /// Takes what has come; gives the packets whose way has ended by it.
-    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>>;
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
     /// Gives the packets that nothing has been heard of for a while, or all.
-    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block>;
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
 
     /// Whether packets are under way.
     fn has_open(&self) -> bool;
@@ -36,7 +36,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn start(known: &Known<'_>) -> Result<Self, Failure> {
+    pub(super) fn start(known: &KnownRules<'_>) -> Result<Self, Failure> {
         let listener = nflog::Listener::open(LOG_GROUP).map_err(|error| refused(error, Failure::Listen))?;
         tracing::info!(
             target: "trace",
@@ -65,14 +65,14 @@ impl AsFd for Reports {
 }
 
 impl Source for Reports {
-    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>> {
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let reports = self.listener.take()?;
         let now = SystemTime::now();
         let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
         Ok(ended.iter().map(|reports| grouped(reports, known)).collect())
     }
 
-    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block> {
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
         self.groups.end(now).iter().map(|reports| grouped(reports, known)).collect()
     }
 
@@ -83,11 +83,11 @@ impl Source for Reports {
 
 /// Whether any rule reports.
 fn reports(read: &Read) -> bool {
-    Family::BOTH.iter().any(|family| reports_anything(read.book.view(*family)))
+    Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
 }
 
-fn grouped(reports: &[Report], known: &mut Known<'_>) -> Block {
-    known.tell(|rules| of_reports(reports, SystemTime::now(), rules))
+fn grouped(reports: &[Report], known: &mut KnownRules<'_>) -> Block {
+    known.describe(|rules| of_reports(reports, SystemTime::now(), rules))
 }
 
 /// A trace of the kernel.
@@ -102,21 +102,25 @@ pub(super) struct Enabled {
 impl Enabled {
     /// Whether nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced, and of what
     /// can't be read nothing is known.
-    pub(super) fn is_needed(known: &Known<'_>) -> bool {
+    pub(super) fn is_needed(known: &KnownRules<'_>) -> bool {
         known
             .read
             .as_ref()
-            .is_ok_and(|read| !reports(read) && (read.book.has_nf_tables || !read.book.has_legacy))
+            .is_ok_and(|read| !reports(read) && (read.index.has_nf_tables || !read.index.has_legacy))
     }
 
-    pub(super) fn start(known: &Known<'_>, filter: &Filter, every_packet: bool) -> Result<Self, Failure> {
+    pub(super) fn start(
+        known: &KnownRules<'_>,
+        filter: &Filter,
+        every_packet: bool,
+    ) -> Result<Self, Failure> {
         match &known.read {
-            Ok(read) if read.book.has_legacy && !read.book.has_nf_tables => return Err(Failure::Legacy),
-            Ok(read) if read.book.has_legacy => tracing::warn!(
+            Ok(read) if read.index.has_legacy && !read.index.has_nf_tables => return Err(Failure::Legacy),
+            Ok(read) if read.index.has_legacy => tracing::warn!(
                 target: "trace",
                 "rules of iptables (legacy) are here too, which the kernel does not trace this way: what they do is not shown"
             ),
-            Ok(read) if !read.book.has_nf_tables => {
+            Ok(read) if !read.index.has_nf_tables => {
                 tracing::warn!(target: "trace", "there is no rule here at all: packets pass as they are sent");
             }
             Ok(_) => {}
@@ -156,7 +160,7 @@ impl AsFd for Enabled {
 }
 
 impl Source for Enabled {
-    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>> {
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let steps = self.listener.take()?;
         let now = SystemTime::now();
         // The report with the sender comes before the steps.
@@ -168,7 +172,7 @@ impl Source for Enabled {
         Ok(ended.iter().map(|walk| walked(walk, known)).collect())
     }
 
-    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block> {
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
         self.walks.end(now).iter().map(|walk| walked(walk, known)).collect()
     }
 
@@ -177,8 +181,8 @@ impl Source for Enabled {
     }
 }
 
-fn walked(walk: &Walk, known: &mut Known<'_>) -> Block {
-    known.tell(|rules| of_walk(walk, rules))
+fn walked(walk: &Walk, known: &mut KnownRules<'_>) -> Block {
+    known.describe(|rules| of_walk(walk, rules))
 }
 
 fn refused(error: io::Error, other: fn(io::Error) -> Failure) -> Failure {

@@ -1,7 +1,7 @@
 //! Network configurations as text, with our entry put in or taken out and every other byte as it was.
 //!
-//! Where something stands is asked of the parser, which hands out pieces of the text itself. What is a usable
-//! configuration is what `libcni` takes for one (`ConfListFromBytes`, `ConfFromBytes`), and that the plugin can serve.
+//! The parser returns slices of the text, which give the position of each plugin. A configuration is usable if `libcni`
+//! accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin supports its version.
 
 use crate::cni::{
     PLUGIN,
@@ -77,15 +77,15 @@ impl<'a> Network<'a> {
         if let Some(name) = fields.doubles().next() {
             return Err(Unusable::Twice(name.to_owned()));
         }
-        let said = |key: &str| fields.value(key).and_then(word).filter(|word| !word.is_empty());
-        let name = said("name").ok_or(Unusable::Lacks("name"))?;
+        let field = |key: &str| fields.value(key).and_then(word).filter(|word| !word.is_empty());
+        let name = field("name").ok_or(Unusable::Lacks("name"))?;
         let plugins = match kind {
             Kind::List => plugins(&fields)?,
-            Kind::Single if said("type").is_none() => return Err(Unusable::Lacks("type")),
+            Kind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
             Kind::Single => Vec::new(),
         };
-        let version = said("cniVersion").unwrap_or_default();
-        Ok(Self { text, kind, name, version, plugins, made_of: said(MADE_OF) })
+        let version = field("cniVersion").unwrap_or_default();
+        Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
     /// Whether the plugin could serve in it. Nor does a list of another version come in place of a single plugin: that one
@@ -102,7 +102,7 @@ impl<'a> Network<'a> {
         self.made_of.as_deref()
     }
 
-    /// The text with this entry in it once; `None` if it says so already, in whatever form.
+    /// The text with this entry in it once; `None` if it has an equal one already, in whatever form.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
         debug_assert_eq!(self.kind, Kind::List);
         let Some(first) = self.plugins.iter().position(|plugin| plugin.is_ours) else {
@@ -121,7 +121,7 @@ impl<'a> Network<'a> {
         (!cuts.is_empty()).then(|| self.edited(cuts))
     }
 
-    /// What a list of ours was made of, to the byte; `None` if others have put plugins into it since.
+    /// The original of a list that we made, to the byte; `None` if other programs have added plugins since.
     pub(super) fn original(&self) -> Option<String> {
         self.made_of.as_ref()?;
         let text = self.without().unwrap_or_else(|| self.text.to_owned());
@@ -145,7 +145,7 @@ impl<'a> Network<'a> {
         )
     }
 
-    /// Our entry behind the last plugin, as far from it as that is from what stands before it.
+    /// Appends our entry to the last plugin, separated by the same white space as that is from its predecessor.
     fn appended(&self, entry: &str) -> String {
         let last = self.span(self.plugins.len() - 1);
         let before = &self.text[..last.start];
@@ -153,7 +153,7 @@ impl<'a> Network<'a> {
         self.edited(vec![(last.end..last.end, &format!(",{gap}{entry}"))])
     }
 
-    /// Where a plugin stands.
+    /// The position of a plugin in the text.
     fn span(&self, at: usize) -> Range<usize> {
         let raw = self.plugins[at].raw.get();
         let start = raw.as_ptr().addr() - self.text.as_ptr().addr();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_others_have_written_anew_stays() {
+    fn an_equal_entry_in_another_form_is_kept() {
         let text = "{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{ \"log\": \"none\",\n \"type\": \"sidecar-cni\" }]}";
         assert_eq!(list(text).with(ENTRY), None);
     }
@@ -307,15 +307,15 @@ mod tests {
             (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
             (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
         ] {
-            let told = complaint(text, Kind::List);
-            assert!(told.starts_with(expected), "{text}: {told}");
+            let message = complaint(text, Kind::List);
+            assert!(message.starts_with(expected), "{text}: {message}");
         }
         assert_eq!(complaint(r#"{"name":"n"}"#, Kind::Single), "has no type");
         for (text, shown) in
             [(r#"{"name":"n","type":"a","cniVersion":"0.2.0"}"#, "0.2.0"), (r#"{"name":"n","type":"a"}"#, "")]
         {
-            let told = complaint(text, Kind::Single);
-            assert!(told.starts_with(&format!("speaks version {shown:?}")), "{told}");
+            let message = complaint(text, Kind::Single);
+            assert!(message.starts_with(&format!("speaks version {shown:?}")), "{message}");
         }
     }
 

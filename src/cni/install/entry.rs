@@ -38,7 +38,7 @@ pub(crate) fn entry(
     if problems.is_empty() { Ok(text) } else { Err(problems) }
 }
 
-/// Where the plugin leaves its counters, by its entry or by default.
+/// The directory of the plugin's counters, by its entry or by default.
 pub(super) fn state_directory(entry: &str) -> PathBuf {
     Read::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
 }
@@ -58,8 +58,8 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
     let ours = || KEYS.iter().map(|key| key.name);
     for (name, _) in fields.iter().filter(|(name, _)| !ours().any(|key| key == *name)) {
         blame(match nearest(name, ours()) {
-            Some(meant) => {
-                format!("has the key {name:?}, which is none of the plugin's; did you mean {meant:?}?")
+            Some(similar) => {
+                format!("has the key {name:?}, which is none of the plugin's; did you mean {similar:?}?")
             }
             None => format!(
                 "has the key {name:?}, which is none of the plugin's; those are {}",
@@ -73,7 +73,7 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
     fields.iter().filter_map(value).collect()
 }
 
-/// What the plugin would say of these keys when a container comes.
+/// The problems that the plugin would report for these keys.
 fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
     let mut whole = keys.clone();
     whole.insert("cniVersion".to_owned(), Version::LATEST.name().into());
@@ -84,12 +84,12 @@ fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
         Ok(configuration) => configuration,
         Err(fault) => return problems(&fault),
     };
-    let meant = [configuration.capture, Some(configuration.defaults)];
-    meant.into_iter().flatten().flat_map(meaning).collect()
+    let layers = [configuration.capture, Some(configuration.defaults)];
+    layers.into_iter().flatten().flat_map(unresolvable).collect()
 }
 
-/// What is wrong with the meaning of settings, in a namespace with some address.
-fn meaning(raw: Raw) -> Vec<Problem> {
+/// The problems of settings, in a namespace with some address.
+fn unresolvable(raw: Raw) -> Vec<Problem> {
     match resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
         Ok(_) => Vec::new(),
         Err(fault) => problems(&fault),
@@ -139,8 +139,8 @@ mod tests {
             (r#"{"capture":{"istio-inbound-ports":"http"}}"#, "http"),
             (r#"{"defaults":{"proxy-uid":"nobody"}}"#, "nobody"),
         ] {
-            let told = complaints(object);
-            assert!(told.iter().any(|line| line.contains(expected)), "{object}: {told:?}");
+            let found = complaints(object);
+            assert!(found.iter().any(|line| line.contains(expected)), "{object}: {found:?}");
         }
         let twice = entry(&[("plugin-log", "log", "none".into())], Some(r#"{"log":"none"}"#));
         assert_eq!(twice.map_err(|problems| problems.len()), Err(1));

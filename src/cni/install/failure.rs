@@ -1,8 +1,7 @@
-//! Why nothing can be installed, or taken back.
+//! Why an installation, or its removal, fails.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Why it can't be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]

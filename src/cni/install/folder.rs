@@ -60,22 +60,22 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
     let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
         let View { first, unusable } = scan(folder)?;
-        let mut told: Vec<String> =
+        let mut warnings: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            return attempt(Found::Waiting(told.join("; ")), false, Some(until), Vec::new());
+            return attempt(Found::Waiting(warnings.join("; ")), false, Some(until), Vec::new());
         }
         let Some((path, kind, text)) = first else {
             let none = format!("no network configuration is in {}", folder.display());
-            let why = if told.is_empty() { none } else { told.join("; ") };
-            return attempt(Found::Waiting(why), false, None, told);
+            let why = if warnings.is_empty() { none } else { warnings.join("; ") };
+            return attempt(Found::Waiting(why), false, None, warnings);
         };
         let network = Network::read(&text, kind).expect("it was usable just now");
         if let Err(why) = network.serves() {
             // A file behind it would not be used.
             let why = format!("{} {why}", path.display());
-            told.push(why.clone());
-            return attempt(Found::Waiting(why), false, None, told);
+            warnings.push(why.clone());
+            return attempt(Found::Waiting(why), false, None, warnings);
         }
         let put = match kind {
             Kind::Single => convert(&path, &network, &text, entry)?,
@@ -88,9 +88,9 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             },
         };
         match put {
-            InsertOutcome::Was(path) => return attempt(Found::Installed(path), false, None, told),
-            InsertOutcome::Is(path) => return attempt(Found::Installed(path), true, None, told),
-            InsertOutcome::Blocked(why) => return attempt(Found::Waiting(why), false, None, told),
+            InsertOutcome::Was(path) => return attempt(Found::Installed(path), false, None, warnings),
+            InsertOutcome::Is(path) => return attempt(Found::Installed(path), true, None, warnings),
+            InsertOutcome::Blocked(why) => return attempt(Found::Waiting(why), false, None, warnings),
             InsertOutcome::Overtaken => {}
         }
     }
@@ -107,7 +107,7 @@ fn grown(path: &Path) -> String {
     format!("{} would have more than {MAX_BYTES} bytes with the entry", path.display())
 }
 
-/// Takes our entry out of every file, and files that we have made. Tells those that were changed.
+/// Takes our entry out of every file, and files that we have made. Returns those that were changed.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for (path, kind) in files(folder)? {
@@ -142,7 +142,7 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 let text = format!("{} {why}, and names {PLUGIN}; mend it first", path.display());
                 return Err(io::Error::new(ErrorKind::InvalidData, text));
             }
-            // Somebody may be writing it.
+            // Another program may be writing it.
             Err(_) => Put::Overtaken,
         };
         match put {

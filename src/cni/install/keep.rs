@@ -42,9 +42,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)
 /// How the time ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is installed, and was not asked to keep running.
+    /// Installed, without `--watch`.
     Installed(PathBuf),
-    /// A signal ended it; what was uninstalled then, if anything.
+    /// Ended by a signal; what was uninstalled then, if anything.
     Asked(Option<Removed>),
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
         end,
         interval: RetryInterval::default(),
         placed: Placed::default(),
-        told: None,
+        reported: None,
         passed_over: Vec::new(),
     };
     install.show(false)?;
@@ -100,8 +100,8 @@ struct InstallLoop<'a> {
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
-    /// The last state that was logged, which is not logged again.
-    told: Option<String>,
+    /// The state that was logged last.
+    reported: Option<String>,
     /// The files that were warned of last.
     passed_over: Vec<String>,
 }
@@ -130,7 +130,7 @@ impl RetryInterval {
 }
 
 impl InstallLoop<'_> {
-    /// Holds the folder, once no other of us has it; `None` if we are asked to end before.
+    /// Locks the folder, once no other installer holds it; `None` if a signal arrives before.
     fn lock(&mut self) -> Result<Option<Flock<File>>, Error> {
         loop {
             if let Some(held) = self.options.folders.lock()? {
@@ -206,7 +206,7 @@ impl InstallLoop<'_> {
                 installer.programs += new;
                 installer.entries += u64::from(attempt.changed);
             });
-            self.told = None;
+            self.reported = None;
         }
         for text in attempt.passed_over.iter().filter(|text| !self.passed_over.contains(text)) {
             tracing::warn!(target: "install", "{text}: passed over");
@@ -244,9 +244,9 @@ impl InstallLoop<'_> {
     }
 
     fn report_once(&mut self, what: String) {
-        if self.told.as_ref() != Some(&what) {
+        if self.reported.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
-            self.told = Some(what);
+            self.reported = Some(what);
         }
     }
 

@@ -1,9 +1,8 @@
 //! `sidecar-init cni install`: the plugin's program among the runtime's plugins, and its entry in the network configuration
-//! that the runtime uses; `sidecar-node` with it, where that lies beside us; kept there, where that is asked for, against whatever rewrites it.
+//! that the runtime uses, with `sidecar-node` if that is next to this program. `--watch` restores what other programs overwrite.
 //!
-//! The program comes before the entry and goes after it, so that the runtime never looks for what is not there. At each
-//! moment every file says what it said or what it is to say. Nothing asks an API server: what there is to know stands in
-//! two folders.
+//! The program is installed before the entry and removed after it, so the runtime never misses it. At each moment every file
+//! has its old content or its new one. No API server is contacted: all state is in two folders.
 
 mod conflist;
 mod entry;

@@ -29,7 +29,7 @@ pub(crate) struct InstallOptions {
     pub(crate) folders: Folders,
     /// Our entry, as JSON on one line.
     pub(crate) entry: String,
-    /// Stay, and see to it that it stays.
+    /// Keep running, and restore what is lost.
     pub(crate) watch: Option<WatchOptions>,
     /// How long to wait for a network configuration.
     pub(crate) wait: Option<Duration>,
@@ -42,7 +42,7 @@ pub(crate) struct WatchOptions {
     pub(crate) ready_file: Option<PathBuf>,
     /// Where readiness and metrics are served.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Take all back in the end.
+    /// Uninstall at the end.
     pub(crate) uninstall: bool,
 }
 
@@ -55,14 +55,14 @@ impl Folders {
         }
     }
 
-    /// One that is not there any more. Mounted in a container, it may be there without a name.
+    /// A folder that was removed. Mounted in a container, it may still exist without a name.
     pub(super) fn gone(&self) -> Option<&Path> {
         let is_there = |folder: &Path| fs::metadata(folder).is_ok_and(|it| it.is_dir() && it.nlink() > 0);
         [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
     }
 
-    /// Holds the folder of configurations against others of us; `None` if one has it. The kernel lets go of it for whoever
-    /// is killed.
+    /// Locks the folder of configurations; `None` if another installer has the lock. The kernel releases it when the process
+    /// ends.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, Error> {
         let failed = |error| Error::Configurations(self.configurations.clone(), error);
         let mut options = File::options();

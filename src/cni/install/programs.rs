@@ -1,4 +1,4 @@
-//! What lies among the runtime's plugins: this program, by the plugin's name, and `sidecar-node`, which the plugin starts,
+//! The programs in the runtime's folder of plugins: this one, by the plugin's name, and `sidecar-node`, which the plugin starts,
 //! if it is next to this program. It is optional: without a kubeconfig it is not used.
 
 use super::{
@@ -28,7 +28,7 @@ impl Folders {
         self.programs.join(NODE_PROGRAM)
     }
 
-    /// Puts the programs among the plugins, that which is started by the other one first. Says how many were not there.
+    /// Puts the programs among the plugins, that which is started by the other one first. Returns how many were missing.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, Error> {
         let failed = |error| Error::Programs(self.programs.clone(), error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
@@ -40,7 +40,7 @@ impl Folders {
         Ok(u64::from(is_new_node) + u64::from(is_new))
     }
 
-    /// Removes them. Says which were there.
+    /// Removes them, and returns which existed.
     pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, Error> {
         let mut programs = vec![self.program()];
         if !self.holds_originals() {
@@ -66,7 +66,7 @@ impl Folders {
 }
 
 impl InstallOptions {
-    /// Tells that the plugin would look for `sidecar-node` in vain, which fails every pod.
+    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
     pub(super) fn warn_of_missing_node(&self) {
         let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
         if names_kubeconfig(&self.entry) && !ours.is_file() && !place.is_file() {

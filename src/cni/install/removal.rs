@@ -1,11 +1,11 @@
-//! Taking back what was installed.
+//! Uninstalls the plugin.
 
 use super::failure::Error;
 use super::folder;
 use super::options::Folders;
 use std::path::PathBuf;
 
-/// What was taken back.
+/// What was removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Removed {
     /// The network configurations that had our entry.
@@ -13,8 +13,8 @@ pub(crate) struct Removed {
     pub(crate) programs: Vec<PathBuf>,
 }
 
-/// Takes back what was installed. The programs may stay: a runtime that remembers by which plugins it has added a container
-/// calls them when that container goes.
+/// Removes the entry and the programs. The programs can be kept, because a runtime that remembers by which plugins it has added a container
+/// calls them when that container ends.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| Error::Busy(folders.configurations.clone()))?;

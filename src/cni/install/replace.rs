@@ -27,11 +27,11 @@ const CHUNK_SIZE: usize = 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
-    /// Somebody else has written meanwhile, and what they have written stands.
+    /// Another program has written meanwhile, and its content was kept.
     Overtaken,
 }
 
-/// Puts `new` in the place of a file that said `old`, with its owner and its rights.
+/// Replaces a file with content `old` by `new`, with the same owner and permissions.
 ///
 /// # Errors
 /// When the folder can't be written. The file is as it was then.
@@ -42,7 +42,7 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
         other => other?,
     };
     let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
-    // Nothing stands for what is no file that could be read. It goes back as it is.
+    // `None` is content that could not be read. It is put back as it is.
     let (mut expected, mut placed, mut put) = (Some(old.to_vec()), Some(new.to_vec()), Put::Done);
     loop {
         match exchange(&aside.0, &path) {
@@ -59,7 +59,7 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     }
 }
 
-/// Puts a file where none is, with the owner and the rights of another.
+/// Creates a file with the owner and the permissions of another.
 pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
     let like = match fs::metadata(like) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
@@ -74,7 +74,7 @@ pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
     Ok(Put::Done)
 }
 
-/// Removes a file that said `old`.
+/// Removes a file with content `old`.
 pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     let aside = Aside::beside(path);
     match fs::rename(path, &aside.0) {

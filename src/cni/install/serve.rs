@@ -48,7 +48,7 @@ impl SharedStatus {
 /// An answer: status, type, text.
 type Answer = (&'static str, &'static str, String);
 
-/// Serves at an address from now on, on a thread of its own. Returns the address, whose port the kernel may have chosen.
+/// Serves at an address from now on, on a new thread. Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;

@@ -24,9 +24,9 @@ pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
             }
         }
     }
-    let said = configured(key, &values);
-    problems.extend(said.problems());
-    if problems.is_empty() { Ok(said.raw) } else { Err(problems) }
+    let read = configured(key, &values);
+    problems.extend(read.problems());
+    if problems.is_empty() { Ok(read.raw) } else { Err(problems) }
 }
 
 fn twice(key: &str, name: &str) -> Problem {

@@ -54,12 +54,12 @@ pub(crate) struct Attachment {
     pub(crate) interface: String,
 }
 
-/// What a configuration says, whatever is wrong with other parts of it.
+/// A configuration as far as it could be read.
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
     pub(crate) version: Result<Version, Fault>,
     pub(crate) places: Places,
-    /// Whether these places were asked for: where a wrong one was, nothing is left elsewhere.
+    /// Whether these places are valid: where one is not, no trace is left elsewhere.
     pub(crate) are_asked_for: bool,
     pub(crate) timeout: Duration,
     name: Option<String>,
@@ -72,24 +72,24 @@ pub(crate) struct Read<'a> {
     unsupported: Vec<Problem>,
 }
 
-/// All that a configuration says.
+/// A valid configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration<'a> {
     pub(crate) version: Version,
     /// The network's name.
     pub(crate) name: String,
-    /// What the plugins before us have said.
+    /// The result of the previous plugins.
     pub(crate) before: Option<&'a RawValue>,
     /// The pod's annotations, where the runtime hands them over.
     pub(crate) annotations: Option<BTreeMap<String, String>>,
-    /// What is attached to the network, where the runtime says it.
+    /// The valid attachments of the network, where the runtime passes them.
     pub(crate) valid: Option<Vec<Attachment>>,
-    /// What is captured of every container.
+    /// The settings for every container.
     pub(crate) capture: Option<Raw>,
-    /// What is captured of an injected pod where it says nothing.
+    /// Defaults for the settings of injected pods.
     pub(crate) defaults: Raw,
     pub(crate) excluded_namespaces: Vec<String>,
-    /// How the API server is asked for pods; `None` if it is not.
+    /// The kubeconfig for reading pods from the API server, if any.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// What holds the rules, by one of the names that `--backend` takes.
     pub(crate) backend: &'static str,

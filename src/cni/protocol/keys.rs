@@ -99,7 +99,7 @@ pub(super) fn complaint(name: &str) -> Option<String> {
         return None;
     }
     Some(match nearest(name, known()) {
-        Some(meant) => format!("no such key; did you mean {meant}?"),
+        Some(similar) => format!("no such key; did you mean {similar}?"),
         None => {
             let ours: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             format!("no such key; ours are {}", ours.join(", "))

@@ -1,6 +1,6 @@
-//! What a container runtime says to a plugin and what it is answered, by the CNI specification 1.1 and those before it.
+//! The protocol between a container runtime and a plugin, by the CNI specification 1.1 and earlier versions.
 //!
-//! Pure: words go in, values or a [`Fault`] come out. Nothing here reads the environment, a file or a namespace, so that
+//! Pure: text to values or a [`Fault`]. Nothing here reads the environment, a file or a namespace, so that
 //! a network configuration can be checked before it is written.
 
 mod capture;

@@ -1,4 +1,4 @@
-//! The answer to ADD: what the plugins before us have said, as they said it.
+//! The answer to ADD: the result of the previous plugins, unchanged.
 
 use super::Version;
 use serde_json::{Map, Value, value::RawValue};

@@ -1,6 +1,6 @@
 //! The verbs of the specification ("CNI operations").
 
-/// What a plugin is asked to do.
+/// A verb of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Add,

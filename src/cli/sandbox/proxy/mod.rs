@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// What the rules say of their proxy.
+/// The proxy as the rules expect it.
 pub(super) struct Facts {
     /// Its ports for connections from the pod.
     pub(super) outbound: Option<RangeInclusive<u16>>,
@@ -33,13 +33,13 @@ pub(super) struct Facts {
     pub(super) name_servers: Vec<SocketAddr>,
     /// The addresses that it calls the application from, where the rules recognise such calls by them.
     pub(super) passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
-    /// Instead of that, it calls from the client's address, with this mark. The inbound ports listen for all addresses then.
+    /// With TPROXY it calls from the client's address instead, with this mark, and the inbound ports listen transparently.
     pub(super) transparent: Option<u32>,
     /// The mark of all its calls, where the rules recognise them by it; those for clients come from the client's address.
     pub(super) mark: Option<u32>,
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
-    /// The network namespace of its own calls, where its user does not tell it from the application.
+    /// The network namespace that it calls from, where its user does not distinguish it from the application.
     pub(super) world: Option<Held>,
 }
 
@@ -71,7 +71,8 @@ struct Proxy {
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Listens everywhere, and serves on threads of its own from then on.
+
+/// Listens at all ports, and serves on threads from then on.
 pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
@@ -122,14 +123,14 @@ impl Proxy {
         };
         // The port by which a transparent connection came is not its own.
         let port = if to == own { self.listener_of(direction) } else { own.port() };
-        let told = |note: &str| self.say(&format!("{name} {to} -> {port}, from {from}{note}"));
+        let log = |note: &str| self.log_line(&format!("{name} {to} -> {port}, from {from}{note}"));
         match self.call(direction, client, to) {
             Ok(server) => {
-                told("");
+                log("");
                 let _ = relay(client, &server);
             }
             Err(error) => {
-                told(&format!(": {error}"));
+                log(&format!(": {error}"));
                 tcp::reset_at_end(client);
             }
         }
@@ -183,7 +184,7 @@ impl Proxy {
         tcp::call(from, to, TIMEOUT)
     }
 
-    /// Moves this thread to where calls of this kind are made, for good.
+    /// Moves this thread into the namespace from which connections of this direction are forwarded.
     fn leave(&self, direction: Direction) -> io::Result<()> {
         match &self.facts.world {
             Some(world) if direction != Direction::Inbound => world.enter(),
@@ -192,7 +193,7 @@ impl Proxy {
     }
 
     /// Logs a connection, in one line that no other is mixed into.
-    fn say(&self, line: &str) {
+    fn log_line(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Connections go on where the log can't be written.
         let _ = log.write_all(format!("proxy: {line}\n").as_bytes());

@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-/// More than a question or an answer over UDP takes without agreement; with it, 4096 is usual.
+/// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
 /// How long the server may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers at this socket, on threads of its own.
+/// Answers DNS queries at this socket, on threads.
 pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
     let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
     thread::spawn(move || {
@@ -24,28 +24,28 @@ pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
         loop {
             let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
             let (proxy, socket) = (Arc::clone(&proxy), Arc::clone(&socket));
-            let question = buffer[..length].to_vec();
-            serve::on_thread(move || answer(&proxy, &socket, &question, client));
+            let query = buffer[..length].to_vec();
+            serve::on_thread(move || answer(&proxy, &socket, &query, client));
         }
     });
 }
 
-fn answer(proxy: &Proxy, socket: &UdpSocket, question: &[u8], client: SocketAddr) {
-    let of = name(question).map(|name| format!(" for {name}")).unwrap_or_default();
+fn answer(proxy: &Proxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
+    let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
     let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
-    let told = |note: &str| {
-        proxy.say(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
+    let log = |note: &str| {
+        proxy.log_line(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
     };
-    match ask(proxy, question, client) {
+    match ask(proxy, query, client) {
         Ok(answer) => {
-            told("");
+            log("");
             let _ = socket.send_to(&answer, client);
         }
-        Err(error) => told(&format!(": {error}")),
+        Err(error) => log(&format!(": {error}")),
     }
 }
 
-fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
+fn ask(proxy: &Proxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
     proxy.leave(Direction::Outbound)?;
     let server = proxy.facts.name_server(client);
     let unspecified: SocketAddr =
@@ -56,17 +56,17 @@ fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>
     }
     socket.connect(server)?;
     socket.set_read_timeout(Some(TIMEOUT))?;
-    socket.send(question)?;
+    socket.send(query)?;
     let mut answer = vec![0; DATAGRAM];
     let length = socket.recv(&mut answer)?;
     answer.truncate(length);
     Ok(answer)
 }
 
-/// The name in a question (RFC 1035, 4.1.2).
-pub(in crate::cli::sandbox) fn name(question: &[u8]) -> Option<String> {
+/// The name in a DNS query (RFC 1035, 4.1.2).
+pub(in crate::cli::sandbox) fn name(query: &[u8]) -> Option<String> {
     const HEADER: usize = 12;
-    let (mut rest, mut labels) = (question.get(HEADER..)?, Vec::new());
+    let (mut rest, mut labels) = (query.get(HEADER..)?, Vec::new());
     loop {
         let (&length, after) = rest.split_first()?;
         if length == 0 {

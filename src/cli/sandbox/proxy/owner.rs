@@ -24,7 +24,7 @@ fn find(table: &str, own: SocketAddr) -> Option<u32> {
     })
 }
 
-/// An address as it stands there: words of 32 bits in the order of this machine.
+/// An address as the table has it: words of 32 bits in host byte order.
 fn address(ip: IpAddr) -> String {
     let octets = match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -45,7 +45,7 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
              0: 0100007F:1F90 0200090A:0050 01 00000000:00000000 00:00000000 00000002  1000        7 4711 1\n";
         let own = SocketAddr::from(([127, 0, 0, 1], 8080));
-        // The words of an address are in the order of the machine.
+        // The words of an address are in host byte order.
         let expected = cfg!(target_endian = "little").then_some(1000);
         assert_eq!(find(table, own), expected);
         assert_eq!(find(table, SocketAddr::from(([127, 0, 0, 1], 8081))), None);

@@ -129,13 +129,14 @@ mod tests {
     use sidecar_init::sys::{link::Links, namespace};
     use std::{net::TcpListener, thread};
 
-    /// A connection in a network namespace of its own, which goes with it.
+    /// A connection in a new network namespace, which ends with it.
     fn pair() -> (TcpStream, TcpStream) {
         let made = namespace::within_new(|| {
             Links::open().and_then(|mut links| links.up("lo")).expect("a link that every namespace has");
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-            let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("somebody listens");
-            (near, listener.accept().expect("somebody calls").0)
+            let near =
+                TcpStream::connect(listener.local_addr().expect("bound")).expect("the listener accepts");
+            (near, listener.accept().expect("a client connects").0)
         });
         made.expect("tests run as root")
     }
@@ -208,7 +209,7 @@ mod tests {
                         thread::sleep(std::time::Duration::from_millis(5));
                     }
                 }
-                assert!(written < 64 << 20, "somebody takes it all");
+                assert!(written < 64 << 20, "the peer does not read");
             }
             client.shutdown(Shutdown::Write).expect("shut down");
             let mut read = Vec::new();

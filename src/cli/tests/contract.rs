@@ -1,11 +1,11 @@
 //! The forms of all documents that are printed for programs, as schemas: `docs/schemas`, made from the types that print.
 //!
-//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them anew. That real outputs are of these forms is
-//! held by `tests/contract.rs`.
+//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them. `tests/contract.rs` checks that real
+//! outputs have these forms.
 
-use super::command::COMMANDS;
-use super::data::{Answers, Document};
-use super::{ambient_host, change, check, doctor, explain, lint, probe, render, report};
+use crate::cli::command::COMMANDS;
+use crate::cli::data::{Answers, Document};
+use crate::cli::{ambient_host, change, check, doctor, explain, lint, probe, render, report};
 use diagnose::{status, trace};
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -23,7 +23,7 @@ struct Output {
     schema: fn() -> Value,
 }
 
-/// Every document there is.
+/// All documents.
 const OUTPUTS: &[Output] = &[
     Output { name: "ambient-host", commands: &["ambient-host"], schema: schema::<ambient_host::Report> },
     Output { name: "answers", commands: &[], schema: schema::<Answers<'_>> },
@@ -75,7 +75,7 @@ fn schemas_are_those_of_the_types() {
             fs::write(&path, &text).expect("the folder of schemas is there");
         }
         let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(written == text, "{name} differs: write it anew with UPDATE_SCHEMAS=1");
+        assert!(written == text, "{name} differs: write it with UPDATE_SCHEMAS=1");
     }
     let files =
         fs::read_dir(folder()).expect("the folder of schemas").map(|entry| entry.expect("an entry").path());
@@ -148,5 +148,5 @@ fn fields_are_named_alike_everywhere() {
         assert_eq!(kinds.len(), 1, "{name} is of several kinds: {kinds:?}");
     }
     let unused: Vec<&String> = glossary.iter().filter(|name| !found.contains_key(*name)).collect();
-    assert_eq!(unused, Vec::<&String>::new(), "nobody prints these");
+    assert_eq!(unused, Vec::<&String>::new(), "no command prints these");
 }

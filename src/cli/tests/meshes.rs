@@ -1,8 +1,7 @@
-//! `docs/meshes.md`: what each mesh lets people say, made from the tables of settings and compared with the file.
-//!
-//! `UPDATE_GOLDENS=1` writes it instead.
+//! `docs/meshes.md`: the settings of each mesh, made from the tables of settings.
 
-use super::{reference, tree};
+use super::{compare, reference};
+use crate::cli::tree;
 use mesh::settings::{Row, Topic};
 use mesh::{Feature, Mesh};
 use std::fmt::Write;
@@ -42,8 +41,8 @@ fn page() -> String {
     for &feature in Feature::ALL {
         let cells = Mesh::ALL.iter().map(|mesh| {
             let of_feature = mesh.settings().iter().filter(|row| row.features.contains(&feature));
-            let said: Vec<String> = of_feature.map(|row| format!("`{}`", row.option())).collect();
-            if said.is_empty() { " |".to_owned() } else { format!(" {} |", said.join(" ")) }
+            let options: Vec<String> = of_feature.map(|row| format!("`{}`", row.option())).collect();
+            if options.is_empty() { " |".to_owned() } else { format!(" {} |", options.join(" ")) }
         });
         let _ = writeln!(text, "| {} |{}", feature.title(), cells.collect::<String>());
     }
@@ -64,26 +63,13 @@ fn page() -> String {
 /// The line of one setting, with the annotation of a pod that sets the same.
 fn setting(row: &Row) -> String {
     let line = reference::setting(row);
-    match tree::said_by_pods(row) {
+    match tree::pod_source(row) {
         Some(pod) => format!("{} Pod: {pod}.\n", line.trim_end()),
         None => line,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::page;
-    use std::fs;
-
-    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/meshes.md");
-
-    #[test]
-    fn the_page_of_meshes_is_made_from_the_tables() {
-        let text = page();
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(FILE, &text).expect("the page is written");
-        }
-        let written = fs::read_to_string(FILE).unwrap_or_default();
-        assert!(text == written, "docs/meshes.md is not up to date: run this test with UPDATE_GOLDENS=1");
-    }
+#[test]
+fn the_page_of_meshes_is_made_from_the_tables() {
+    compare("meshes", &page());
 }

@@ -1,9 +1,8 @@
-//! `docs/reference.md`: all commands and settings, made from the tables and compared with the file.
-//!
-//! `UPDATE_GOLDENS=1` writes it instead.
+//! `docs/reference.md`: all commands and settings, made from the tables.
 
-use super::command::COMMANDS;
-use super::tree;
+use super::compare;
+use crate::cli::command::COMMANDS;
+use crate::cli::tree;
 use mesh::Mesh;
 use mesh::settings::{self, Kind, Row};
 
@@ -71,20 +70,7 @@ fn cell(text: &str) -> String {
     text.replace('*', "\\*").replace('|', "\\|").replace('_', "\\_").replace('<', "&lt;")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::page;
-    use std::fs;
-
-    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference.md");
-
-    #[test]
-    fn the_reference_is_made_from_the_tables() {
-        let text = page();
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(FILE, &text).expect("the page is written");
-        }
-        let written = fs::read_to_string(FILE).unwrap_or_default();
-        assert!(text == written, "docs/reference.md is not up to date: run this test with UPDATE_GOLDENS=1");
-    }
+#[test]
+fn the_reference_is_made_from_the_tables() {
+    compare("reference", &page());
 }
