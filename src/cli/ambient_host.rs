@@ -1,5 +1,5 @@
-//! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it for pods that come and
-//! go; what is in the pods is set by `apply`.
+//! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it when pods start and end;
+//! `apply` sets the rules in the pods.
 
 use super::run::Format;
 use super::{Exit, report, run, start_logging};

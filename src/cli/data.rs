@@ -57,7 +57,7 @@ pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String
     }
 }
 
-/// A document in one line of JSON.
+/// A document on one line of JSON.
 pub(super) fn line(answer: &impl Serialize) -> String {
     let json = serde_json::to_string(&Document::of(answer));
     json.expect("our own data has text keys and finite numbers") + "\n"

@@ -89,7 +89,7 @@ fn usual(mesh: Mesh) -> Option<Capture> {
     mesh::resolve(&raw, &RemoteHost::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
-/// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.
+/// A section of the answer: the topics of its findings, its heading, and the section of `docs/troubleshooting.md`.
 struct Section {
     topics: &'static [&'static str],
     heading: &'static str,

@@ -27,7 +27,7 @@ use std::{
 /// The only component that can be installed.
 const COMPONENT: &str = "transparent-proxy";
 
-/// The file that old releases have left of the pod's resolv.conf.
+/// The copy of the pod's resolv.conf that old releases have made.
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 

@@ -1,4 +1,4 @@
-//! The settings that are noted beside the rules, which take the place of flags that are not given.
+//! The settings that are noted beside the rules, used where no flags of capture are given.
 
 use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};

@@ -29,8 +29,8 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints data. Colours are removed where no terminal shows them, or where `NO_COLOR` and its like say so. A reader that
-/// closes its end early, such as `head`, is no failure.
+/// Prints an answer. Colours are removed without a terminal and by `NO_COLOR`. A reader that closes its end early, such as
+/// `head`, is not a failure.
 pub(super) fn text(text: &str) -> Exit {
     match write(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -38,7 +38,7 @@ pub(super) fn text(text: &str) -> Exit {
     }
 }
 
-/// Prints what has to arrive whole: rules to be set, a demo that goes on.
+/// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
     printed(write(text), "the answer", String::new())
 }
@@ -48,7 +48,7 @@ pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
     text(&data::document(encoding, answer))
 }
 
-/// Prints what a change did. A failure to print undoes nothing, and the error says so.
+/// Prints the report of a change. If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
     printed(write(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }

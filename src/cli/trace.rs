@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// How often ways are looked at that may have ended without a word.
+/// How often to check for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What to show, and until when.
@@ -33,7 +33,7 @@ struct TraceOptions {
     time: Option<Duration>,
 }
 
-/// Why there is nothing to show.
+/// Why nothing can be traced.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("listening to the kernel's reports needs CAP_NET_ADMIN")]
@@ -107,7 +107,7 @@ fn show(options: &TraceOptions) -> Result<(), Failure> {
     };
     let mut shown = 0;
     loop {
-        // Ways that are open may have ended without a word.
+        // No report marks the last one of a packet.
         let look = source.has_open().then(|| Instant::now() + POLL_INTERVAL);
         let until = [look, end].into_iter().flatten().min();
         let woken = requests.wait(&source, until)?;

@@ -1,4 +1,4 @@
-//! How many calls there were, how they ended and how long they took: kept in the state directory, for metrics.
+//! Counters of calls, outcomes and durations, stored in the state directory for metrics.
 //!
 //! `counters.json` is read, changed and put in place under a separate lock.
 
@@ -19,13 +19,13 @@ use std::{
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
-/// Far more than all verbs and outcomes take.
+/// The limit of the file; real ones have a few kilobytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
-/// All that is counted, by verb.
+/// The counters, by verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counters {
     pub(super) verbs: BTreeMap<String, Calls>,
@@ -53,7 +53,7 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
     files::put(folder, FILE, &text, Durability::MayBeLost)
 }
 
-/// All that was counted. Torn by a failure of the machine, counters start again at nothing, as they may.
+/// Reads the counters. A file that is torn by a failure of the machine counts as empty.
 pub(super) fn read(folder: &Path) -> Counters {
     let text = files::read(&folder.join(FILE), MAX_BYTES, Links::Refused).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Files that are whole or not there: written aside, then put in place. They are read with a bound, and only where they are
-//! regular files: opening a pipe waits for a writer, and a device may never end.
+//! Files that are complete or absent: written under a temporary name, then renamed. Reading is limited, and to regular files:
+//! opening a pipe waits for a writer, and a device may never end.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use std::{
@@ -16,12 +16,12 @@ const UNFINISHED: &str = ".new-";
 /// The age after which an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Whether a file outlives a failure of the machine.
+/// Whether a file survives a failure of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// It does, in this state or in the one before.
+    /// It does, with the new content or the old one.
     Kept,
-    /// It may be torn then, and can be done without.
+    /// It may be torn then, which its readers tolerate.
     MayBeLost,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, Unre
     }
 }
 
-/// Removes a file, or whatever else has its name. Says whether anything was there.
+/// Removes a file, or whatever else has its name. Returns whether anything was there.
 pub(super) fn remove(path: &Path) -> io::Result<bool> {
     let removed = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => fs::remove_dir_all(path),
@@ -97,7 +97,7 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Puts a file in place, in the folder's stead of whatever had its name.
+/// Writes a file, replacing whatever has its name.
 ///
 /// # Errors
 /// When the folder can't be written. The old file is in place then.
@@ -125,7 +125,7 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
     if durability == Durability::Kept { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Makes a folder of root's, with those above it.
+/// Creates a folder that only root can read, with its parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -133,7 +133,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Removes what killed calls have left unfinished.
+/// Removes unfinished files of killed calls.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         let age =

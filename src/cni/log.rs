@@ -1,4 +1,4 @@
-//! A line of JSON for each call, to a file that is set aside when it has grown, or to the journal.
+//! The log: a line of JSON for each call, to a file that is rotated by size, or to the journal.
 
 use super::protocol::{LogTarget, Places};
 use diagnose::trace::utc;
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The log entry of a call. Unknown fields are left out.
+/// The log entry of a call. Unknown fields are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,
@@ -87,12 +87,12 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
         other => other?,
     };
     file.write_all(line)?;
-    if file.metadata()?.len() >= most { set_aside(path, file) } else { Ok(()) }
+    if file.metadata()?.len() >= most { rotate(path, file) } else { Ok(()) }
 }
 
 /// Renames a file to `PATH.1`, replacing the previous one. Calls that have it open write to it still, so no line is lost; of
 /// calls that find it too long at the same time, one renames it.
-fn set_aside(path: &Path, file: File) -> io::Result<()> {
+fn rotate(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
     let (opened, named) = match (held.metadata()?, fs::metadata(path)) {
         // Another call has renamed it.

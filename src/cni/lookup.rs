@@ -1,8 +1,7 @@
-//! What the API server knows of a pod, where a kubeconfig is configured.
+//! Reads a pod from the API server, where a kubeconfig is configured.
 //!
-//! The plugin has no client: TLS would make the binary half as large again. `sidecar-node`, which lies beside it, asks;
-//! it takes the time that it is given, retries within that, reads tokens again and logs none. What it prints is a
-//! manifest like any other.
+//! The plugin has no client, because TLS would make the binary half as large again. It starts `sidecar-node`, which is
+//! installed next to it: that retries within its time limit, reads tokens again, logs none, and prints a manifest.
 
 use super::NODE_PROGRAM;
 use super::protocol::{Code, Fault};
@@ -10,13 +9,13 @@ use mesh::pod::{self, Pod};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
 
-/// Its exit code for wrong arguments.
+/// The exit code of `sidecar-node` for wrong arguments.
 const BAD_INPUT: i32 = 2;
 
-/// Asks for a pod, by a program, and takes at most this time.
+/// Reads a pod by a program, in at most this time.
 ///
 /// # Errors
-/// When nothing is known of the pod. The runtime may try again, but where the kubeconfig is to blame.
+/// When the pod can't be read. The runtime may try again, unless the kubeconfig is wrong.
 pub(super) fn pod(
     program: &Path,
     kubeconfig: &Path,

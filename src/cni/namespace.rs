@@ -1,4 +1,4 @@
-//! A container's network namespace: on the way in, and what is done there.
+//! A container's network namespace: entering it, and opening a session of the engine there.
 
 use super::protocol::{Code, Fault};
 use mesh::{Mesh, OWNERS};
@@ -16,20 +16,20 @@ use sidecar_init::{
 };
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
-/// How the note of rules names an ADD as who has set them.
+/// The command that the note of rules set by ADD names.
 pub(super) const COMMAND: &str = "cni-add";
 
-/// What became of entering a namespace.
+/// The outcome of entering a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     Inside,
-    /// There is none any more.
+    /// It does not exist any more.
     Gone,
 }
 
 const OWN: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
-const UNTOLD: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
+const UNKNOWN: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
                       in it: /proc is needed to know; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
@@ -40,7 +40,7 @@ pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
         let msg = format!("CNI_NETNS: {shown:?} can't be entered; CAP_SYS_ADMIN is needed");
         Fault::caused(Code::Namespace, msg, error)
     };
-    // What is compared is what is entered, whatever the path leads to by then.
+    // The opened namespace is compared and entered, even if the path changes meanwhile.
     let (held, id) = match Held::open(path).and_then(|held| held.id().map(|id| (held, id))) {
         Err(error) if is_gone(&error) => return Ok(Entered::Gone),
         other => other.map_err(|error| failed(&error))?,
@@ -48,10 +48,10 @@ pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
     match Held::own().and_then(|own| own.id()) {
         Ok(own) if own == id => return Err(refused(OWN)),
         Ok(_) => {}
-        Err(_) => return Err(refused(UNTOLD)),
+        Err(_) => return Err(refused(UNKNOWN)),
     }
     match held.enter() {
-        // What is left of a name whose namespace was unmounted is an empty file.
+        // The name of an unmounted namespace is an empty file.
         Err(error) if is_gone(&error) => return Ok(Entered::Gone),
         other => other.map_err(|error| failed(&error))?,
     }
@@ -62,12 +62,12 @@ pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
 /// Whether the namespace that this thread is in can be a container's.
 ///
 /// # Errors
-/// What it is instead, or may be.
+/// What it is, or may be, instead.
 pub(super) fn is_of_container() -> Result<(), &'static str> {
     match namespace::is_host() {
         Some(false) => Ok(()),
         Some(true) => Err(OWN),
-        None => Err(UNTOLD),
+        None => Err(UNKNOWN),
     }
 }
 
@@ -106,8 +106,8 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
     }
 }
 
-/// The mesh for which an ADD has set the rules of nf_tables here, by the note that they carry; `None` where an init
-/// container or a person has set them, or nothing says who. Asks the kernel alone and starts no program.
+/// The mesh for which an ADD has set the rules of nf_tables here, by their note; `None` where an init container or a user has
+/// set them, or there is no note. Starts no program.
 pub(super) fn added() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),
@@ -142,7 +142,7 @@ pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Resul
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
 }
 
-/// What the engine could not do, as a fault.
+/// An error of the engine as a fault.
 pub(super) fn failed(what: &str, error: &engine::Error) -> Fault {
     use backend::Error::{Conflict, Held, NoProgram};
     let code = match error {

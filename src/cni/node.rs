@@ -1,4 +1,4 @@
-//! The verbs that concern no container: GC and STATUS.
+//! The verbs that are not about one container: GC and STATUS.
 
 use super::{
     Done,
@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, access};
 use sidecar_init::sys::namespace;
 use std::{net::Ipv4Addr, time::Duration};
 
-/// GC: forgets the attachments of the network that the runtime does not know any more.
+/// GC: removes the records of attachments that the runtime does not list.
 pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Done, Fault> {
     let Some(valid) = &configuration.valid else {
         let details =
@@ -39,7 +39,7 @@ pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Don
     }
 }
 
-/// STATUS: whether ADD could serve. The proof is to do it, in a namespace made for that.
+/// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
 pub(super) fn status(
     configuration: &Configuration<'_>,
     state: &State,

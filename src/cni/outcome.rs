@@ -1,17 +1,17 @@
-//! How a call has ended.
+//! The outcome of a call.
 
 use super::protocol::Fault;
 
-/// How a call ended that failed, in the log and for counters.
+/// The outcome of a failed call, in the log and in counters.
 pub(super) const FAILED: &str = "failed";
 
-/// What a call has done.
+/// The outcome of a successful call.
 pub(super) struct Done {
-    /// What standard output gets.
+    /// The text for standard output.
     pub(super) answer: Option<String>,
     pub(super) outcome: &'static str,
     pub(super) reason: String,
-    /// What takes it back where the answer does not reach the runtime, to which the call has failed then.
+    /// Undoes the call if the answer does not reach the runtime.
     pub(super) undo: Option<Undo>,
 }
 

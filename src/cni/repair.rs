@@ -1,5 +1,5 @@
-//! A container that started without the plugin, seen from the node: its network namespace, and what is known of it beside
-//! what flags say.
+//! A container that started without the plugin, seen from the node: its network namespace, and facts about it that flags do
+//! not give.
 
 use super::{
     counters::{self, REPAIR},
@@ -41,7 +41,7 @@ impl Host for Container {
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         match self {
             Self::Process(id) => {
-                // The process sees it under its own root directory, which a link of ours leads into.
+                // The file of the process's own root directory.
                 let root = Path::new("/proc").join(id.to_string()).join("root");
                 Ok(name_servers(&fs::read(root.join("etc/resolv.conf"))?))
             }
@@ -50,7 +50,7 @@ impl Host for Container {
     }
 }
 
-/// Counts a repair, in the state directory that is named or the default one, if it is there.
+/// Counts a repair, in the given state directory or the default one, if it exists.
 pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Duration) -> io::Result<()> {
     let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
     if !folder.is_dir() {

@@ -33,13 +33,13 @@ pub(super) struct Key {
     pub(super) attachment: Attachment,
 }
 
-/// What ADD has done.
+/// The record of an ADD.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     /// The form of this file.
     form: u32,
-    /// For people who look.
+    /// For people who read the file.
     pub(super) pod: Option<String>,
     /// What holds the rules, as the network configuration names it.
     backend: String,
@@ -47,13 +47,13 @@ pub(super) struct Record {
     settings: BTreeMap<String, String>,
 }
 
-/// What is known of an attachment.
+/// The record of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// Nothing was done for it.
+    /// None.
     Nothing,
     Whole(Record),
-    /// Something was done, but its record can't be read; why.
+    /// A record that can't be read, and why.
     Torn(String),
 }
 
@@ -71,18 +71,18 @@ impl Record {
         Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
     }
 
-    /// What holds the rules; `None` where another version has written what we don't know.
+    /// The backend of the rules; `None` for a name that another version has written.
     pub(super) fn backend(&self) -> Option<Choice> {
         Choice::named(&self.backend)
     }
 
-    /// Whose rules they make.
+    /// The mesh of the rules.
     pub(super) fn mesh(&self) -> Mesh {
         let named = self.settings.get(Setting::Mesh.row().name());
         named.and_then(|name| name.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// The settings, as they were understood before.
+    /// The settings.
     pub(super) fn raw(&self) -> Raw {
         let mesh = self.mesh();
         let setting = |name: &str| Some(settings::of(mesh).find(|row| row.name() == name)?.setting);
@@ -162,12 +162,12 @@ impl State {
         files::put(&self.folder, &key.file(), &text, Durability::Kept)
     }
 
-    /// Says whether anything was known.
+    /// Returns whether there was a record.
     pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
         files::remove(&self.folder.join(key.file()))
     }
 
-    /// All attachments of which something is known.
+    /// All attachments with a record.
     pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -180,7 +180,7 @@ impl State {
         Ok(names.iter().filter_map(|name| Key::of_file(name)).collect())
     }
 
-    /// Removes what killed calls have left.
+    /// Removes unfinished files of killed calls.
     pub(super) fn sweep(&self) -> io::Result<()> {
         let root = self.folder.parent().filter(|root| root.is_dir());
         root.into_iter()

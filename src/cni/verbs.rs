@@ -16,7 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What a call has to work with.
+/// The context of a call.
 pub(super) struct CallContext<'a> {
     pub(super) state: &'a State,
     pub(super) timeout: Duration,
@@ -80,7 +80,7 @@ impl CallContext<'_> {
     }
 
     fn decide(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Decision, Fault> {
-        // The rest is for what comes then.
+        // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, pod| {
             lookup::pod(&super::beside(super::NODE_PROGRAM), kubeconfig, pod, time)
@@ -102,7 +102,7 @@ impl CallContext<'_> {
             Known::Whole(record) => Some(record),
             Known::Nothing => None,
             Known::Torn(why) => {
-                tracing::warn!(target: "state", "what ADD has written can't be read ({why}); worked out again");
+                tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
                 None
             }
         };
@@ -230,11 +230,11 @@ enum RuleOwner {
     Any,
 }
 
-/// What an ADD has done, until its result has reached the runtime.
+/// The effects of an ADD, until its result has reached the runtime.
 struct Added {
     state: State,
     key: Key,
-    /// What was known before.
+    /// The record before.
     before: Known,
     /// The namespace, with its lock.
     session: Session,
@@ -242,7 +242,7 @@ struct Added {
 }
 
 impl Added {
-    /// Brings record and rules back to what an earlier ADD has left; to nothing where there was none.
+    /// Restores the record and rules of an earlier ADD; removes both where there was none.
     fn undo(mut self) -> Result<(), Fault> {
         match &self.before {
             Known::Nothing => {

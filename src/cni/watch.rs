@@ -1,4 +1,4 @@
-//! The end of a call: it comes when the work is done, or when its time is up, whatever the work waits for.
+//! The time limit of a call: it ends when the work is done or when its time is up, whatever the work waits for.
 //!
 //! A thread waits for that time. Only the first of the two to finish writes a result. Where time is
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
@@ -22,17 +22,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a call is known to be so far.
+/// The progress of a call.
 pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: Version,
     pub(super) verb: Option<Verb>,
-    /// Where traces are left; nowhere before that is known.
+    /// Where log and counters are written; `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
 }
 
-/// A call that will end.
+/// A call with a time limit.
 pub(super) struct Watch {
     started: Instant,
     progress: Mutex<Progress>,
@@ -44,7 +44,7 @@ pub(super) struct Watch {
 /// No exit code.
 const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
-/// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
+/// How long logging and counting may delay the end of a call.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Watch {
@@ -72,13 +72,13 @@ impl Watch {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what has become known.
+    /// Updates the progress.
     pub(super) fn note(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.progress());
         self.changed.notify_one();
     }
 
-    /// Prints the answer. What was done and can't be answered is undone, and has failed. Does not return if time was up
+    /// Prints the answer. If it can't be written, the work is undone and the call fails. Does not return if time was up
     /// before.
     pub(super) fn answer(&self, outcome: Result<Done, Fault>) -> Result<Done, Fault> {
         let (version, end) = {
@@ -92,7 +92,7 @@ impl Watch {
         }
         match outcome {
             Ok(mut done) => {
-                // What it holds, a lock, it holds until the answer is given.
+                // It keeps its lock until the answer is written.
                 let undo = done.undo.take();
                 match write_stdout(done.answer.as_deref().unwrap_or_default(), end) {
                     Ok(()) => {
@@ -115,7 +115,7 @@ impl Watch {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Leaves a line in the log and counts the call.
+    /// Logs and counts the call.
     pub(super) fn leave_traces(&self, outcome: &Result<Done, Fault>) {
         let (outcome, reason, details) = match outcome {
             Ok(done) => (done.outcome, done.reason.clone(), String::new()),
@@ -156,7 +156,7 @@ impl Watch {
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
-            // That they are not left is no reason to stay.
+            // A failure to write them does not keep the process.
             let _ = within(TRACE_TIMEOUT, move || {
                 watch.leave_traces(&Err(fault));
                 Ok(())
@@ -169,7 +169,7 @@ impl Watch {
     }
 }
 
-/// The failure of a call whose answer can't be given, with what was done taken back.
+/// Undoes a call whose answer can't be written, and returns its failure.
 fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
     let undone = match undo.map(|undo| undo()) {
         None => "nothing was done",

@@ -1,4 +1,4 @@
-//! Whether a call ended as the rules say.
+//! Compares the outcome of a call with the verdict of the rules.
 
 use diagnose::probe::Call;
 use rules::Family;
@@ -9,14 +9,14 @@ use sidecar_init::{
 };
 use std::net::SocketAddr;
 
-/// What a trial proves.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// It ended as expected.
     Right(Seen),
     /// It ended otherwise.
     Wrong(Fault),
-    /// Nothing, and why.
+    /// Not tried, for this reason.
     Untried(String),
 }
 
@@ -76,7 +76,7 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) ->
     if right { Judgement::Right(seen) } else { Judgement::Wrong(Fault::Ended(seen)) }
 }
 
-/// How it is known, for people; what is usual needs no word.
+/// The proof in words, unless it is the usual one.
 pub(super) fn known(proof: Proof) -> Option<&'static str> {
     match proof {
         Proof::Token => None,

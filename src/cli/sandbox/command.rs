@@ -15,7 +15,7 @@ use std::{
     process::Command,
 };
 
-/// What shells exit with where there is no such program, and where there is one that can't be started.
+/// The exit codes of shells for a program that does not exist, and for one that can't be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
@@ -24,7 +24,7 @@ const NOT_STARTED: u8 = 126;
 #[error("{0} can't be started")]
 struct Unstarted(String, #[source] io::Error);
 
-/// Runs a program with an identity, and gives its exit code. Logs `watched` processes that end before it.
+/// Runs a program with an identity, and returns its exit code. Logs `watched` processes that end before it.
 pub(super) fn run(
     program: &OsStr,
     arguments: &[OsString],
@@ -45,7 +45,7 @@ pub(super) fn run(
     supervise(command, signals, true, watched).map_err(Failure::Lost)
 }
 
-/// Waits for a child and gives its exit code. Signals are for it if it `takes` them; else they end it.
+/// Waits for a child and returns its exit code. Signals are forwarded if it `takes` them; otherwise they end it.
 pub(super) fn supervise(
     child: Child,
     signals: &Signals,

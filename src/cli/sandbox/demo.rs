@@ -1,4 +1,4 @@
-//! The demo: one connection after the other, each announced before it is made and proven after, against what the rules say.
+//! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::scenario::{Caller, Scenario, dashed};
@@ -26,15 +26,15 @@ use std::{
 };
 
 /// What the demo can't show where there is one user only.
-const SHARED: &str = "Only one user is available here, so the rules can't tell the proxy from the application by its user. The \
+const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
     proxy makes its own calls from the world instead, and DNS queries are not captured. Run this as root, or with newuidmap \
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
-/// What is shown.
+/// What the demo shows.
 pub(super) struct Demo<'a> {
     pub(super) capture: &'a dyn Policy,
     pub(super) users: Users,
-    /// The command that sets these rules.
+    /// The command that sets these rules elsewhere.
     pub(super) command: &'a str,
     pub(super) dialect: &'a Dialect,
     /// Why nothing is captured, where a pod never is.
@@ -108,7 +108,7 @@ fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
     server::start(Server::Application, &ports, demo.capture.ipv6())
 }
 
-/// What the rules say about a connection.
+/// The verdict of the rules on a connection.
 struct Expected {
     captured: Option<bool>,
     sentence: String,
@@ -125,7 +125,7 @@ impl Demo<'_> {
         Expected { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
-    /// What to know before the first scenario; on a terminal, how long it takes too.
+    /// The text before the first scenario; on a terminal with the duration.
     fn introduction(&self) -> String {
         let both = |v4: String, v6: String| if self.capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
         let pod = both(POD_V4.to_string(), POD_V6.to_string());
@@ -165,7 +165,7 @@ fn announcement(number: usize, scenario: &Scenario, expected: &Expected) -> Stri
     format!("\n{}\n{}", Tone::Strong.paint(title), wrapped("   ", text))
 }
 
-/// What is wrong with what has happened.
+/// How a connection differs from what is expected, if it does.
 fn fault(expected: &Expected, answer: &Result<String, String>, logged: &[String]) -> Option<&'static str> {
     match (expected.captured, answer) {
         (Some(_), Err(_)) => Some("there is no answer"),
@@ -197,14 +197,14 @@ fn proof(
     for line in [&format!("{caller} calls {}", scenario.to)].into_iter().chain(logged).chain([&answer]) {
         text += &format!("   {} {line}\n", Tone::Quiet.paint(">"));
     }
-    let tone = match expected.captured {
+    let style = match expected.captured {
         Some(true) => Tone::Captured,
         Some(false) => Tone::Passing,
         None => Tone::Dropped,
     };
     let sentence = wrapped("   ", &expected.sentence);
     text += &match sentence.trim_start().split_once(':') {
-        Some((verdict, reason)) => format!("\n   {}:{reason}", tone.paint(verdict)),
+        Some((verdict, reason)) => format!("\n   {}:{reason}", style.paint(verdict)),
         None => format!("\n{sentence}"),
     };
     if let Some(fault) = fault {
@@ -228,7 +228,7 @@ fn wrapped(indent: &str, text: &str) -> String {
     fold(&format!("{indent}{text}\n"), indent.len(), report::width().min(MAX_WIDTH))
 }
 
-/// Calls with the identity of a process, perhaps from another network namespace; gives the answer or what went wrong.
+/// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.
 fn call(identity: Identity, from: Option<&Held>, scenario: &Scenario) -> io::Result<Result<String, String>> {
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(writer);

@@ -1,8 +1,7 @@
-//! Why there is no sandbox, or no longer one.
+//! Why a sandbox can't be made, or has ended.
 
 use std::io;
 
-/// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error(

@@ -1,9 +1,9 @@
-//! `sidecar-init sandbox`: the rules at work in a temporary pod, with a proxy behind them and a world around it.
+//! `sidecar-init sandbox`: the rules at work in a temporary pod, with a proxy behind them and test servers around it.
 //!
-//! Three processes are involved. The first one stays in the caller's namespaces: it forwards signals and ends with the exit
-//! code of the second. That is process 1 of a process namespace; when either of them ends, for any reason, the kernel ends
-//! all others and frees both network namespaces. The world and the proxy are its children. Nothing has a name, so nothing
-//! can be left behind.
+//! Three processes are involved. The first one remains in the caller's namespaces: it forwards signals and ends with the exit
+//! code of the second. That is process 1 of a PID namespace; when either of them ends, for any reason, the kernel ends all
+//! others and frees both network namespaces. The servers (the world) and the proxy are its children. The namespaces have no
+//! names, so nothing can be left behind.
 
 mod command;
 mod demo;
@@ -54,7 +54,7 @@ enum RunAs {
     Root,
 }
 
-/// What the flags ask for.
+/// The options of a call.
 struct SandboxOptions {
     run: Run,
     logging: Logging,
@@ -66,10 +66,10 @@ struct SandboxOptions {
     run_as: RunAs,
 }
 
-/// Runs the command. Where it got so far as to have a sandbox, the process ends here.
+/// Runs the command. Once there is a sandbox, the process ends here with its exit code.
 pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
-    let options = understand(subject, behind)?;
+    let options = options(subject, behind)?;
     start_logging(&subject.raw, &options.logging, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&options.warnings) {
@@ -84,7 +84,7 @@ pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Pro
     }
 }
 
-fn understand(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Problems> {
+fn options(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Problems> {
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
@@ -110,9 +110,9 @@ fn understand(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, 
 
 /// The flags, with the injector's defaults for those that are not given.
 fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
-    let says = |setting: &Setting| raw.get(*setting).is_some();
+    let is_given = |setting: &Setting| raw.get(*setting).is_some();
     let given = |(setting, value, unless): &(Setting, &str, &[Setting])| {
-        let counts = !unless.iter().any(says);
+        let counts = !unless.iter().any(is_given);
         counts.then(|| (*setting, Given { value: (*value).to_owned(), source: Source::Default(*setting) }))
     };
     raw.clone().over(Raw::of(mesh.usual().iter().filter_map(given)))
@@ -137,7 +137,7 @@ fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
     words
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell where it has to be.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -167,12 +167,12 @@ impl Host for Pod {
     }
 }
 
-/// Makes the sandbox, and stays until it ends.
+/// Makes the sandbox, and waits until it ends.
 fn hold(mut options: SandboxOptions, subject: &Subject, behind: &[OsString]) -> Result<u8, Failure> {
     let signals = Signals::hold().map_err(Failure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if users.shared {
-        // Answers of the agent find their way back by the user who sends them.
+        // The rules recognise answers of the DNS agent by its user.
         options.capture = options.capture.without_dns();
     }
     if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
@@ -243,7 +243,7 @@ const WORLD_PORTS: [u16; 14] =
     [7, 80, 443, 3000, 3128, 3306, 5432, 6379, 8000, 8080, 8443, 9080, 9090, 27017];
 
 fn set_rules(options: &SandboxOptions) -> Result<(), Failure> {
-    // Nothing can have gone wrong before that would bring us here; rules on the machine would be too bad.
+    // No failure above leads here, but rules on the machine would do too much harm to rely on that.
     if namespace::is_host() != Some(false) {
         return Err(Failure::Machine);
     }

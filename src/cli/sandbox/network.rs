@@ -1,5 +1,5 @@
-//! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a process namespace that ends with
-//! this process. The machine's own namespace never sees any of it.
+//! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with
+//! this process. The machine's own namespace is not changed.
 
 use super::failure::Failure;
 use mesh::DNS_PORT;
@@ -30,12 +30,12 @@ fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
 }
 
-/// The world's DNS servers.
+/// The addresses of the world's DNS servers.
 pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
-/// Leaves the network and mount namespaces of the machine and, for child processes, its process namespace.
+/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace.
 pub(super) fn leave() -> Result<(), Failure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
@@ -45,7 +45,7 @@ pub(super) fn leave() -> Result<(), Failure> {
 
 /// Connects the current network namespace to a new one, which is the world.
 pub(super) fn create(ipv6: bool) -> Result<Held, Failure> {
-    // With the machine's `/proc`, programs that look up their own process there find another one.
+    // The machine's `/proc` numbers processes by its own PID namespace.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
     }

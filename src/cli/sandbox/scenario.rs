@@ -1,4 +1,4 @@
-//! The scenarios of the demo: connections that show what a configuration does, and what a reader should know of each.
+//! The scenarios of the demo: connections that show what a configuration does, with an explanation of each.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
@@ -23,12 +23,12 @@ pub(super) struct Scenario {
     pub(super) to: SocketAddr,
     /// The name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
-    /// What happens where the proxy gets the connection, and where it does not.
+    /// The explanation where the connection is captured, and where it is not.
     pub(super) captured: String,
     pub(super) passing: String,
 }
 
-/// A port such as the kernel picks.
+/// A port of the ephemeral range.
 const SOURCE_PORT: u16 = 40_000;
 
 impl Scenario {
@@ -91,7 +91,7 @@ pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
     scenarios
 }
 
-/// What scenarios are made of.
+/// The facts of a configuration that scenarios depend on.
 struct Facts {
     proxy: Proxy,
     lists: Vec<ListItem>,
@@ -251,7 +251,7 @@ fn contains(ranges: &[PortRange], port: u16) -> bool {
     ranges.iter().any(|range| range.contains(port))
 }
 
-/// The first port that a list names, but for that of DNS, whose server does not say who it is.
+/// The first port that a list names, except that of DNS, whose server does not identify itself.
 fn first_port(ranges: &[PortRange]) -> Option<u16> {
     ranges.iter().map(|range| range.first().number()).find(|port| *port != DNS_PORT.number())
 }
@@ -269,7 +269,7 @@ fn service(facts: &Facts) -> Ipv4Addr {
     found.unwrap_or(WORLD_V4)
 }
 
-/// A host of a network that the world can stand for.
+/// A host of a network whose address the world can answer at.
 fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
     let IpAddr::V4(first) = network.address() else { return None };
     let near = |offset: u32| first.to_bits().checked_add(offset).map(Ipv4Addr::from_bits);

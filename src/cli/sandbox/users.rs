@@ -31,8 +31,8 @@ const ROOT: Identity = (0, 0);
 /// The application's number, unless another one is needed.
 const APPLICATION: u32 = 1000;
 
-/// Provides the users, and becomes the one that sets the rules. A caller who may not do so on this machine moves into a user
-/// namespace for it.
+/// Provides the users, and becomes the one that sets the rules. A caller without the right to do so moves into a user
+/// namespace.
 pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     let own = user::own();
     let known = capture.proxy();
@@ -72,7 +72,7 @@ fn application(preferred: u32, taken: &[u32]) -> u32 {
     found.expect("the proxy has not all numbers")
 }
 
-/// Moves into a new user namespace. Says whether it has several users: by `newuidmap` and `newgidmap`, where an administrator
+/// Moves into a new user namespace. Returns whether it has several users, by `newuidmap` and `newgidmap`, where an administrator
 /// has assigned subordinate numbers.
 fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool, Failure> {
     const NEEDED: u32 = 2;
@@ -86,7 +86,7 @@ fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool
     };
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
-    // They map another process than themselves, from outside of its namespace.
+    // newuidmap has to run outside of the new namespace, so in another process.
     let outside = fork::own_number();
     let (mut reader, writer) = fork::pipe().map_err(Failure::Users)?;
     let mut writer = Some(writer);
@@ -110,7 +110,7 @@ fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool
     let helper = helper.map_err(Failure::Users)?;
     let entered = user::new_namespace().map_err(Failure::Users);
     if entered.is_ok() {
-        // A helper that is gone says so by its end.
+        // If the helper has ended, its exit code reports it.
         let _ = writer.take().map(|mut writer| writer.write_all(b"\n"));
     }
     drop(writer);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_mapped_twice() {
+    fn no_user_is_mapped_twice() {
         let given = Subordinate { first: 100_000, count: 2 };
         let pairs = |proxy| {
             let ranges = ranges(501, 501, proxy, given);

@@ -1,4 +1,4 @@
-//! Where `status --watch` shows what it sees: redrawn in place on a terminal, block after block elsewhere.
+//! The output of `status --watch`: redrawn in place on a terminal, block after block elsewhere.
 
 use super::super::{data, report, run::Format};
 use diagnose::Tone;
@@ -14,7 +14,7 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const REDRAW: &[u8] = b"\x1b[H\x1b[J";
 
-/// Where looks are shown. What was last seen stays on the terminal when it is dropped.
+/// The output. On drop, the last status remains on the terminal.
 pub(super) struct Screen {
     format: Format,
     interval: Duration,
@@ -32,7 +32,7 @@ impl Screen {
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }
 
-    /// Shows a look.
+    /// Shows a status.
     pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
             return report::at_once(&data::one_of_many(encoding, status));

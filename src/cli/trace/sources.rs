@@ -1,4 +1,4 @@
-//! Where packets come from: from rules that report, or from a trace of the kernel.
+//! Sources of packets: rules that report, or a trace of the kernel.
 
 use super::known::Read;
 use super::{Failure, KnownRules, number};
@@ -19,10 +19,10 @@ use std::{
 
 /// Packets that meet rules.
 pub(super) trait Source: AsFd {
-    /// Takes what has come; gives the packets whose way has ended by it.
+    /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
-    /// Gives the packets that nothing has been heard of for a while, or all.
+    /// Returns the packets without reports for a while, or all.
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
 
     /// Whether packets are under way.
@@ -95,7 +95,7 @@ pub(super) struct Enabled {
     listener: nftrace::Listener,
     owners: Option<nflog::Listener>,
     walks: Walks,
-    // Fields go in this order, and the kernel stops to trace when this one goes.
+    // Dropped last: then the kernel stops tracing.
     _tracing: Tracing,
 }
 

@@ -1,4 +1,4 @@
-//! The folder of network configurations: which file the runtime uses, our entry in it, and out of all again.
+//! The folder of network configurations: finds the file that the runtime uses, and inserts or removes our entry.
 
 use super::conflist::{Kind, Network, Unusable};
 use super::replace::{self, Put};
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a file may be half-written before a runtime that passes over it is followed.
+/// How long to wait for a half-written file before it is skipped, as runtimes skip it.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often one attempt may be overtaken by other agents.
 const ATTEMPTS: u32 = 20;
@@ -28,26 +28,26 @@ const MAX_BYTES: u64 = 1024 * 1024;
 pub(super) enum Found {
     /// In this file, the first that a runtime takes.
     Installed(PathBuf),
-    /// Nowhere yet; why.
+    /// Not installed yet, for this reason.
     Waiting(String),
 }
 
-/// What an attempt has come to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) found: Found,
     pub(super) changed: bool,
-    /// The files that are no use, and why. Runtimes pass over them as well.
+    /// The unusable files, and why. Runtimes skip them as well.
     pub(super) passed_over: Vec<String>,
-    /// When it is worth another, even if no file changes.
+    /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
 }
 
-/// The file that no runtime could use when last looked at, and since when.
+/// The unusable file that was seen last, and since when it is unusable.
 #[derive(Debug, Default)]
 pub(super) struct Broken(Option<(PathBuf, Instant)>);
 
-/// What one look at the folder shows.
+/// The files of the folder.
 struct View {
     /// The first usable file.
     first: Option<(PathBuf, Kind, String)>,
@@ -55,7 +55,7 @@ struct View {
     unusable: Vec<(PathBuf, Unusable)>,
 }
 
-/// Sees to it that the first usable file has our entry, once.
+/// Inserts our entry into the first usable file, once.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
@@ -98,7 +98,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
     attempt(Found::Waiting(why), false, Some(Instant::now() + RETRY_INTERVAL), Vec::new())
 }
 
-/// Whether it could not be read again.
+/// Whether a text is too long to be read again.
 fn is_long(text: &str) -> bool {
     u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
 }
@@ -163,7 +163,7 @@ fn single_of(path: &Path, network: &Network<'_>) -> Option<PathBuf> {
     is_name.then(|| path.with_file_name(single))
 }
 
-/// Puts a single plugin back in place of the list that was made of it. One that is there already is newer.
+/// Restores a single plugin in place of the list that was made from it. An existing one is newer, and is kept.
 fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result<Put> {
     let is_there = fs::symlink_metadata(single).is_ok();
     if !is_there && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
@@ -172,12 +172,12 @@ fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result
     replace::remove(path, text.as_bytes())
 }
 
-/// What an attempt has done with a file.
+/// The outcome of an attempt on a file.
 enum InsertOutcome {
     Was(PathBuf),
     Is(PathBuf),
     Overtaken,
-    /// It can't go on; why.
+    /// Not possible, for this reason.
     Blocked(String),
 }
 
@@ -190,7 +190,7 @@ impl InsertOutcome {
     }
 }
 
-/// Makes a list of a single plugin. The list is there before the single one goes, so that there is always one of them.
+/// Makes a list of a single plugin. The list is created before the single one is removed, so that one of them always exists.
 fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::Result<InsertOutcome> {
     let list = path.with_extension("conflist");
     let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -235,7 +235,7 @@ fn scan(folder: &Path) -> io::Result<View> {
         });
         match usable {
             Ok((text, single)) => {
-                // An agent has written its file again beside the list that we made of it.
+                // An agent has written its file again, next to the list that was made from it.
                 let again = single.and_then(|file| readable(&file).map(|text| (file, Kind::Single, text)));
                 view.first = Some(again.unwrap_or((path, kind, text)));
                 break;
@@ -265,7 +265,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
     Ok(found)
 }
 
-/// What a file says; `None` if it is gone. A link may lead to it, as agents make them.
+/// The content of a file, also through a link; `None` if it does not exist.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
     match files::read(path, MAX_BYTES, Links::Followed) {
         Err(absent) if absent.is_absence() => Ok(None),
@@ -274,7 +274,7 @@ pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
 }
 
 impl Broken {
-    /// Until when it is worth waiting for the first of these files to become whole.
+    /// Until when to wait for the first of these files to become complete.
     fn until(&mut self, unusable: &[(PathBuf, Unusable)]) -> Option<Instant> {
         let now = Instant::now();
         let first = unusable.first().map(|(path, _)| path);

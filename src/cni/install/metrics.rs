@@ -1,4 +1,4 @@
-//! What the plugin has counted, and what the installer has done, as Prometheus reads it.
+//! The counters of the plugin and of the installer, in the text format of Prometheus.
 //!
 //! The text format is version 0.0.4 of Prometheus' "Exposition formats"; names follow its "Metric and label naming":
 //! base units, `_total` for what only grows.
@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// The type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the installer knows of itself.
+/// The state of the installer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Installer {
     pub(super) is_installed: bool,
@@ -63,7 +63,7 @@ impl Text {
         }
     }
 
-    /// Buckets hold what is below their bound, so each counts those before it.
+    /// Buckets are cumulative.
     fn histogram(&mut self, name: &str, verb: &str, calls: &Calls) {
         let bucket = format!("{name}_bucket");
         let counts = calls.buckets.iter().copied().chain(std::iter::repeat(0));

@@ -1,8 +1,8 @@
-//! Files put in the place of others, whole or not at all, while other agents may write them too.
+//! Atomic replacement of files that other agents may write at the same time.
 //!
-//! A program that reads a file, decides and renames loses what another has written in between. So a file is exchanged for
-//! ours in one step, which shows for sure what was there: if it is not what was read, it is put back, and the caller starts
-//! again. An agent that writes into the file itself goes on writing into the one that is put back.
+//! A program that reads a file, decides and renames loses what another has written in between. So files are exchanged in one
+//! step, which returns the previous file: if its content is not what was read, it is put back and the caller starts again. An
+//! agent that has the file open writes to the one that is put back.
 
 use super::folder::content;
 use crate::cni::files::{self, Links};
@@ -23,7 +23,7 @@ pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 /// How much of a program is read at once.
 const CHUNK_SIZE: usize = 1024 * 1024;
 
-/// How it went.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
@@ -129,7 +129,7 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     let mode = Permissions::from_mode(0o755);
     let is_there =
         fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
-    let is_same = || say_the_same(&from, &files::open(to, Links::Refused).ok()?).ok();
+    let is_same = || are_equal(&from, &files::open(to, Links::Refused).ok()?).ok();
     if is_there && is_same() == Some(true) {
         return Ok(false);
     }
@@ -147,7 +147,7 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
 }
 
 /// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
-fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
+fn are_equal(one: &File, other: &File) -> io::Result<bool> {
     let (mut one, mut other) =
         (BufReader::with_capacity(CHUNK_SIZE, one), BufReader::with_capacity(CHUNK_SIZE, other));
     loop {
@@ -164,12 +164,12 @@ fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
     }
 }
 
-/// Removes what killed runs have left in a folder, in which no other is at work.
+/// Removes unfinished files of killed runs. The caller holds the lock of the folder.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
-        // What is no file was left by others.
+        // Anything else is not ours.
         if is_unfinished && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
@@ -177,12 +177,12 @@ pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a change of names outlive a failure of the machine.
+/// Syncs the folder, so that a rename survives a failure of the machine.
 fn sync(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// A file beside another, gone when done with.
+/// A temporary file next to another, removed on drop.
 struct Aside(PathBuf);
 
 impl Aside {
@@ -205,7 +205,7 @@ impl Aside {
         Ok(aside)
     }
 
-    /// Where the file system can't exchange files: looks as late as possible.
+    /// Replaces a file where the file system can't exchange two: compares it as late as possible.
     fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
         if content(path).ok().flatten().as_deref() != Some(expected) {
             return Ok(Put::Overtaken);
@@ -218,7 +218,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // It is not there any more where it was renamed. What stays is swept by the next run.
+        // Fails where it was renamed. What is left is swept by the next run.
         let _ = fs::remove_file(&self.0);
     }
 }

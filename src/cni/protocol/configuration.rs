@@ -19,7 +19,7 @@ const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs
 /// The capability by which a runtime hands over a pod's annotations.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
-/// Where traces of a call are left.
+/// Where a call writes its state, log and counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) state: PathBuf,
@@ -64,9 +64,9 @@ pub(crate) struct Read<'a> {
     pub(crate) timeout: Duration,
     name: Option<String>,
     rest: Configuration<'a>,
-    /// What keeps the network from being known.
+    /// The problems of the keys that identify the network.
     of_network: Vec<Problem>,
-    /// What else is wrong.
+    /// The other problems.
     problems: Vec<Problem>,
     /// Unknown keys.
     unsupported: Vec<Problem>,
@@ -135,7 +135,7 @@ fn fault(code: Code, problems: &[Problem]) -> Fault {
     Fault::of_problems(code, "the network configuration is not as it should be", problems)
 }
 
-/// As much of a value as a message needs.
+/// The start of a value, for messages.
 fn short(value: &str) -> String {
     const MAX_LENGTH: usize = 200;
     let start: String = value.chars().take(MAX_LENGTH).collect();
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         Read { version, places, are_asked_for, timeout, name, rest, of_network, problems, unsupported }
     }
 
-    /// A value of a type that says all that there is to say about its form.
+    /// A value of a type that defines its whole form.
     fn typed<T: DeserializeOwned>(&mut self, name: &str, form: &str) -> Option<T> {
         let value = self.fields.value(name)?;
         let read = serde_json::from_str(value.get());
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem::of(name, format!("{} {text}", short(value))));
     }
 
-    /// A text that is right.
+    /// A string with a condition.
     fn text(&mut self, name: &str, is_right: impl Fn(&str) -> bool, form: &str) -> Option<String> {
         let text: String = self.typed(name, "a text")?;
         if is_right(&text) {

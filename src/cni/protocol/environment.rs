@@ -1,10 +1,10 @@
-//! What the runtime says in variables ("Parameters").
+//! The parameters of a call, from variables ("Parameters" in the specification).
 
 use super::{Code, Fault, Verb};
 use mesh::Problem;
 use std::{ffi::OsString, path::PathBuf};
 
-/// A call, as far as variables say it.
+/// A call, as far as variables define it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Add(Target, PathBuf),
@@ -16,7 +16,7 @@ pub(crate) enum Request {
     Version,
 }
 
-/// What is attached to the network.
+/// The attachment that a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) container: String,
@@ -136,7 +136,7 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         self.required("CNI_NETNS").map(PathBuf::from)
     }
 
-    /// Names of the pod. What else a runtime says in `CNI_ARGS` is not for us, and no reason to refuse a pod.
+    /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.
     fn pod(&self) -> Pod {
         let arguments = self.optional("CNI_ARGS").unwrap_or_default();
         let value = |key: &str| {
@@ -161,7 +161,7 @@ fn is_interface(text: &str) -> bool {
 }
 
 impl Pod {
-    /// As people write it.
+    /// `NAMESPACE/NAME`.
     pub(crate) fn label(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(self.namespace.as_deref().map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))

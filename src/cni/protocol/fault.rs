@@ -15,7 +15,7 @@ pub(crate) enum Code {
     Environment = 4,
     /// Something can't be read or written.
     Io = 5,
-    /// The network configuration is no JSON of the kind expected.
+    /// The network configuration is not valid JSON.
     Decode = 6,
     Configuration = 7,
     /// It may work later.
@@ -33,11 +33,11 @@ pub(crate) enum Code {
 pub(crate) struct Fault {
     pub(crate) code: Code,
     pub(crate) msg: String,
-    /// All that is known, line by line.
+    /// Details, line by line.
     pub(crate) details: String,
 }
 
-/// The longest text of details: they go through the runtime's log and into an event of the pod.
+/// The limit of details, which end up in the runtime's log and in an event of the pod.
 const DETAILS: usize = 16 * 1024;
 
 impl Fault {

@@ -1,7 +1,6 @@
 //! A small proxy for a sandbox: accepts what the rules send to it, logs it, and passes it on to its original destination.
 //!
-//! What differs between the proxies of meshes is in [`Facts`], so that this one can stand for any of them. It understands no
-//! protocol: bytes are bytes.
+//! [`Facts`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
 
 mod names;
 mod owner;
@@ -121,7 +120,7 @@ impl Proxy {
             }
             Direction::Inbound => ("inbound", peer.to_string()),
         };
-        // The port by which a transparent connection came is not its own.
+        // The local port of a transparent connection is the original one.
         let port = if to == own { self.listener_of(direction) } else { own.port() };
         let log = |note: &str| self.log_line(&format!("{name} {to} -> {port}, from {from}{note}"));
         match self.call(direction, client, to) {
@@ -144,7 +143,7 @@ impl Proxy {
         }
     }
 
-    /// Calls the client's original destination.
+    /// Connects to the client's original destination.
     fn call(&self, direction: Direction, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
         let is_own = |range: &Option<RangeInclusive<u16>>| {
             range.as_ref().is_some_and(|range| range.contains(&to.port()))
@@ -167,7 +166,7 @@ impl Proxy {
                 return tcp::call(own, self.facts.name_server(to), TIMEOUT);
             }
             (Direction::Inbound, Some(mark)) => {
-                // Its port is taken: by the client's own connection.
+                // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
                 tcp::From { address: Some(address), transparent: Some(mark) }
             }
@@ -192,10 +191,10 @@ impl Proxy {
         }
     }
 
-    /// Logs a connection, in one line that no other is mixed into.
+    /// Logs a connection, in one write.
     fn log_line(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Connections go on where the log can't be written.
+        // A connection is served even if it can't be logged.
         let _ = log.write_all(format!("proxy: {line}\n").as_bytes());
     }
 }

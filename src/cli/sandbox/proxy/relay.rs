@@ -1,7 +1,7 @@
-//! Bytes from one connection to another and back, until both are done.
+//! Relays the bytes of two connections in both directions, until both have ended.
 //!
-//! Nothing is read that can't be passed on soon, so a slow side slows down the other. An end of one direction is
-//! passed on while the other goes on. A reset is passed on as a reset.
+//! A side is read only while the other one takes its bytes, so a slow side slows down the other. The end of one direction is
+//! forwarded while the other continues. A reset is forwarded as a reset.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_init::sys::tcp;
@@ -11,15 +11,15 @@ use std::{
     os::fd::AsFd,
 };
 
-/// How much of each direction is on its way in here at most.
+/// The buffer of each direction.
 const BUFFER: usize = 128 * 1024;
 
-/// Passes everything on.
+/// Relays until both directions have ended.
 ///
 /// # Errors
 /// When a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
 pub(in crate::cli::sandbox) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
-    let done = pass_on(one, other);
+    let done = forward(one, other);
     if done.is_err() {
         tcp::reset_at_end(one);
         tcp::reset_at_end(other);
@@ -27,7 +27,7 @@ pub(in crate::cli::sandbox) fn relay(one: &TcpStream, other: &TcpStream) -> io::
     done
 }
 
-fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+fn forward(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for stream in [one, other] {
         stream.set_nonblocking(true)?;
         // Small answers are not kept back for more to come.
@@ -61,15 +61,15 @@ fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// One direction: what was read and not yet written.
+/// One direction: bytes that were read and not yet written.
 struct Half {
     buffer: Vec<u8>,
-    /// Where the rest of it begins, and where it ends.
+    /// The range of those bytes in the buffer.
     start: usize,
     end: usize,
-    /// Whether nothing more comes.
+    /// Whether the end of the stream was read.
     ended: bool,
-    /// Whether that was passed on.
+    /// Whether the end was forwarded.
     closed: bool,
 }
 
@@ -90,7 +90,7 @@ impl Half {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads and writes as long as neither side makes us wait, or the other direction would.
+    /// Reads and writes until either would block.
     fn go_on(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
         if self.wants_input()
             && let Some(count) = now(from.read(&mut self.buffer))?
@@ -115,7 +115,7 @@ impl Half {
     }
 }
 
-/// `None` where one would have to wait.
+/// `None` where the call would block.
 fn now(done: io::Result<usize>) -> io::Result<Option<usize>> {
     match done {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
