@@ -70,7 +70,7 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
         Format::Data(encoding) => report::data(encoding, &Report::new(basis, &compared, before, others)),
     };
     if printed == Exit::Done && !is_equal {
-        tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
+        tracing::warn!(target: "iptables", %backend, "the rules differ from the desired ones");
     }
     match printed {
         Exit::Done if !is_equal || !is_alone => Exit::Drift,
@@ -92,9 +92,9 @@ fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
-    /// What is wanted, and by what.
+    /// The source of the desired rules.
     basis: basis::Report,
-    /// Whether all is as wanted, nothing of others decides before, and no other mesh captures.
+    /// Whether nothing differs, no rule of another program decides before ours, and no other mesh captures.
     equal: bool,
     /// Which holds our rules, or would.
     backend: String,
@@ -148,11 +148,11 @@ struct Part {
     rules: Vec<Rule>,
 }
 
-/// A rule, there or wanted.
+/// A rule, existing or desired.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
-    /// Where it stands: in both, or in one only.
+    /// Whether it is in both, or in one only.
     side: &'static str,
     /// What it says.
     text: String,

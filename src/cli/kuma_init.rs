@@ -167,7 +167,8 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     reader.duration(Kuma::RetrySleep, Duration::ZERO);
     let on_node = reader.switch(Kuma::CniMode);
     if reader.switch(Kuma::StoreFirewalld) {
-        reader.warn("--store-firewalld: firewalld is given no rules; what it loads anew may remove these");
+        reader
+            .warn("--store-firewalld: no rules are given to firewalld; when it reloads, it may remove these");
     }
     let variant = variant(reader, run.timeout);
     let backend = match (run.backend, variant) {

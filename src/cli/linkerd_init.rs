@@ -123,8 +123,7 @@ fn programs(reader: &mut Reader<'_>) -> Choice {
         "plain" => Some(Choice::Iptables(None)),
         _ => None,
     });
-    let complaint =
-        "is no program that rules can be set by; expected iptables-legacy, iptables-nft or iptables";
+    let complaint = "is not a program that can set rules; expected iptables-legacy, iptables-nft or iptables";
     let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| match text {
         "iptables-legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
         "iptables-nft" => Some(Choice::Iptables(Some(Variant::Nft))),

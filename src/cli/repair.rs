@@ -19,7 +19,7 @@ use std::{
 enum Failure {
     #[error("this is the machine's own network namespace, or may be; name the container's")]
     Host,
-    #[error("the rules were set, and are not as wanted all the same; something else changes them:\n{0}")]
+    #[error("the rules were set but differ afterwards; another program changes them:\n{0}")]
     Undone(String),
 }
 

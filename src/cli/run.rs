@@ -251,10 +251,10 @@ fn run(reader: &mut Reader<'_>) -> Run {
         replace: reader.switch(Setting::Replace),
         force: reader.switch(Setting::ForceApply),
         lock_wait: reader
-            .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
+            .scalar(Setting::LockWait, "is not a time to wait; expected a number of seconds", unsigned)
             .unwrap_or(30),
         timeout: reader
-            .scalar(Setting::Timeout, "is no time for a program; expected 100ms to 10m, such as 30s", timeout)
+            .scalar(Setting::Timeout, "is not a time limit; expected 100ms to 10m, such as 30s", timeout)
             .unwrap_or(exec::TIMEOUT),
         allow_host: reader.switch(Setting::AllowHostNamespace),
         format: reader

@@ -132,7 +132,7 @@ fn version(input: &[u8]) -> Result<Done, Fault> {
         [] => Version::LATEST,
         _ => spoken(input)?,
     };
-    Ok(Done::new("told", String::new()).answering(version.answer()))
+    Ok(Done::new("answered", String::new()).answering(version.answer()))
 }
 
 fn spoken(input: &[u8]) -> Result<Version, Fault> {

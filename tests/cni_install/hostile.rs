@@ -38,7 +38,7 @@ const FORMS: [(&str, Form, &str); 6] = [
         |path| drop(std::os::unix::net::UnixListener::bind(path).expect("a socket")),
         "is not a regular file",
     ),
-    ("other bytes", |path| fs::write(path, b"\xff\xfe").expect("a file"), "is no whole JSON"),
+    ("other bytes", |path| fs::write(path, b"\xff\xfe").expect("a file"), "is not complete JSON"),
 ];
 
 /// The most memory that a process has had, in kB.

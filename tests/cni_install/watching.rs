@@ -81,7 +81,7 @@ fn it_sleeps_while_nothing_happens_and_while_nothing_is_usable() {
     let node = Node::new();
     fs::write(node.configurations().join(FILE), "{ half").expect("written");
     let running = node.start(&["--watch"]);
-    running.until("waiting", || running.log().contains("is no whole JSON"));
+    running.until("waiting", || running.log().contains("is not complete JSON"));
     // The time in which a broken file may become whole is over then.
     thread::sleep(Duration::from_millis(2500));
     sleeps(running.id());

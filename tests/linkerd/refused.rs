@@ -10,7 +10,7 @@ const GOOD: [&str; 5] = ["linkerd-init", "-p", "4143", "-o", "4140"];
 
 /// For each flag, what it refuses and what it says then.
 const REFUSED: [(&str, &str, &str); 31] = [
-    ("timeout", "soon", "is no time for a program; expected 100ms to 10m"),
+    ("timeout", "soon", "is not a time limit; expected 100ms to 10m"),
     ("incoming-proxy-port", "0", "is no port; expected a number from 1 to 65535"),
     ("incoming-proxy-port", "", "is no port"),
     ("outgoing-proxy-port", "65536", "is no port; expected a number from 1 to 65535"),

@@ -120,7 +120,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Explain,
         name: "explain",
-        about: "Tell whether a packet is captured, and why",
+        about: "Show whether a packet is captured, and why",
         long_about: "Walks a packet through the rules of the network namespace, and shows where it ends and which \
             rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless --live \
             is given), or those of a listing (--from-save); the first line names the source. Variables describe \

@@ -215,7 +215,7 @@ fn proof(
 
 fn ending(count: usize, wrong: usize) -> String {
     if wrong > 0 {
-        let text = format!("{wrong} of {count} connections went otherwise than the rules say.");
+        let text = format!("{wrong} of {count} connections did not go as the rules say.");
         return format!("\n{}\n", Tone::Dropped.paint(text));
     }
     let next = "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://10.9.0.2\n  \

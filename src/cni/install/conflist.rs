@@ -24,7 +24,7 @@ pub(super) enum Unusable {
     Unread(String),
     #[error("is empty")]
     Empty,
-    #[error("is no whole JSON: {0}")]
+    #[error("is not complete JSON: {0}")]
     Json(String),
     #[error("has the key {0:?} twice")]
     Twice(String),
@@ -292,9 +292,9 @@ mod tests {
         };
         for (text, expected) in [
             (" \n", "is empty"),
-            ("{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"ty", "is no whole JSON"),
-            ("{\"name\":\"n\"} x", "is no whole JSON"),
-            ("\u{feff}{}", "is no whole JSON"),
+            ("{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"ty", "is not complete JSON"),
+            ("{\"name\":\"n\"} x", "is not complete JSON"),
+            ("\u{feff}{}", "is not complete JSON"),
             (r#"{"cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#, "has no name"),
             (r#"{"name":"n","name":"m"}"#, "has the key \"name\" twice"),
             (r#"{"name":"n","cniVersion":"1.0.0"}"#, "has no plugins"),

@@ -5,7 +5,7 @@ use mesh::{Problem, pod::configured, sources::Raw};
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
-/// Reads an object of settings. Values are texts, numbers, booleans, or lists of them.
+/// Reads an object of settings. Values are strings, numbers, booleans, or lists of them.
 ///
 /// # Errors
 /// Everything that is wrong with its form and its names. What is wrong with values is known when they are understood.
@@ -18,9 +18,11 @@ pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
         match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
             Some(text) => drop(values.insert(name.to_owned(), text)),
             None => {
-                let form = "expected a text, a number, true, false, or a list of texts and numbers";
-                problems
-                    .push(Problem::of(&format!("{key}.{name}"), format!("is no value of a setting; {form}")));
+                let form = "expected a string, a number, true, false, or a list of strings and numbers";
+                problems.push(Problem::of(
+                    &format!("{key}.{name}"),
+                    format!("is not a value of a setting; {form}"),
+                ));
             }
         }
     }

@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
 
     /// A string with a condition.
     fn text(&mut self, name: &str, is_right: impl Fn(&str) -> bool, form: &str) -> Option<String> {
-        let text: String = self.typed(name, "a text")?;
+        let text: String = self.typed(name, "a string")?;
         if is_right(&text) {
             return Some(text);
         }
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             // Before there was the key, there was 0.1.0.
             None => Version::parse("0.1.0"),
             Some(Err(_)) => {
-                let problem = Problem::of("cniVersion", "is no text; expected one such as \"1.0.0\"");
+                let problem = Problem::of("cniVersion", "is not a string; expected one such as \"1.0.0\"");
                 Err(fault(Code::Configuration, &[problem]))
             }
         }
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         let value = given.value(ANNOTATIONS)?;
         let annotations = serde_json::from_str(value.get());
         if annotations.is_err() {
-            let text = "are no annotations; expected an object of texts";
+            let text = "are not annotations; expected an object of strings";
             self.blame(&format!("runtimeConfig.{ANNOTATIONS}"), value.get(), text);
         }
         annotations.ok()
