@@ -1,6 +1,6 @@
 //! Measures whole processes, as a pod's start pays for them: from spawning a program to its end.
 //!
-//! Every run gets a network namespace of its own, made before the clock starts. The rows of a table take turns, run
+//! Every run gets a new network namespace, made before the clock starts. The rows of a table take turns, run
 //! by run, so that a busy moment of the machine hits all of them alike; medians then compare fairly. The result is a
 //! Markdown table. A row is one entry in [`tables`].
 //!
@@ -92,7 +92,7 @@ struct Figures {
     peak_kib: i64,
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 fn main() -> ExitCode {
@@ -111,18 +111,18 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &[String]) -> Outcome<()> {
-    // Cargo adds flags of its own, such as `--bench`.
-    let wanted: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
+    // Cargo adds flags, such as `--bench`.
+    let selected: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
     let runs = runs()?;
     let scratch = Scratch::new()?;
     let load = load::start()?;
     writeln!(io::stdout(), "{}{load}", surroundings(runs)?)?;
-    let others = [latency::table(&binary()?, &wanted, runs)?, cni::table(&binary()?, &wanted)?];
+    let others = [latency::table(&binary()?, &selected, runs)?, cni::table(&binary()?, &selected)?];
     for table in others.into_iter().flatten() {
         writeln!(io::stdout(), "\n{table}")?;
     }
     for mut table in tables(&binary()?, &scratch)? {
-        table.keep(&wanted);
+        table.keep(&selected);
         before::add_to(&mut table, &binary()?)?;
         if !table.rows.is_empty() {
             writeln!(io::stderr(), "bench: {}: {runs} runs of {} rows", table.title, table.rows.len())?;
@@ -203,15 +203,15 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
 }
 
 impl Table {
-    /// Drops the rows that nobody asked for, but for the baselines of those that stay. No wish keeps all.
-    fn keep(&mut self, wanted: &[&str]) {
+    /// Keeps the selected rows and their baselines; all, where nothing is selected.
+    fn keep(&mut self, selected: &[&str]) {
         let title = self.title;
-        let asked = |name: &str| {
-            wanted.is_empty() || wanted.iter().any(|part| title.contains(part) || name.contains(part))
+        let is_selected = |name: &str| {
+            selected.is_empty() || selected.iter().any(|part| title.contains(part) || name.contains(part))
         };
         let baselines: Vec<_> =
-            self.rows.iter().filter(|row| asked(row.name)).filter_map(|row| row.baseline).collect();
-        self.rows.retain(|row| asked(row.name) || baselines.contains(&row.name));
+            self.rows.iter().filter(|row| is_selected(row.name)).filter_map(|row| row.baseline).collect();
+        self.rows.retain(|row| is_selected(row.name) || baselines.contains(&row.name));
     }
 }
 
@@ -228,7 +228,7 @@ impl Row {
         Self { baseline: Some(baseline), ..self }
     }
 
-    /// Runs once with all output kept, so that a row that cannot work says why.
+    /// Runs once with all output kept, so that a row that cannot work shows its error.
     fn rehearse(&mut self) -> Outcome<()> {
         in_fresh_namespace(|| self.before.iter_mut().chain(&mut self.timed).try_for_each(succeed))
     }
@@ -320,7 +320,7 @@ fn ratio(row: &Figures, all: &[Figures]) -> String {
         .unwrap_or_default()
 }
 
-/// Runs `work` on a thread with a network namespace of its own; programs that it starts are born inside.
+/// Runs `work` on a thread in a new network namespace, which programs that it starts inherit.
 fn in_fresh_namespace<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
     let enter_and_work = || {
         unshare(CloneFlags::CLONE_NEWNET)

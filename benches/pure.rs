@@ -136,17 +136,17 @@ fn plan_when_in_place(bencher: Bencher<'_, '_>, pod: Pod) {
 
 #[divan::bench(args = PODS)]
 fn plan_when_empty(bencher: Bencher<'_, '_>, pod: Pod) {
-    let (live, wanted) = (State::default(), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted), &OWNERSHIP));
+    let (live, desired) = (State::default(), state(pod));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
-    let (live, wanted) = (state(Pod::Default), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted), &OWNERSHIP));
+    let (live, desired) = (state(Pod::Default), state(pod));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP));
 }
 
-/// Lists of a mesh, by the flags of its own.
+/// Lists of a mesh, by its own flags.
 type Lists = (Mesh, &'static [(&'static str, fn() -> String)]);
 
 fn few(item: fn(u32) -> String) -> String {

@@ -1,4 +1,4 @@
-//! Another build of the same program, such as the release before, as a row beside each of our own.
+//! Another build of the same program, such as the release before, as a row next to each of ours.
 
 use super::{Outcome, Row, Table};
 use std::{env, path::Path, process::Command};

@@ -37,9 +37,9 @@ const CONFIGURATION: &str = r#"{"cniVersion":"1.1.0","name":"mesh","type":"sidec
         "sidecar-init/dual-stack":"true"}},
     "prevResult":{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.1/32"}]}}"#;
 
-/// The table, if somebody wants it.
-pub(super) fn table(binary: &Path, wanted: &[&str]) -> Outcome<Option<String>> {
-    if !wanted.is_empty() && !wanted.iter().any(|part| TITLE.contains(part)) {
+/// The table, if it is selected.
+pub(super) fn table(binary: &Path, selected: &[&str]) -> Outcome<Option<String>> {
+    if !selected.is_empty() && !selected.iter().any(|part| TITLE.contains(part)) {
         return Ok(None);
     }
     let count = env::var("BENCH_CONTAINERS").map_or(Ok(250), |count| count.parse())?;

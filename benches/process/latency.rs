@@ -1,8 +1,8 @@
 //! What rules cost the traffic: the time of a TCP connection's handshake, captured, with lists of several lengths.
 //!
-//! Every case has a namespace for as long as all are measured, and they take turns. The connection goes to a port that no
-//! list names, so that all of the rules are asked, and lands at a listener in the same namespace; without rules it
-//! goes there directly. It is ended by a reset, which leaves nothing behind that the next one would meet.
+//! Every case has a namespace for as long as all are measured, and they take turns. The connection is to a port that no
+//! list names, so that it meets all rules, and reaches a listener in the same namespace; without rules it
+//! reaches it directly. It is ended by a reset, which leaves no state for the next one.
 
 use super::nftables::ports;
 use super::{Outcome, in_fresh_namespace, program, stdout_of, succeed};
@@ -41,9 +41,9 @@ struct Case {
     all: Vec<Duration>,
 }
 
-/// The table, if somebody wants it.
-pub(super) fn table(binary: &Path, wanted: &[&str], runs: usize) -> Outcome<Option<String>> {
-    if !wanted.is_empty() && !wanted.iter().any(|part| TITLE.contains(part)) {
+/// The table, if it is selected.
+pub(super) fn table(binary: &Path, selected: &[&str], runs: usize) -> Outcome<Option<String>> {
+    if !selected.is_empty() && !selected.iter().any(|part| TITLE.contains(part)) {
         return Ok(None);
     }
     writeln!(stderr(), "bench: {TITLE}: {runs} runs of {CONNECTIONS} connections")?;

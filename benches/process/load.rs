@@ -10,7 +10,7 @@ use std::{
 /// Ends with the value.
 pub(super) struct Load(Vec<Child>);
 
-/// Starts it, if it is asked for.
+/// Starts it, if it is enabled.
 pub(super) fn start() -> Outcome<Load> {
     let cores = match env::var("BENCH_LOAD").as_deref() {
         Err(_) | Ok("" | "0") => 0,

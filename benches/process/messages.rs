@@ -65,7 +65,7 @@ pub(super) fn nothing(scratch: &Scratch) -> Outcome<Command> {
     compiled("int main(void) { return 0; }\n", scratch, "nothing", &[])
 }
 
-/// The same without the start of its library, which asks the processor what it can do: each question leaves a virtual machine.
+/// The same without the start of the C library, whose CPUID instructions leave a virtual machine.
 pub(super) fn bare(scratch: &Scratch) -> Outcome<Command> {
     let source = "#include <unistd.h>\nvoid _start(void) { _exit(0); }\n";
     compiled(source, scratch, "bare", &["-nostartfiles"])

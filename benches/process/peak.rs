@@ -1,6 +1,6 @@
 //! The largest resident set of a program, its children included.
 //!
-//! It is read in a separate run: the kernel counts what a process held before its `exec` too, so a small process of its own has
+//! It is read in a separate run: the kernel counts what a process held before its `exec` too, so a small process has
 //! to start the program. Even so that process is the floor of the column, as the row of `/bin/true` shows.
 
 use super::{Outcome, stdout_of, succeed};
@@ -14,7 +14,7 @@ use std::{
 /// Makes this program start another one and print that one's peak memory.
 pub(super) const FLAG: &str = "--peak";
 
-/// Has a process of its own run `command`.
+/// Runs `command` from a small process.
 pub(super) fn kib(command: &Command) -> Outcome<i64> {
     let mut probe = Command::new(env::current_exe()?);
     probe.arg(FLAG).arg(command.get_program()).args(command.get_args());

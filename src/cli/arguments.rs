@@ -20,7 +20,7 @@ use std::{
     path::Path,
 };
 
-/// A call, as far as its form goes.
+/// A call whose values are not validated yet.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
@@ -64,7 +64,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     }
 }
 
-/// The words with the command that the program's name stands for: that of a program that it replaces, or the plugin's.
+/// Inserts the command that the program's name selects: that of a program that it replaces, or the plugin's.
 pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|path| Path::new(path).file_name()).map(OsStr::to_string_lossy);
     let command = match name.as_deref() {
@@ -80,7 +80,7 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Prints what clap says to words that are not a call. Problems with words before them come first, unless help is asked for.
+/// Prints clap's answer to words that are not a call. Earlier problems take precedence, except over help.
 fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
     let mut parser = tree(mesh);
     match parser.try_get_matches_from_mut(words) {

@@ -87,7 +87,7 @@ pub(super) fn exit(done: Result<Report, Box<dyn error::Error>>) -> Exit {
     }
 }
 
-/// Brings the namespace to what `capture` asks for, on behalf of a command.
+/// Sets the rules of a configuration, on behalf of a command.
 pub(super) fn set(
     run: &Run,
     command: &str,

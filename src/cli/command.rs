@@ -69,11 +69,11 @@ pub(super) struct Entry {
     pub(super) also: &'static [Setting],
     /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],
-    /// The setting that a positional argument stands for.
+    /// The setting of a positional argument.
     pub(super) word: Option<Setting>,
     /// Another command line that it takes behind `--`: its name in help, and what it is for.
     pub(super) behind: Option<(&'static str, &'static str)>,
-    /// The one mesh that it is for; `None` where `--mesh` says which.
+    /// Its mesh; `None` where `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
     /// Whether it changes something that outlives it.
     pub(super) changes: bool,
@@ -125,7 +125,7 @@ impl Entry {
     }
 }
 
-/// Upstream's log flags may stand before the command as well.
+/// Whether a flag may also precede the command, as upstream's log flags do.
 pub(super) fn is_global(row: &Row) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }

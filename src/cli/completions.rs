@@ -1,4 +1,4 @@
-//! `sidecar-init completions`: scripts for shells, and the proposals that they ask for.
+//! `sidecar-init completions`: scripts for shells, and the proposals that they request.
 //!
 //! A script passes the words of a line to `sidecar-init completions SHELL -- WORD..`, so the parser of calls decides what may
 //! come next, for the mesh and the command of the line. Flags without effect are not proposed.
@@ -19,7 +19,7 @@ enum Shell {
     Fish,
 }
 
-/// What may stand at the end of a line.
+/// What can complete a line.
 enum Proposals {
     /// Words, and what each is for.
     Words(Vec<(String, &'static str)>),
@@ -86,7 +86,7 @@ fn joined(line: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// What may stand in the place of the last word. Where `whole` words are asked for, a value comes with its `--flag=`.
+/// The completions of the last word. Where `whole` words are needed, a value comes with its `--flag=`.
 fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     let mut words = with_command(line);
     let last = words.pop().map(|word| text(&word)).unwrap_or_default();

@@ -6,7 +6,7 @@
 pub(super) use mesh::data::{Tree, yaml};
 use serde::Serialize;
 
-/// The version of all forms. A field that comes to a form does not raise it; one that goes, or means something else, does.
+/// The version of all forms. A new field does not raise it; a removed one, or one with another meaning, does.
 const VERSION: u32 = 1;
 
 /// The encoding of data.

@@ -115,7 +115,7 @@ fn help(finding: &Finding) -> Option<String> {
     (finding.level != Level::Ok).then(|| format!("docs/troubleshooting.md#{}", section.help))
 }
 
-/// The signs of the levels, which say the same without a colour.
+/// The signs of the levels, for output without colours.
 fn sign(level: Level, is_unicode: bool) -> &'static str {
     match (level, is_unicode) {
         (Level::Ok, true) => "✔",

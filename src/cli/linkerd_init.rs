@@ -29,11 +29,11 @@ struct Extra {
     programs: Choice,
     /// How long conntrack remembers connections that one side has closed, in seconds; `None` leaves that as it is.
     close_wait: Option<u32>,
-    /// Commands that change something say that they wait for the lock.
+    /// Print commands with `-w`, to wait for the lock.
     waits: bool,
 }
 
-/// The suffix of the programs that a choice stands for: legacy, as upstream has it, where nothing was chosen.
+/// The suffix of the chosen programs: legacy by default, as upstream.
 fn infix(choice: Choice) -> &'static str {
     match choice {
         Choice::Iptables(Some(Variant::Nft)) => "-nft",
@@ -103,7 +103,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
     };
     // A simulation prints commands instead of running any.
     let mode = if reader.switch(Linkerd::Simulate) { Mode::Preview(Preview::Commands) } else { run.mode };
-    // An image without programs of iptables says so in our own words, whatever the charts name.
+    // An image without programs of iptables selects another backend by our own flag or variable.
     let backend = match run.backend {
         Choice::InUse(_) => extra.programs,
         given => given,

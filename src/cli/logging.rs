@@ -44,7 +44,7 @@ struct Lines {
 pub(super) enum Stdout {
     /// The command's answer, which no line may come into.
     Answer,
-    /// Whatever `--log_target` says.
+    /// The log, if `--log_target` names it.
     Any,
 }
 
@@ -117,7 +117,7 @@ impl Sink {
             Self::Stderr { json: true } => io::stderr().write_all(line.as_bytes()),
             Self::Stderr { json: false } => {
                 let line = paint::log_line(line);
-                // Most lines have no colour, and then it does not matter who sees them.
+                // Most lines have no colour, so no terminal has to be looked for.
                 match line.contains('\u{1b}') {
                     true => anstream::stderr().write_all(line.as_bytes()),
                     false => io::stderr().write_all(line.as_bytes()),

@@ -151,8 +151,8 @@ fn head(name: &str, about: &str) -> String {
     )
 }
 
-/// Paragraphs are apart by an empty line. Lines that are indented stay as they are, but for those that have an
-/// explanation below, indented further.
+/// Paragraphs are separated by empty lines. Indented lines are kept, except those with an explanation below that is indented
+/// further: they become a list.
 fn paragraphs(text: &str) -> String {
     let mut written = String::new();
     let mut lines = text.lines().peekable();

@@ -1,7 +1,6 @@
 //! The command line: from arguments to an exit code.
 //!
-//! The environment is read here and nowhere else. Data goes to standard output, everything else to
-//! standard error.
+//! Only this module reads the environment. Data is written to standard output, everything else to standard error.
 
 mod ambient_host;
 mod arguments;

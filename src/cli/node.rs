@@ -7,7 +7,7 @@ use mesh::{Problem, Problems};
 use sidecar_init::sys::exec;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
-/// Why it does not take our place.
+/// Why `sidecar-node` can't be started.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
@@ -19,7 +19,7 @@ enum Failure {
     Start(PathBuf, #[source] io::Error),
 }
 
-/// Hands the call over, if it is one for `sidecar-node`. The first word is the program. Returns only to say why not.
+/// Replaces this process by `sidecar-node`, if the call is one for it. The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
     let problems = contradictions(arguments);

@@ -55,7 +55,7 @@ fn read(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
     })
 }
 
-/// The note beside the rules of an owner, if it has a table with one, and what it says of the settings.
+/// The mesh and the settings in the note beside the rules of an owner, if its table has one.
 fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&'a str>)> {
     let record = snapshot.table_named(owner.table)?.record.as_deref()?;
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))

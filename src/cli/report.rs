@@ -1,5 +1,5 @@
-//! How answers and failures are printed. A failure goes to standard error with the whole chain of causes, as JSON where
-//! JSON was asked for, and in a short form to the container runtime.
+//! Prints answers and failures. A failure is written to standard error with the whole chain of causes, as JSON where the
+//! format is one for programs, and in a short form to the container runtime.
 
 use super::data::{self, Encoding};
 use super::{Exit, paint};
@@ -64,7 +64,7 @@ pub(super) fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
-/// Prints a part of an answer that goes on, without buffering.
+/// Prints a part of an answer, without buffering.
 pub(super) fn at_once(text: &str) -> io::Result<()> {
     write(text)?;
     io::stdout().flush()

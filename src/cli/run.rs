@@ -1,4 +1,4 @@
-//! How to run, as opposed to what to capture.
+//! The settings of a run, as opposed to those of capture.
 
 use super::data::Encoding;
 use super::logging::Stdout;
@@ -167,7 +167,7 @@ impl Run {
     }
 }
 
-/// Everything that a call asks for.
+/// A call with its settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) capture: Capture,

@@ -1,6 +1,6 @@
 //! The command tree, made from the tables of commands and of settings: clap prints help from it.
 //!
-//! Calls are read without it ([`super::arguments`] says why), so it can afford to describe each option in full: its meaning,
+//! Calls are read without it ([`super::arguments`] explains why), so it can afford to describe each option in full: its meaning,
 //! its variables, what of a pod sets the same, and an example.
 
 use super::command::{COMMANDS, Entry, is_global};

@@ -49,7 +49,7 @@ impl Ways for Kernel {
     fn leaving(&self, packet: &Leaving) -> Result<Way, String> {
         let Leaving { to, from, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
-        // Where these would go without their mark is what the walk asks.
+        // The walk needs their route without the mark.
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
         let flow = Flow {
             to: to.ip(),

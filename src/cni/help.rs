@@ -1,4 +1,4 @@
-//! What `sidecar-init cni --help` says of the network configuration.
+//! The description of the network configuration in `sidecar-init cni --help`.
 
 use super::protocol::{KEYS, Version};
 

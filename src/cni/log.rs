@@ -74,7 +74,7 @@ pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Res
     }
 }
 
-/// Appends in one call, so that lines of calls at the same time stay apart.
+/// Appends in one system call, so that lines of concurrent calls are not mixed.
 fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
     // A pipe without a reader is an error, not a reason to wait.
     let open =

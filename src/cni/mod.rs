@@ -2,7 +2,7 @@
 //!
 //! A runtime passes its request in variables and on standard input, and reads the answer from standard output. The
 //! environment is read here and nowhere below. The same engine as behind the command line works in the container's
-//! namespace, once, and nothing stays running.
+//! namespace, once, and no process is left running.
 
 mod counters;
 mod decision;
@@ -92,7 +92,7 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
         }
     });
     let context = CallContext { state: &state, timeout };
-    // A container goes, whatever has become wrong with what was to be captured of it.
+    // DEL succeeds even if the settings of capture have become invalid.
     if let Request::Del(target, netns) = &request {
         return context.del(target, netns.as_deref(), words.network()?.1);
     }
@@ -106,7 +106,7 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
     }
 }
 
-/// All of standard input, which a person who asks for the version does not give.
+/// All of standard input, unless VERSION is called from a terminal.
 fn input(request: &Request) -> Result<Vec<u8>, Fault> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
     if *request == Request::Version && stdin.is_terminal() {

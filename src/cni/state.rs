@@ -155,7 +155,7 @@ impl State {
     }
 
     /// # Errors
-    /// When it can't be written; what was known stays.
+    /// When it can't be written; the old record is kept.
     pub(super) fn keep(&self, key: &Key, record: &Record) -> io::Result<()> {
         self.prepare()?;
         let text = serde_json::to_vec(record).expect("our own data has text keys");

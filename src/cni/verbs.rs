@@ -26,7 +26,7 @@ impl CallContext<'_> {
     /// ADD: the container's traffic is captured from here on.
     ///
     /// # Errors
-    /// When it is not. The namespace is as it was then, unless the fault says otherwise.
+    /// When it is not. Then the namespace is unchanged, unless the fault states otherwise.
     pub(super) fn add(
         &self,
         target: &Target,
@@ -171,7 +171,7 @@ impl CallContext<'_> {
             Known::Whole(record) => RuleOwner::Of(record.mesh()),
             // What was set can't be read, so it may be any mesh's.
             Known::Torn(_) => RuleOwner::Any,
-            // The record may be lost. Rules of an init container stay: the pod may still run, with other attachments.
+            // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
             Known::Nothing => match namespace::added() {
                 Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
                 Err(error) => {
@@ -196,7 +196,7 @@ impl CallContext<'_> {
         Ok(false)
     }
 
-    /// The rules stay for another attachment, whose DEL would leave them to this one if its record stayed.
+    /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
     fn left_to_others(&self, key: &Key) -> Result<Done, Fault> {
         self.state.forget(key).map_err(|error| unkept(&error))?;
         Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))

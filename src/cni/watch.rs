@@ -63,7 +63,7 @@ impl Watch {
             exit: AtomicI32::new(UNANSWERED),
         });
         let guard = Arc::clone(&watch);
-        // Without it, the call goes on unwatched.
+        // Without the thread, the call has no time limit.
         let _ = thread::Builder::new().spawn(move || guard.guard());
         watch
     }

@@ -39,8 +39,8 @@ impl Judgement {
     }
 }
 
-/// Compares what was seen with what is expected. `asked` says whether conntrack could be asked.
-pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) -> Judgement {
+/// Compares the outcome with the expectation. `has_conntrack` is whether conntrack could be read.
+pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, has_conntrack: bool) -> Judgement {
     let seen = match outcome {
         Ok(seen) => seen,
         Err(Untried::NoWay(_)) if call.stays() => {
@@ -59,13 +59,13 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) ->
         }
         (Verdict::Tproxy(port), End::Handed(there)) => there.is_none_or(|there| there == port.number()),
         (Verdict::Redirect(_) | Verdict::Tproxy(_), End::Accepted) => true,
-        (Verdict::Tproxy(_), End::Silent | End::Nowhere) if !asked => {
+        (Verdict::Tproxy(_), End::Silent | End::Nowhere) if !has_conntrack => {
             return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
         }
         (Verdict::Pass, End::Passed) => true,
         // No rule has rewritten it, or the listener there would have heard of it.
         (Verdict::Pass, End::Silent) => true,
-        (Verdict::Pass, End::Refused) if !asked => {
+        (Verdict::Pass, End::Refused) if !has_conntrack => {
             return unknown(
                 "it was refused, and only conntrack knows by which listener: needs CAP_NET_ADMIN",
             );

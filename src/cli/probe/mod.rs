@@ -58,7 +58,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
 }
 
-/// Expects what the rules of a configuration say.
+/// Probes by the rules of a configuration.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
@@ -82,7 +82,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     Ok(print(call.run.format, basis, &tried, differences.as_deref()))
 }
 
-/// Expects what the rules say that are there, as their settings are not known.
+/// Probes by the existing rules, whose settings are not known.
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
@@ -191,7 +191,7 @@ fn listeners(config: &dyn Policy) -> Vec<Listener> {
     outbound.into_iter().chain(inbound).chain(dns.into_iter().flatten()).collect()
 }
 
-/// The same by what rules say of calls, of whose proxy is known who it is.
+/// The same by the existing rules, for the proxy that they identify.
 fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<Listener> {
     let mut found: Vec<Listener> = Vec::new();
     for call in calls {
@@ -251,8 +251,8 @@ enum Unproven {
     Elsewhere { destination: SocketAddr, instead: String, expected: String, timeout: Duration },
 }
 
-/// Proves by real connections that capture works, where that is asked for. Calls that went elsewhere are tried again until
-/// time is up: another program may be about to set the rules.
+/// `--run-validation`: proves by real connections that capture works. Calls that are not captured are repeated until the time
+/// limit, because another program may be about to set the rules.
 pub(super) fn validated(call: &Call) -> Exit {
     if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;

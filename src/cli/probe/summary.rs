@@ -200,11 +200,11 @@ struct Item<'a> {
     untried: Option<&'a str>,
     expected: Expected<'a>,
     seen: Option<Observed>,
-    /// What the rules that are there say of it, where it ended otherwise.
+    /// The verdict of the existing rules, where it ended otherwise.
     now: Option<&'a str>,
 }
 
-/// What the flags say.
+/// The expectation by the flags.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Expected<'a> {
@@ -216,7 +216,7 @@ struct Expected<'a> {
     decided_by: Option<&'a DecidedBy>,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Observed {

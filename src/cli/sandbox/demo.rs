@@ -50,7 +50,7 @@ const MAX_WIDTH: usize = 100;
 /// How long to wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Shows all scenarios, and gives the exit code: whether each connection went as the rules say.
+/// Shows all scenarios. The exit code is that of success if each connection ended as expected.
 pub(super) fn run(
     demo: &Demo<'_>,
     scenarios: &[Scenario],

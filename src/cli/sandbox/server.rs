@@ -168,7 +168,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The answer to a query (RFC 1035, 4.1): an address where one was asked for, else that there is nothing.
+    /// The answer to a query (RFC 1035, 4.1): the address for A and AAAA, else an empty answer.
     fn answer(self, query: &[u8]) -> Option<Vec<u8>> {
         const HEADER: usize = 12;
         const A: [u8; 2] = [0, 1];

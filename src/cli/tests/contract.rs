@@ -47,7 +47,7 @@ fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Formats of numbers are named as Rust's types are, which say nothing to others.
+/// Removes the formats of numbers, which are names of Rust's types.
 fn without_formats(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {

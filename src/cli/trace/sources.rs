@@ -127,7 +127,7 @@ impl Enabled {
             Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
         }
         let listener = nftrace::Listener::open().map_err(|error| refused(error, Failure::ListenToTraces))?;
-        // A trace lacks the sender of a packet. Reports have it, and go to a group of our own.
+        // A trace lacks the sender of a packet. Reports of a second group have it.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::Listener::open(group).ok()?)))
             .unzip();

@@ -10,14 +10,14 @@ use crate::cni::{
 use serde_json::{Value, value::RawValue};
 use std::{ops::Range, path::Path};
 
-/// Whether a file holds a list of plugins or a single one, which its name says.
+/// Whether a file holds a list of plugins or a single one, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     List,
     Single,
 }
 
-/// Why a file is no network configuration that we could be part of.
+/// Why a file is not a usable network configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
     #[error("{0}")]
@@ -160,7 +160,7 @@ impl<'a> Network<'a> {
         start..start + raw.len()
     }
 
-    /// What is cut out with some plugins: each with the comma towards one that stays.
+    /// The ranges to remove for some plugins: each with the comma before or after it.
     fn cuts<'t>(&self, goes: impl Fn(usize) -> bool) -> Vec<(Range<usize>, &'t str)> {
         let count = self.plugins.len();
         let stays_before = |at: usize| (0..at).any(|before| !goes(before));

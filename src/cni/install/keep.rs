@@ -48,7 +48,7 @@ pub(crate) enum End {
     Asked(Option<Removed>),
 }
 
-/// Installs, and keeps running where that is asked for.
+/// Installs, and with `--watch` keeps running.
 pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
     options.folders.exist()?;
     options.warn_of_missing_node();

@@ -57,8 +57,8 @@ impl Folders {
         Ok(removed)
     }
 
-    /// Whether what lies here as `sidecar-node` was not copied: it belongs to a program that is run from here and is not
-    /// the plugin.
+    /// Whether `sidecar-node` in this folder is an original and not a copy: the running program is in the folder too, and is
+    /// not the plugin.
     fn holds_originals(&self) -> bool {
         let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
         !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())

@@ -36,7 +36,7 @@ pub(super) enum Put {
 /// # Errors
 /// When the folder can't be written. The file is as it was then.
 pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
-    // A link stays one.
+    // A link is kept, and its target replaced.
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
         other => other?,

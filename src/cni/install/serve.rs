@@ -1,20 +1,15 @@
 //! Readiness and metrics over HTTP: one request a connection, limited in size and time.
 //!
-//! One thread serves all connections of an address at once, so a client that says nothing holds up no other. There is room
-//! for some; where one more comes, the oldest that still waits for its request is closed.
+//! Each connection has a thread, so a silent client delays no other. Their number is limited: beyond it, the oldest is closed.
 
 use super::metrics::{self, Installer};
 use crate::cni::counters;
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
 use std::{
+    collections::VecDeque,
     io::{self, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::AsFd,
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -48,15 +43,17 @@ impl SharedStatus {
 /// An answer: status, type, text.
 type Answer = (&'static str, &'static str, String);
 
-/// Serves at an address from now on, on a new thread. Returns the address, whose port the kernel may have chosen.
+/// Serves at an address from now on. Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let mut server = Server { listener, status, open: Vec::new() };
+    let server = Arc::new(Server { status, open: Mutex::default() });
     let work = move || {
         loop {
-            if server.turn().is_err() {
+            let served = listener.accept().and_then(|(stream, _)| server.start(stream));
+            if served.is_err() {
+                // Most likely for want of descriptors or threads.
+                server.close_oldest(0);
                 thread::sleep(RETRY_INTERVAL);
             }
         }
@@ -66,113 +63,70 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
 }
 
 struct Server {
-    listener: TcpListener,
     status: Arc<SharedStatus>,
     /// In the order in which they came.
-    open: Vec<Connection>,
+    open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
 impl Server {
-    /// Waits for something to do, and does it.
-    fn turn(&mut self) -> io::Result<()> {
-        let now = Instant::now();
-        self.open.retain(|connection| connection.end > now);
-        let timeout = self.open.first().map_or(PollTimeout::NONE, |first| {
-            // Rounded up: who wakes early would spin.
-            PollTimeout::try_from((first.end - now).as_millis() + 1).unwrap_or(PollTimeout::MAX)
-        });
-        let connections =
-            self.open.iter().map(|connection| (connection.stream.as_fd(), connection.interest()));
-        let sources = std::iter::once((self.listener.as_fd(), PollFlags::POLLIN)).chain(connections);
-        let mut sources: Vec<PollFd<'_>> = sources.map(|(fd, flags)| PollFd::new(fd, flags)).collect();
-        match poll(&mut sources, timeout) {
-            Err(Errno::EINTR) => return Ok(()),
-            other => drop(other?),
-        }
-        let mut ready =
-            sources.iter().map(|source| source.any().unwrap_or(true)).collect::<Vec<_>>().into_iter();
-        let has_callers = ready.next().unwrap_or_default();
-        let status = &self.status;
-        self.open.retain_mut(|connection| {
-            !ready.next().unwrap_or_default() || connection.go_on(status).is_ok_and(|goes_on| goes_on)
-        });
-        if has_callers { self.accept() } else { Ok(()) }
+    fn open(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one connection.
-    fn accept(&mut self) -> io::Result<()> {
-        if self.open.len() >= MAX_CONNECTIONS {
-            self.close_one();
-        }
-        let stream = match self.listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
-                return Ok(());
-            }
-            Err(error) => {
-                // Most likely for want of descriptors.
-                self.close_one();
-                return Err(error);
+    /// Serves a connection on a new thread.
+    fn start(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
+        self.close_oldest(MAX_CONNECTIONS - 1);
+        let (server, stream) = (Arc::clone(self), Arc::new(stream));
+        self.open().push_back(Arc::clone(&stream));
+        let work = {
+            let stream = Arc::clone(&stream);
+            move || {
+                // The client sees a failure as the end of its connection.
+                let _ = exchange(&stream, &server.status);
+                server.forget(&stream);
             }
         };
-        stream.set_nonblocking(true)?;
-        let mut connection =
-            Connection { stream, end: Instant::now() + TIMEOUT, head: Vec::new(), answer: None };
-        // The request is here by now, most likely.
-        if connection.go_on(&self.status).is_ok_and(|goes_on| goes_on) {
-            self.open.push(connection);
-        }
-        Ok(())
+        let spawned = thread::Builder::new().name("http".to_owned()).spawn(work);
+        spawned.map(drop).inspect_err(|_| self.forget(&stream))
     }
 
-    /// Closes the oldest connection that waits for its request; the oldest of all where none does.
-    fn close_one(&mut self) {
-        let waiting = self.open.iter().position(|connection| connection.answer.is_none());
-        if !self.open.is_empty() {
-            drop(self.open.remove(waiting.unwrap_or_default()));
+    fn forget(&self, stream: &Arc<TcpStream>) {
+        self.open().retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
+    /// Closes the oldest connection, if there are more than so many. Its thread ends by that.
+    fn close_oldest(&self, limit: usize) {
+        let mut open = self.open();
+        if open.len() > limit
+            && let Some(oldest) = open.pop_front()
+        {
+            // The client may have closed it already.
+            let _ = oldest.shutdown(Shutdown::Both);
         }
     }
 }
 
-struct Connection {
-    stream: TcpStream,
-    end: Instant,
-    head: Vec<u8>,
-    /// What of the answer is still to be written, once there is one.
-    answer: Option<Vec<u8>>,
-}
-
-impl Connection {
-    fn interest(&self) -> PollFlags {
-        if self.answer.is_some() { PollFlags::POLLOUT } else { PollFlags::POLLIN }
-    }
-
-    /// Reads and writes as much as there is. Says whether there will be more.
-    fn go_on(&mut self, status: &SharedStatus) -> io::Result<bool> {
-        let mut buffer = [0; 1024];
-        while self.answer.is_none() {
-            let count = match self.stream.read(&mut buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                other => other?,
-            };
-            self.head.extend_from_slice(&buffer[..count]);
-            if count == 0 || self.head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-                self.answer = Some(answer(&String::from_utf8_lossy(&self.head), status).into_bytes());
-            } else if self.head.len() > MAX_BYTES {
-                return Err(ErrorKind::InvalidData.into());
-            }
+/// Reads a request and writes the answer.
+fn exchange(mut stream: &TcpStream, status: &SharedStatus) -> io::Result<()> {
+    let end = Instant::now() + TIMEOUT;
+    let left = || match end.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::Error::from(ErrorKind::TimedOut)),
+        left => Ok(Some(left)),
+    };
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        stream.set_read_timeout(left()?)?;
+        match stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) => break,
+            count => head.extend_from_slice(&buffer[..count?]),
         }
-        let rest = self.answer.get_or_insert_default();
-        while !rest.is_empty() {
-            match self.stream.write(rest) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => drop(rest.drain(..other?)),
-            }
+        if head.len() > MAX_BYTES {
+            return Err(ErrorKind::InvalidData.into());
         }
-        Ok(false)
     }
+    stream.set_write_timeout(left()?)?;
+    stream.write_all(answer(&String::from_utf8_lossy(&head), status).as_bytes())
 }
 
 /// The whole answer to a request.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Reads an object of settings. Values are strings, numbers, booleans, or lists of them.
 ///
 /// # Errors
-/// Everything that is wrong with its form and its names. What is wrong with values is known when they are understood.
+/// All problems of its form and names. Values are validated later.
 pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
     let fields = Fields::parse(value.get())
         .map_err(|error| vec![Problem::of(key, format!("{error}; expected an object of settings"))])?;

@@ -87,7 +87,7 @@ const OTHERS: [&str; 13] = [
 /// The prefix that the specification keeps for itself.
 const RESERVED: &str = "cni.dev/";
 
-/// Whether an entry has the plugin ask the API server.
+/// Whether the plugin would contact the API server by an entry.
 pub(crate) fn names_kubeconfig(entry: &str) -> bool {
     Fields::parse(entry).is_ok_and(|fields| fields.value(KUBECONFIG).is_some())
 }

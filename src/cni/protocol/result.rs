@@ -21,7 +21,7 @@ fn empty(version: Version) -> String {
     format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#)
 }
 
-/// Versions differ in `ips`, whose items say their family before 1.0.0 and do not say it since then.
+/// Versions differ in `ips`, whose items have a `version` (the family) before 1.0.0 only.
 fn converted(mut fields: Map<String, Value>, version: Version) -> String {
     fields.insert("cniVersion".to_owned(), version.name().into());
     let ips = fields.get_mut("ips").and_then(Value::as_array_mut);

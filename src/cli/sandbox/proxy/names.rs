@@ -73,7 +73,7 @@ pub(in crate::cli::sandbox) fn name(query: &[u8]) -> Option<String> {
             return Some(labels.join("."));
         }
         let (label, after) = after.split_at_checked(usize::from(length))?;
-        // Whatever it holds, it goes to a terminal.
+        // It is printed on a terminal, so control characters are escaped.
         labels.push(String::from_utf8_lossy(label).escape_default().to_string());
         rest = after;
     }
