@@ -11,7 +11,7 @@ mod protocol;
 
 use decision::{Decision, Resolved, decide, resolve};
 use libfuzzer_sys::fuzz_target;
-use protocol::{Fault, Pod, Read, Verb, Version};
+use protocol::{Fault, PartialConfiguration, Pod, Verb, Version};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -27,14 +27,14 @@ fn refused(fault: &Fault) {
 
 fuzz_target!(|input: &[u8]| {
     for verb in Verb::ALL {
-        let words = match Read::of(input) {
-            Ok(words) => words,
+        let partial = match PartialConfiguration::of(input) {
+            Ok(partial) => partial,
             Err(fault) => return refused(&fault),
         };
-        if let Err(fault) = words.network() {
+        if let Err(fault) = partial.network() {
             refused(&fault);
         }
-        let configuration = match words.configuration(verb) {
+        let configuration = match partial.configuration(verb) {
             Ok(configuration) => configuration,
             Err(fault) => {
                 refused(&fault);

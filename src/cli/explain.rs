@@ -21,7 +21,7 @@ use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 
 /// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ExplainFormat {
     Text,
     Data(Encoding),
     Mermaid,
@@ -62,7 +62,7 @@ struct Request {
     /// The configuration that the subject describes; `None` where existing rules are explained.
     capture: Option<Capture>,
     file: Option<String>,
-    form: Form,
+    form: ExplainFormat,
     expected: Expected,
     pod: Pod,
     names: Names,
@@ -93,10 +93,12 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         sections.push(Section { title: subject.title.clone(), body: answer.body });
     }
     let printed = match form {
-        Form::Text | Form::Picture => manifest::print(&sections, |title| format!("== {title}")),
-        Form::Svg => manifest::print(&sections, render::as_comment),
-        Form::Data(encoding) => manifest::print_data(encoding, &sections),
-        Form::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
+        ExplainFormat::Text | ExplainFormat::Picture => {
+            manifest::print(&sections, |title| format!("== {title}"))
+        }
+        ExplainFormat::Svg => manifest::print(&sections, render::as_comment),
+        ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections),
+        ExplainFormat::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
     };
     Ok(match printed {
         Exit::Done if !as_expected => Exit::Drift,
@@ -181,23 +183,29 @@ fn scenes(subject: &Subject, request: &Request) -> Result<Vec<Scene>, Box<dyn Er
     }
 }
 
-fn form(reader: &mut Reader<'_>) -> Form {
-    let data = Form::Data;
-    let forms =
-        [Form::Text, data(Encoding::Json), data(Encoding::Yaml), Form::Picture, Form::Svg, Form::Mermaid];
-    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(Form::Text)
+fn form(reader: &mut Reader<'_>) -> ExplainFormat {
+    let data = ExplainFormat::Data;
+    let forms = [
+        ExplainFormat::Text,
+        data(Encoding::Json),
+        data(Encoding::Yaml),
+        ExplainFormat::Picture,
+        ExplainFormat::Svg,
+        ExplainFormat::Mermaid,
+    ];
+    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
 fn question(
     reader: &mut Reader<'_>,
     place: &Place<'_>,
     config: Option<&dyn Policy>,
-    form: Form,
+    form: ExplainFormat,
 ) -> Option<Question> {
     if !reader.switch(Setting::Matrix) {
         return packet(reader, place).map(|question| Question::Packet(Box::new(question)));
     }
-    if form != Form::Text {
+    if form != ExplainFormat::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
     }
     Some(Question::Matrix(usual_cases(place.pod, place.ways, config)))
@@ -237,10 +245,10 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
     // One of several subjects has a title instead.
     let mut text = match form {
         _ if !is_alone => String::new(),
-        Form::Text | Form::Picture => basis.line(report::line_width()),
-        Form::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
+        ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
+        ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
         // Mermaid wants the title first.
-        Form::Data(_) | Form::Mermaid => String::new(),
+        ExplainFormat::Data(_) | ExplainFormat::Mermaid => String::new(),
     };
     let question = match question {
         Question::Packet(question) => question,
@@ -253,21 +261,21 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
     if let Some(lost) = lost {
         let note = format!("{lost}; by the rules alone:\n");
         match form {
-            Form::Text => {
+            ExplainFormat::Text => {
                 text.push_str(&diagnose::fold(
                     &Tone::Dropped.paint(note).to_string(),
                     2,
                     report::line_width(),
                 ));
             }
-            Form::Picture => text.push_str(&note),
-            Form::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
-            Form::Data(_) | Form::Mermaid => {}
+            ExplainFormat::Picture => text.push_str(&note),
+            ExplainFormat::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
+            ExplainFormat::Data(_) | ExplainFormat::Mermaid => {}
         }
     }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for scene in &scenes {
-        if scenes.len() > 1 && *form == Form::Mermaid {
+        if scenes.len() > 1 && *form == ExplainFormat::Mermaid {
             text.push_str(&format!("%% {}\n", scene.title));
         } else if scenes.len() > 1 {
             text.push_str(&format!("== {}\n", scene.title));
@@ -275,15 +283,15 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
         let explained = explain(&scene.view, &scene.routing, packet).calling(called).of_empty(is_empty);
         let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
         match form {
-            Form::Mermaid => {
+            ExplainFormat::Mermaid => {
                 let lost = lost.iter().map(|lost| format!("%% {lost}\n")).collect::<String>();
                 let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
                 text.push_str(&(explained.mermaid() + &basis + &lost));
             }
-            Form::Picture => text.push_str(&way(subject, request, &explained).text(report::width())),
-            Form::Svg => text.push_str(&way(subject, request, &explained).svg()),
-            Form::Text => text.push_str(&explained.text(report::line_width())),
-            Form::Data(_) => {}
+            ExplainFormat::Picture => text.push_str(&way(subject, request, &explained).text(report::width())),
+            ExplainFormat::Svg => text.push_str(&way(subject, request, &explained).svg()),
+            ExplainFormat::Text => text.push_str(&explained.text(report::line_width())),
+            ExplainFormat::Data(_) => {}
         }
         // A packet that is not sent has no verdict.
         captured.push(explained.is_captured().filter(|_| lost.is_none()));
@@ -291,8 +299,11 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
     }
     // A packet has one family, so there is one report of it.
     let body = match (form, reports.first()) {
-        (Form::Data(_), Some(report)) => data::document(Encoding::Json, report),
-        (Form::Data(_), None) | (Form::Text | Form::Mermaid | Form::Picture | Form::Svg, _) => text,
+        (ExplainFormat::Data(_), Some(report)) => data::document(Encoding::Json, report),
+        (ExplainFormat::Data(_), None)
+        | (ExplainFormat::Text | ExplainFormat::Mermaid | ExplainFormat::Picture | ExplainFormat::Svg, _) => {
+            text
+        }
     };
     Answer { body, captured }
 }

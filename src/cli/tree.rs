@@ -144,14 +144,21 @@ pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
     if row.topic == Topic::Compatibility {
         return None;
     }
-    let value = row.example?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
-    let value = if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") };
+    let value = quoted(row.example?);
     Some(match (short, row.long) {
         (Some(short), _) => format!("-{short} {value}"),
         (None, "") => format!("{}={value}", row.variables[0]),
         (None, long) => format!("--{long} {value}"),
     })
+}
+
+/// A word, quoted for a shell where it has to be.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]

@@ -27,13 +27,15 @@ pub(super) fn decide(
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&pod.name), name(&pod.namespace));
     let mut known = pod::Pod::annotated(&name, &namespace, annotations.clone().unwrap_or_default());
+    let mut skip = pod::skip(&known, excluded_namespaces);
     if let Some(kubeconfig) = kubeconfig
-        && is_more_to_know(pod::skip(&known, excluded_namespaces).as_ref(), annotations.is_some())
+        && is_more_to_know(skip.as_ref(), annotations.is_some())
     {
         known = ask(kubeconfig, (&namespace, &name))?;
+        skip = pod::skip(&known, excluded_namespaces);
     }
     let title = format!("pod {}", pod.label().unwrap_or_default());
-    Ok(match (pod::skip(&known, excluded_namespaces), capture) {
+    Ok(match (skip, capture) {
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
         (Some(skip), None) => Decision::Nothing(skip.to_string()),

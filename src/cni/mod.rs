@@ -27,7 +27,7 @@ pub(crate) use programs::{COMMAND, NODE_PROGRAM, PLUGIN, beside};
 pub(crate) use repair::{Container, count_repair};
 
 use outcome::{Done, FAILED, Undo};
-use protocol::{Code, Fault, Fields, MAX_BYTES, Read as Words, Request, Target, Version};
+use protocol::{Code, Fault, Fields, MAX_BYTES, PartialConfiguration, Request, Target, Version};
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::State;
 use std::{
@@ -81,12 +81,12 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
     if request == Request::Version {
         return version(&input);
     }
-    let words = Words::of(&input)?;
-    let (state, timeout) = (State::new(&words.places.state), words.timeout);
+    let partial = PartialConfiguration::of(&input)?;
+    let (state, timeout) = (State::new(&partial.places.state), partial.timeout);
     watch.note(|progress| {
         progress.timeout = timeout;
-        progress.places = words.are_asked_for.then(|| words.places.clone());
-        if let Ok((version, network)) = words.network() {
+        progress.places = partial.are_asked_for.then(|| partial.places.clone());
+        if let Ok((version, network)) = partial.network() {
             progress.version = version;
             progress.line.network = Some(network.to_owned());
         }
@@ -94,9 +94,9 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
     let context = CallContext { state: &state, timeout };
     // DEL succeeds even if the settings of capture have become invalid.
     if let Request::Del(target, netns) = &request {
-        return context.del(target, netns.as_deref(), words.network()?.1);
+        return context.del(target, netns.as_deref(), partial.network()?.1);
     }
-    let configuration = words.configuration(verb)?;
+    let configuration = partial.configuration(verb)?;
     match &request {
         Request::Add(target, netns) => context.add(target, netns, &configuration),
         Request::Check(target, netns) => context.check(target, netns, &configuration),

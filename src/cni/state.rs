@@ -49,10 +49,9 @@ pub(super) struct Record {
 
 /// The record of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    /// None.
-    Nothing,
-    Whole(Record),
+pub(super) enum StoredRecord {
+    Absent,
+    Valid(Record),
     /// A record that can't be read, and why.
     Torn(String),
 }
@@ -94,12 +93,12 @@ impl Record {
     }
 }
 
-impl Known {
+impl StoredRecord {
     /// The mesh whose rules were set; `None` where it is not known.
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
-            Self::Whole(record) => Some(record.mesh()),
-            Self::Nothing | Self::Torn(_) => None,
+            Self::Valid(record) => Some(record.mesh()),
+            Self::Absent | Self::Torn(_) => None,
         }
     }
 }
@@ -139,18 +138,18 @@ impl State {
 
     /// # Errors
     /// When it can't be read, which a torn file can.
-    pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
+    pub(super) fn record(&self, key: &Key) -> io::Result<StoredRecord> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
-            Err(absent) if absent.is_absence() => return Ok(Known::Nothing),
+            Err(absent) if absent.is_absence() => return Ok(StoredRecord::Absent),
             Err(Unread::Io(error)) => return Err(error),
-            Err(why) => return Ok(Known::Torn(format!("it {why}"))),
+            Err(why) => return Ok(StoredRecord::Torn(format!("it {why}"))),
             Ok(text) => text,
         };
         Ok(match serde_json::from_slice::<Record>(&text) {
-            Ok(record) if record.form == FORM => Known::Whole(record),
-            Ok(record) => Known::Torn(format!("its form {} is another version's", record.form)),
-            Err(error) => Known::Torn(error.to_string()),
+            Ok(record) if record.form == FORM => StoredRecord::Valid(record),
+            Ok(record) => StoredRecord::Torn(format!("its form {} is another version's", record.form)),
+            Err(error) => StoredRecord::Torn(error.to_string()),
         })
     }
 

@@ -6,7 +6,7 @@ use super::{
     lookup,
     namespace::{self, COMMAND, Entered, choice, enter_existing},
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
-    state::{Key, Known, Record, State},
+    state::{Key, Record, State, StoredRecord},
 };
 use mesh::{Mesh, OWNERS, Policy, sources::Raw};
 use rules::desired::Desired;
@@ -62,11 +62,11 @@ impl CallContext<'_> {
             .undone_by(Box::new(move || added.undo())))
     }
 
-    /// What is known of an attachment before ADD. Nothing was set here for another mesh: a record names one mesh, so that DEL
-    /// removes that one's rules and no others.
-    fn before(&self, key: &Key, mesh: Mesh) -> Result<Known, Fault> {
-        let known = self.state.known(key).map_err(|error| unknown(&error))?;
-        match known.mesh() {
+    /// The record of an attachment before ADD. Refuses one of another mesh, because a record names one mesh, whose rules DEL
+    /// removes.
+    fn before(&self, key: &Key, mesh: Mesh) -> Result<StoredRecord, Fault> {
+        let stored = self.state.record(key).map_err(|error| unknown(&error))?;
+        match stored.mesh() {
             Some(earlier) if earlier != mesh => {
                 let msg = format!(
                     "an earlier ADD has captured this container for {}, and {} is asked for now",
@@ -75,7 +75,7 @@ impl CallContext<'_> {
                 );
                 Err(Fault::new(Code::Configuration, msg, "DEL removes what is there; call ADD after it"))
             }
-            Some(_) | None => Ok(known),
+            Some(_) | None => Ok(stored),
         }
     }
 
@@ -96,12 +96,12 @@ impl CallContext<'_> {
     ) -> Result<Done, Fault> {
         let recorded = match self
             .state
-            .known(&key(target, &configuration.name))
+            .record(&key(target, &configuration.name))
             .map_err(|error| unknown(&error))?
         {
-            Known::Whole(record) => Some(record),
-            Known::Nothing => None,
-            Known::Torn(why) => {
+            StoredRecord::Valid(record) => Some(record),
+            StoredRecord::Absent => None,
+            StoredRecord::Torn(why) => {
                 tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
                 None
             }
@@ -126,16 +126,16 @@ impl CallContext<'_> {
         Ok(compared)
     }
 
-    /// DEL: nothing of ours is left, in the namespace if it is there, and on the node. What can't be known of a container
-    /// that is gone is no reason to fail.
+    /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container that is gone is not a reason
+    /// to fail.
     pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
         let entered = netns.map(namespace::enter);
         if !matches!(entered, Some(Ok(Entered::Inside))) {
-            let known = self.state.known(&key).map_err(|error| unknown(&error))?;
+            let stored = self.state.record(&key).map_err(|error| unknown(&error))?;
             return match entered {
-                _ if known == Known::Nothing => nothing(),
+                _ if stored == StoredRecord::Absent => nothing(),
                 Some(Err(fault)) => Err(fault),
                 Some(Ok(_)) => Ok(self.forgotten(&key, "its namespace is gone")),
                 None => Ok(self.forgotten(&key, "no namespace was named")),
@@ -163,16 +163,16 @@ impl CallContext<'_> {
 
     /// The owner of the rules that the end of an attachment removes.
     fn rule_owner(&self, key: &Key) -> Result<RuleOwner, Fault> {
-        let known = self.state.known(key).map_err(|error| unknown(&error))?;
-        let is_shared = self.is_shared(key, &known)?;
-        Ok(match known {
-            Known::Nothing if is_shared => RuleOwner::None,
+        let stored = self.state.record(key).map_err(|error| unknown(&error))?;
+        let is_shared = self.is_shared(key, &stored)?;
+        Ok(match stored {
+            StoredRecord::Absent if is_shared => RuleOwner::None,
             _ if is_shared => RuleOwner::Shared,
-            Known::Whole(record) => RuleOwner::Of(record.mesh()),
+            StoredRecord::Valid(record) => RuleOwner::Of(record.mesh()),
             // What was set can't be read, so it may be any mesh's.
-            Known::Torn(_) => RuleOwner::Any,
+            StoredRecord::Torn(_) => RuleOwner::Any,
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
-            Known::Nothing => match namespace::added() {
+            StoredRecord::Absent => match namespace::added() {
                 Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
                 Err(error) => {
                     tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
@@ -183,13 +183,13 @@ impl CallContext<'_> {
     }
 
     /// Whether another attachment of the container has the rules of the same mesh, or may have them.
-    fn is_shared(&self, key: &Key, known: &Known) -> Result<bool, Fault> {
+    fn is_shared(&self, key: &Key, stored: &StoredRecord) -> Result<bool, Fault> {
         let others = self.state.keys().map_err(|error| unknown(&error))?;
         for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
-            let theirs = self.state.known(other).map_err(|error| unknown(&error))?;
+            let theirs = self.state.record(other).map_err(|error| unknown(&error))?;
             let differs =
-                matches!((known.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
-            if theirs != Known::Nothing && !differs {
+                matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
+            if theirs != StoredRecord::Absent && !differs {
                 return Ok(true);
             }
         }
@@ -235,7 +235,7 @@ struct Added {
     state: State,
     key: Key,
     /// The record before.
-    before: Known,
+    before: StoredRecord,
     /// The namespace, with its lock.
     session: Session,
     is_changed: bool,
@@ -245,13 +245,13 @@ impl Added {
     /// Restores the record and rules of an earlier ADD; removes both where there was none.
     fn undo(mut self) -> Result<(), Fault> {
         match &self.before {
-            Known::Nothing => {
+            StoredRecord::Absent => {
                 if self.is_changed {
                     clean(&mut self.session)?;
                 }
                 self.state.forget(&self.key).map(drop).map_err(|error| unkept(&error))
             }
-            Known::Whole(record) => {
+            StoredRecord::Valid(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
                     let Resolved { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
                     self.session.choose(backend);
@@ -259,8 +259,8 @@ impl Added {
                 }
                 self.state.keep(&self.key, record).map_err(|error| unkept(&error))
             }
-            // What it was can't be known. With a record that can be read, DEL removes what is there now.
-            Known::Torn(_) => Ok(()),
+            // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
+            StoredRecord::Torn(_) => Ok(()),
         }
     }
 }

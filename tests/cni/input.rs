@@ -59,7 +59,7 @@ fn wrong_values_are_named() {
         ("exclude_namespaces", json!("kube-system"), "a list of names"),
         ("backend", json!("ipchains"), "iptables-legacy"),
         ("timeout", json!("0s"), "100ms to 10m"),
-        ("timeout", json!(5), "a text"),
+        ("timeout", json!(5), "a string"),
         ("timeout", json!("1h"), "100ms to 10m"),
         ("state_dir", json!("relative"), "starts with /"),
         ("log", json!("relative"), "journal or none"),

@@ -15,14 +15,14 @@ pub(super) enum Judgement {
     /// It ended as expected.
     Right(Seen),
     /// It ended otherwise.
-    Wrong(Fault),
+    Wrong(Deviation),
     /// Not tried, for this reason.
     Untried(String),
 }
 
 /// How a call ended that should have ended otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum Deviation {
     /// So.
     Ended(Seen),
     /// An address of the pod that the rules come with is missing.
@@ -47,7 +47,7 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, has_conntrack: 
             let off = Family::of(call.to.ip()) == Family::V6 && namespace::lacks_ipv6("lo");
             return match off {
                 true => Judgement::Untried("IPv6 is switched off here".to_owned()),
-                false => Judgement::Wrong(Fault::NoAddress(call.to)),
+                false => Judgement::Wrong(Deviation::NoAddress(call.to)),
             };
         }
         Err(untried) => return Judgement::Untried(untried.to_string()),
@@ -73,7 +73,7 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, has_conntrack: 
         (Verdict::Drop, End::Nowhere | End::Refused) => true,
         _ => false,
     };
-    if right { Judgement::Right(seen) } else { Judgement::Wrong(Fault::Ended(seen)) }
+    if right { Judgement::Right(seen) } else { Judgement::Wrong(Deviation::Ended(seen)) }
 }
 
 /// The proof in words, unless it is the usual one.

@@ -1,7 +1,7 @@
 //! The outcome of a probe, as text and as data.
 
 use super::Tried;
-use super::judgement::{Fault, Judgement, known};
+use super::judgement::{Deviation, Judgement, known};
 use crate::cli::{Exit, report};
 use diagnose::explain::DecidedBy;
 use diagnose::probe::Call;
@@ -27,8 +27,8 @@ pub(super) fn expected(call: &Call) -> String {
 /// What became of a call instead.
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => outcome(seen).1,
-        Judgement::Wrong(Fault::NoAddress(to)) => format!("found no {} on lo", to.ip()),
+        Judgement::Right(seen) | Judgement::Wrong(Deviation::Ended(seen)) => outcome(seen).1,
+        Judgement::Wrong(Deviation::NoAddress(to)) => format!("found no {} on lo", to.ip()),
         Judgement::Untried(why) => why.clone(),
     }
 }
@@ -113,8 +113,8 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
             let (style, what) = outcome(seen);
             ("ok", style, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
-        Judgement::Wrong(Fault::NoAddress(to)) => {
+        Judgement::Wrong(Deviation::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
+        Judgement::Wrong(Deviation::NoAddress(to)) => {
             ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
         }
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
@@ -244,8 +244,8 @@ impl<'a> Item<'a> {
         };
         let (outcome, untried, seen) = match judgement {
             Judgement::Right(seen) => ("right", None, Some(Observed::of(seen))),
-            Judgement::Wrong(Fault::Ended(seen)) => ("wrong", None, Some(Observed::of(seen))),
-            Judgement::Wrong(Fault::NoAddress(_)) => ("wrong", None, Some(Observed::NO_ADDRESS)),
+            Judgement::Wrong(Deviation::Ended(seen)) => ("wrong", None, Some(Observed::of(seen))),
+            Judgement::Wrong(Deviation::NoAddress(_)) => ("wrong", None, Some(Observed::NO_ADDRESS)),
             Judgement::Untried(why) => ("untried", Some(why.as_str()), None),
         };
         let (verdict, port) = match call.expected {

@@ -19,7 +19,7 @@ mod users;
 use super::host::System;
 use super::manifest::{self, Subject};
 use super::run::{self, Logging, Run};
-use super::{Exit, logging::Stdout, report, start_logging};
+use super::{Exit, logging::Stdout, report, start_logging, tree::quoted};
 use demo::Demo;
 use failure::Failure;
 use mesh::settings::Topic;
@@ -135,15 +135,6 @@ fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
         }
     }
     words
-}
-
-/// A word, quoted for a shell where it has to be.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// The pod that does not exist yet.

@@ -12,7 +12,7 @@ use std::{ops::Range, path::Path};
 
 /// Whether a file holds a list of plugins or a single one, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     List,
     Single,
 }
@@ -42,7 +42,7 @@ const MADE_OF: &str = "sidecar-init/made-of";
 #[derive(Debug)]
 pub(super) struct Network<'a> {
     text: &'a str,
-    kind: Kind,
+    kind: FileKind,
     name: String,
     version: String,
     /// The plugins of a list, in their order.
@@ -56,7 +56,7 @@ struct Plugin<'a> {
     is_ours: bool,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind of a file; `None` for files that runtimes don't read.
     pub(super) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
@@ -69,7 +69,7 @@ impl Kind {
 
 impl<'a> Network<'a> {
     /// Reads a file's text.
-    pub(super) fn read(text: &'a str, kind: Kind) -> Result<Self, Unusable> {
+    pub(super) fn read(text: &'a str, kind: FileKind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);
         }
@@ -80,9 +80,9 @@ impl<'a> Network<'a> {
         let field = |key: &str| fields.value(key).and_then(word).filter(|word| !word.is_empty());
         let name = field("name").ok_or(Unusable::Lacks("name"))?;
         let plugins = match kind {
-            Kind::List => plugins(&fields)?,
-            Kind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
-            Kind::Single => Vec::new(),
+            FileKind::List => plugins(&fields)?,
+            FileKind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
+            FileKind::Single => Vec::new(),
         };
         let version = field("cniVersion").unwrap_or_default();
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
@@ -104,7 +104,7 @@ impl<'a> Network<'a> {
 
     /// The text with this entry in it once; `None` if it has an equal one already, in whatever form.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
-        debug_assert_eq!(self.kind, Kind::List);
+        debug_assert_eq!(self.kind, FileKind::List);
         let Some(first) = self.plugins.iter().position(|plugin| plugin.is_ours) else {
             return Some(self.appended(entry));
         };
@@ -134,7 +134,7 @@ impl<'a> Network<'a> {
 
     /// A list of this single plugin, whose file has that name, and our entry.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
-        debug_assert_eq!(self.kind, Kind::Single);
+        debug_assert_eq!(self.kind, FileKind::Single);
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
             "{{\"cniVersion\":{},\"name\":{},\"{MADE_OF}\":{},\"plugins\":[{},{entry}]}}\n",
@@ -222,7 +222,7 @@ mod tests {
     const ENTRY: &str = r#"{"type":"sidecar-cni","log":"none"}"#;
 
     fn list(text: &str) -> Network<'_> {
-        Network::read(text, Kind::List).expect("a list")
+        Network::read(text, FileKind::List).expect("a list")
     }
 
     fn check(before: &str, after: &str) {
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_single_plugin_becomes_a_list_and_comes_back() {
         let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"cniVersion\": \"0.4.0\", \"x\":1e2}\n";
-        let made = Network::read(single, Kind::Single).expect("a plugin").list("10-a.conf", ENTRY);
+        let made = Network::read(single, FileKind::Single).expect("a plugin").list("10-a.conf", ENTRY);
         let made = list(&made);
         assert_eq!((made.name.as_str(), made.made_of()), ("a\"b", Some("10-a.conf")));
         assert_eq!(made.version, "0.4.0");
@@ -307,14 +307,14 @@ mod tests {
             (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
             (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
         ] {
-            let message = complaint(text, Kind::List);
+            let message = complaint(text, FileKind::List);
             assert!(message.starts_with(expected), "{text}: {message}");
         }
-        assert_eq!(complaint(r#"{"name":"n"}"#, Kind::Single), "has no type");
+        assert_eq!(complaint(r#"{"name":"n"}"#, FileKind::Single), "has no type");
         for (text, shown) in
             [(r#"{"name":"n","type":"a","cniVersion":"0.2.0"}"#, "0.2.0"), (r#"{"name":"n","type":"a"}"#, "")]
         {
-            let message = complaint(text, Kind::Single);
+            let message = complaint(text, FileKind::Single);
             assert!(message.starts_with(&format!("speaks version {shown:?}")), "{message}");
         }
     }

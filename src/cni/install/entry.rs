@@ -3,7 +3,7 @@
 use crate::cni::{
     PLUGIN,
     decision::resolve,
-    protocol::{Fault, Fields, KEYS, Places, Read, Verb, Version},
+    protocol::{Fault, Fields, KEYS, PartialConfiguration, Places, Verb, Version},
 };
 use mesh::{Problem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ pub(crate) fn entry(
 
 /// The directory of the plugin's counters, by its entry or by default.
 pub(super) fn state_directory(entry: &str) -> PathBuf {
-    Read::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
+    PartialConfiguration::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
 }
 
 fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
@@ -80,10 +80,11 @@ fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
     whole.insert("name".to_owned(), "any".into());
     whole.insert("type".to_owned(), PLUGIN.into());
     let text = Value::Object(whole).to_string();
-    let configuration = match Read::of(text.as_bytes()).and_then(|read| read.configuration(Verb::Add)) {
-        Ok(configuration) => configuration,
-        Err(fault) => return problems(&fault),
-    };
+    let configuration =
+        match PartialConfiguration::of(text.as_bytes()).and_then(|read| read.configuration(Verb::Add)) {
+            Ok(configuration) => configuration,
+            Err(fault) => return problems(&fault),
+        };
     let layers = [configuration.capture, Some(configuration.defaults)];
     layers.into_iter().flatten().flat_map(unresolvable).collect()
 }

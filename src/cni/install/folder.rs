@@ -1,6 +1,6 @@
 //! The folder of network configurations: finds the file that the runtime uses, and inserts or removes our entry.
 
-use super::conflist::{Kind, Network, Unusable};
+use super::conflist::{FileKind, Network, Unusable};
 use super::replace::{self, Put};
 use crate::cni::{
     PLUGIN,
@@ -23,9 +23,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Where our entry is.
+/// Whether our entry is installed, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum InstallState {
     /// In this file, the first that a runtime takes.
     Installed(PathBuf),
     /// Not installed yet, for this reason.
@@ -35,12 +35,18 @@ pub(super) enum Found {
 /// The outcome of an attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) found: Found,
+    pub(super) state: InstallState,
     pub(super) changed: bool,
     /// The unusable files, and why. Runtimes skip them as well.
     pub(super) passed_over: Vec<String>,
     /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
+}
+
+impl Attempt {
+    fn new(state: InstallState, passed_over: Vec<String>) -> Self {
+        Self { state, changed: false, passed_over, again: None }
+    }
 }
 
 /// The unusable file that was seen last, and since when it is unusable.
@@ -50,36 +56,36 @@ pub(super) struct Broken(Option<(PathBuf, Instant)>);
 /// The files of the folder.
 struct View {
     /// The first usable file.
-    first: Option<(PathBuf, Kind, String)>,
+    first: Option<(PathBuf, FileKind, String)>,
     /// Those before it.
     unusable: Vec<(PathBuf, Unusable)>,
 }
 
 /// Inserts our entry into the first usable file, once.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
-    let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
         let View { first, unusable } = scan(folder)?;
         let mut warnings: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            return attempt(Found::Waiting(warnings.join("; ")), false, Some(until), Vec::new());
+            let attempt = Attempt::new(InstallState::Waiting(warnings.join("; ")), Vec::new());
+            return Ok(Attempt { again: Some(until), ..attempt });
         }
         let Some((path, kind, text)) = first else {
             let none = format!("no network configuration is in {}", folder.display());
             let why = if warnings.is_empty() { none } else { warnings.join("; ") };
-            return attempt(Found::Waiting(why), false, None, warnings);
+            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         };
         let network = Network::read(&text, kind).expect("it was usable just now");
         if let Err(why) = network.serves() {
             // A file behind it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(why.clone());
-            return attempt(Found::Waiting(why), false, None, warnings);
+            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         }
         let put = match kind {
-            Kind::Single => convert(&path, &network, &text, entry)?,
-            Kind::List => match network.with(entry) {
+            FileKind::Single => convert(&path, &network, &text, entry)?,
+            FileKind::List => match network.with(entry) {
                 None => InsertOutcome::Was(path.clone()),
                 Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(&path)),
                 Some(new) => {
@@ -87,15 +93,17 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
                 }
             },
         };
-        match put {
-            InsertOutcome::Was(path) => return attempt(Found::Installed(path), false, None, warnings),
-            InsertOutcome::Is(path) => return attempt(Found::Installed(path), true, None, warnings),
-            InsertOutcome::Blocked(why) => return attempt(Found::Waiting(why), false, None, warnings),
-            InsertOutcome::Overtaken => {}
-        }
+        let (state, changed) = match put {
+            InsertOutcome::Was(path) => (InstallState::Installed(path), false),
+            InsertOutcome::Is(path) => (InstallState::Installed(path), true),
+            InsertOutcome::Blocked(why) => (InstallState::Waiting(why), false),
+            InsertOutcome::Overtaken => continue,
+        };
+        return Ok(Attempt { changed, ..Attempt::new(state, warnings) });
     }
     let why = "other programs keep writing it".to_owned();
-    attempt(Found::Waiting(why), false, Some(Instant::now() + RETRY_INTERVAL), Vec::new())
+    let again = Some(Instant::now() + RETRY_INTERVAL);
+    Ok(Attempt { again, ..Attempt::new(InstallState::Waiting(why), Vec::new()) })
 }
 
 /// Whether a text is too long to be read again.
@@ -111,7 +119,7 @@ fn grown(path: &Path) -> String {
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for (path, kind) in files(folder)? {
-        if kind == Kind::List && withdraw_of(&path)? {
+        if kind == FileKind::List && withdraw_of(&path)? {
             changed.push(path);
         }
     }
@@ -131,7 +139,7 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
             }
         };
         let text = String::from_utf8_lossy(&bytes);
-        let put = match Network::read(&text, Kind::List) {
+        let put = match Network::read(&text, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &text, &single, &original)?,
                 (None, Some(without)) => replace::replace(path, &bytes, without.as_bytes())?,
@@ -159,7 +167,8 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
 /// The file that a list of ours was made of.
 fn single_of(path: &Path, network: &Network<'_>) -> Option<PathBuf> {
     let single = Path::new(network.made_of()?);
-    let is_name = single.file_name() == Some(single.as_os_str()) && Kind::of(single) == Some(Kind::Single);
+    let is_name =
+        single.file_name() == Some(single.as_os_str()) && FileKind::of(single) == Some(FileKind::Single);
     is_name.then(|| path.with_file_name(single))
 }
 
@@ -205,7 +214,8 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
         Ok(Some(there)) if there == new.as_bytes() => Put::Done,
         Ok(Some(there)) => {
             let text = String::from_utf8_lossy(&there);
-            let is_ours = Network::read(&text, Kind::List).is_ok_and(|list| list.made_of() == Some(&file));
+            let is_ours =
+                Network::read(&text, FileKind::List).is_ok_and(|list| list.made_of() == Some(&file));
             if !is_ours {
                 let (one, other) = (path.display(), list.display());
                 return Ok(InsertOutcome::Blocked(format!(
@@ -236,7 +246,8 @@ fn scan(folder: &Path) -> io::Result<View> {
         match usable {
             Ok((text, single)) => {
                 // An agent has written its file again, next to the list that was made from it.
-                let again = single.and_then(|file| readable(&file).map(|text| (file, Kind::Single, text)));
+                let again =
+                    single.and_then(|file| readable(&file).map(|text| (file, FileKind::Single, text)));
                 view.first = Some(again.unwrap_or((path, kind, text)));
                 break;
             }
@@ -249,15 +260,15 @@ fn scan(folder: &Path) -> io::Result<View> {
 /// The text of a file that holds a usable single plugin.
 fn readable(file: &Path) -> Option<String> {
     let text = String::from_utf8(content(file).ok()??).ok()?;
-    Network::read(&text, Kind::Single).is_ok().then_some(text)
+    Network::read(&text, FileKind::Single).is_ok().then_some(text)
 }
 
 /// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).
-fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
+fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if let Some(kind) = Kind::of(&path).filter(|_| !path.is_dir()) {
+        if let Some(kind) = FileKind::of(&path).filter(|_| !path.is_dir()) {
             found.push((path, kind));
         }
     }

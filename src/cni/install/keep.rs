@@ -3,7 +3,7 @@
 use super::{
     Error, Folders, InstallOptions, Removed, WatchOptions,
     entry::state_directory,
-    folder::{self, Broken, Found},
+    folder::{self, Broken, InstallState},
     metrics::Installer,
     programs::Placed,
     removal::remove,
@@ -151,14 +151,16 @@ impl InstallLoop<'_> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
-            let (found, again) = self.check(&mut broken)?;
-            match found {
-                Found::Installed(path) if self.options.watch.is_none() => return Ok(End::Installed(path)),
-                Found::Installed(_) => {}
-                Found::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
+            let (state, again) = self.check(&mut broken)?;
+            match state {
+                InstallState::Installed(path) if self.options.watch.is_none() => {
+                    return Ok(End::Installed(path));
+                }
+                InstallState::Installed(_) => {}
+                InstallState::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
                     return Err(Error::Late(why));
                 }
-                Found::Waiting(_) => {}
+                InstallState::Waiting(_) => {}
             }
             let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
             let until = limits.into_iter().flatten().min();
@@ -179,7 +181,7 @@ impl InstallLoop<'_> {
     }
 
     /// Checks and repairs. With `--watch`, failures are retried.
-    fn check(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
+    fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), Error> {
         let InstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
             return Err(Error::Removed(folder.to_owned()));
@@ -197,7 +199,7 @@ impl InstallLoop<'_> {
                 let why = format!("{error}{}", cause.unwrap_or_default());
                 self.show(false)?;
                 self.report_once(format!("waiting: {why}"));
-                return Ok((Found::Waiting(why), Some(Instant::now() + RETRY)));
+                return Ok((InstallState::Waiting(why), Some(Instant::now() + RETRY)));
             }
         };
         if new > 0 || attempt.changed {
@@ -212,8 +214,8 @@ impl InstallLoop<'_> {
             tracing::warn!(target: "install", "{text}: passed over");
         }
         self.passed_over.clone_from(&attempt.passed_over);
-        match &attempt.found {
-            Found::Installed(path) => {
+        match &attempt.state {
+            InstallState::Installed(path) => {
                 self.show(true)?;
                 self.report_once(format!(
                     "installed: {} and {}",
@@ -221,12 +223,12 @@ impl InstallLoop<'_> {
                     folders.program().display()
                 ));
             }
-            Found::Waiting(why) => {
+            InstallState::Waiting(why) => {
                 self.show(false)?;
                 self.report_once(format!("waiting: {why}"));
             }
         }
-        Ok((attempt.found, attempt.again))
+        Ok((attempt.state, attempt.again))
     }
 
     /// Publishes whether it is installed.
@@ -307,5 +309,5 @@ fn is_of_concern(name: &Path) -> bool {
     let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
     !is_unfinished
         && ([PLUGIN, NODE_PROGRAM].map(Path::new).contains(&name)
-            || super::conflist::Kind::of(name).is_some())
+            || super::conflist::FileKind::of(name).is_some())
 }

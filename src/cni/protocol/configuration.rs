@@ -56,7 +56,7 @@ pub(crate) struct Attachment {
 
 /// A configuration as far as it could be read.
 #[derive(Debug)]
-pub(crate) struct Read<'a> {
+pub(crate) struct PartialConfiguration<'a> {
     pub(crate) version: Result<Version, Fault>,
     pub(crate) places: Places,
     /// Whether these places are valid: where one is not, no trace is left elsewhere.
@@ -95,7 +95,7 @@ pub(crate) struct Configuration<'a> {
     pub(crate) backend: &'static str,
 }
 
-impl<'a> Read<'a> {
+impl<'a> PartialConfiguration<'a> {
     /// Reads a network configuration.
     pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
         let what = "the network configuration on standard input can't be decoded";
@@ -154,7 +154,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn read(mut self) -> Read<'a> {
+    fn read(mut self) -> PartialConfiguration<'a> {
         let version = self.version();
         let name = self.text("name", is_id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
@@ -190,7 +190,17 @@ impl<'a> Reader<'a> {
         };
         let unsupported = self.fields.iter().filter_map(complaint).collect();
         let problems = self.problems;
-        Read { version, places, are_asked_for, timeout, name, rest, of_network, problems, unsupported }
+        PartialConfiguration {
+            version,
+            places,
+            are_asked_for,
+            timeout,
+            name,
+            rest,
+            of_network,
+            problems,
+            unsupported,
+        }
     }
 
     /// A value of a type that defines its whole form.

@@ -13,7 +13,9 @@ mod result;
 mod verb;
 mod version;
 
-pub(crate) use configuration::{Attachment, Configuration, LogTarget, MAX_BYTES, Places, Read, TIMEOUT};
+pub(crate) use configuration::{
+    Attachment, Configuration, LogTarget, MAX_BYTES, PartialConfiguration, Places, TIMEOUT,
+};
 pub(crate) use environment::{Pod, Request, Target};
 pub(crate) use fault::{Code, Fault};
 pub(crate) use fields::Fields;
