@@ -31,7 +31,6 @@ pub(super) struct Report {
     probe_addresses: Vec<IpAddr>,
 }
 
-/// Runs the command.
 pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);

@@ -34,7 +34,6 @@ pub(super) struct Invocation {
     pub(super) behind: Vec<OsString>,
 }
 
-/// Parses the arguments.
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
     let words = with_command(arguments.collect());
     let mut parser = Parser::new(&words);

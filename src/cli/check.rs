@@ -11,7 +11,6 @@ use serde::Serialize;
 use sidecar_init::engine::{self, Comparison};
 use std::slice;
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
     let Some(basis) = subject.described() else {

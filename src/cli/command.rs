@@ -9,48 +9,27 @@ use mesh::kuma::Kuma;
 use mesh::settings::{self, Row, Setting, Topic};
 use mesh::sources::pflag::Flags;
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// The drop-in for `istio-iptables`.
     IstioIptables,
-    /// The drop-in for linkerd's `proxy-init`.
     LinkerdInit,
-    /// The drop-in for kumactl.
     KumaInit,
-    /// Bring the namespace to the desired state.
     Apply,
-    /// Compare the namespace with the desired state.
     Check,
-    /// Remove what is ours.
     Clean,
-    /// Report what works here.
     Doctor,
-    /// Show the verdict on a packet, and why.
     Explain,
-    /// Find likely mistakes in flags.
     Lint,
-    /// Print the rules in a format.
     Render,
-    /// Show what is captured here, and its traffic.
     Status,
-    /// Try real connections.
     Probe,
-    /// Show packets as they meet rules.
     Trace,
-    /// Show the rules at work, or run a command behind them.
     Sandbox,
-    /// Install the CNI plugin on a node.
     CniInstall,
-    /// Uninstall it.
     CniUninstall,
-    /// Set the rules of a running container.
     CniRepair,
-    /// Give the host's own calls to pods of the ambient mesh a known source address.
     AmbientHost,
-    /// Print completions for a shell.
     Completions,
-    /// Write the manual.
     Man,
 }
 
@@ -131,7 +110,6 @@ pub(super) fn is_global(row: &Row) -> bool {
 }
 
 impl Command {
-    /// The command's row.
     pub(super) fn entry(self) -> &'static Entry {
         COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")
     }

@@ -9,7 +9,6 @@ use serde::Serialize;
 /// The version of all forms. A new field does not raise it; a removed one, or one with another meaning, does.
 const VERSION: u32 = 1;
 
-/// The encoding of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
@@ -17,7 +16,6 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "json" => Some(Self::Json),
@@ -43,7 +41,6 @@ impl<T> Document<T> {
     }
 }
 
-/// A single document.
 pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(&Document::of(answer));
     encoded(encoding, &json.expect("our own data has text keys and finite numbers"))

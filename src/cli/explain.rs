@@ -19,7 +19,6 @@ use rules::simulate::{Direction, Packet};
 use serde::Serialize;
 use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 
-/// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExplainFormat {
     Text,
@@ -69,7 +68,6 @@ struct Request {
     question: Question,
 }
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let requests = manifest::each(subjects, understand)?;
     let Some(first) = requests.first() else { return Ok(Exit::Done) };

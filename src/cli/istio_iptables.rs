@@ -7,7 +7,6 @@ use sidecar_init::{
     sys::namespace,
 };
 
-/// Runs the command.
 pub(super) fn run(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     if matches!(run.mode, Mode::Apply | Mode::Clean) {

@@ -31,7 +31,6 @@ const COMPONENT: &str = "transparent-proxy";
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Install,
@@ -52,7 +51,6 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     }
 }
 
-/// Reads all settings.
 fn resolve(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool), Problems> {
     let (raw, before) = with_files(raw, problems);
     let mut reader = Reader::new(&raw, before);

@@ -67,7 +67,6 @@ pub(super) fn exit(exit: Exit) -> Exit {
     }
 }
 
-/// Runs the command.
 pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;

@@ -12,7 +12,6 @@ use mesh::{Problems, Setting};
 use serde::Serialize;
 use std::slice;
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
         [subject] if subject.described().is_none() => of_what_is_here(subject),

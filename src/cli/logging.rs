@@ -57,7 +57,6 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
     Ok(())
 }
 
-/// Starts logging.
 fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {

@@ -21,7 +21,6 @@ struct Unwritten {
     source: io::Error,
 }
 
-/// Runs the command.
 pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
     if raw.get(Setting::ManDirectory).is_none() {
         problems.push(Problem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));

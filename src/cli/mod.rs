@@ -60,7 +60,6 @@ use std::{
 };
 use warnings::{warn, warn_by, warn_of};
 
-/// Runs the program.
 pub(crate) fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some(refused) = node::hand_over(&words) {

@@ -34,7 +34,6 @@ enum Shown {
     Rules(Family),
 }
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, prepare)?;
     let Some((language, _, first)) = prepared.first() else { return Ok(Exit::Done) };

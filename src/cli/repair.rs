@@ -23,7 +23,6 @@ enum Failure {
     Undone(String),
 }
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let started = Instant::now();
     super::install::survive_file_size_limit();

@@ -24,14 +24,12 @@ use std::{
 };
 use tracing::level_filters::LevelFilter;
 
-/// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Print the rules and touch nothing.
     Preview(Preview),
     /// Print what cleaning would remove and touch nothing.
     PreviewClean,
-    /// Set the rules.
     Apply,
     /// Remove all that is ours.
     Clean,
@@ -42,9 +40,7 @@ pub(super) enum Mode {
 /// How the outcome of a command is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// For people.
     Text,
-    /// For programs.
     Data(Encoding),
 }
 
@@ -63,16 +59,13 @@ pub(super) struct Logging {
     pub(super) level: LevelFilter,
     /// Levels of scopes.
     pub(super) scopes: Vec<(String, LevelFilter)>,
-    /// JSON instead of text.
     pub(super) json: bool,
     /// `stderr`, `stdout`, or paths.
     pub(super) targets: Vec<String>,
 }
 
-/// How to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// What to do.
     pub(super) mode: Mode,
     /// The namespace to work in; `None` for the one we are in.
     pub(super) namespace: Option<PathBuf>,
@@ -94,13 +87,10 @@ pub(super) struct Run {
     pub(super) timeout: Duration,
     /// Whether the machine's own namespace may be changed.
     pub(super) allow_host: bool,
-    /// How to print the outcome.
     pub(super) format: Format,
-    /// Validate afterwards.
     pub(super) validates: bool,
     /// How to validate or to probe.
     pub(super) validation: Validation,
-    /// The mesh of the rules.
     pub(super) mesh: Mesh,
     /// Whether `--mesh` names it.
     pub(super) names_mesh: bool,
@@ -173,11 +163,9 @@ pub(super) struct Call {
     pub(super) capture: Capture,
     pub(super) run: Run,
     pub(super) logging: Logging,
-    /// Warnings about the settings.
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads all settings.
 pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
     finish(Reader::new(raw, before), host)
 }
@@ -282,7 +270,6 @@ pub(super) fn one_of<T: Copy>(reader: &mut Reader<'_>, setting: Setting, values:
         .one_of(setting, &expected, |text| values.get(words.iter().position(|word| *word == text)?).copied())
 }
 
-/// A time limit for programs.
 fn timeout(text: &str) -> Option<Duration> {
     const FROM: Duration = Duration::from_millis(100);
     const TO: Duration = Duration::from_secs(600);

@@ -42,7 +42,6 @@ pub(super) enum Failure {
     Show(#[from] io::Error),
 }
 
-/// Runs the command.
 pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);

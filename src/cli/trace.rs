@@ -33,7 +33,6 @@ struct TraceOptions {
     time: Option<Duration>,
 }
 
-/// Why nothing can be traced.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("listening to the kernel's reports needs CAP_NET_ADMIN")]
@@ -55,7 +54,6 @@ enum Failure {
     Show(#[from] io::Error),
 }
 
-/// Runs the command.
 pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);

@@ -139,7 +139,6 @@ pub(super) fn pod_source(row: &Row) -> Option<String> {
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
 
-/// An example of the flag.
 pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
     if row.topic == Topic::Compatibility {
         return None;

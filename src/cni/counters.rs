@@ -36,7 +36,6 @@ pub(super) const REPAIR: &str = "repair";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calls {
-    /// By outcome.
     pub(super) outcomes: BTreeMap<String, u64>,
     pub(super) milliseconds: f64,
     /// How many calls each bucket of [`BOUNDS`] holds, and those beyond.

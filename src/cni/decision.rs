@@ -78,7 +78,6 @@ pub(super) struct Resolved {
     pub(super) warnings: Vec<String>,
 }
 
-/// Understands settings.
 pub(super) fn resolve(raw: Raw, problems: Vec<Problem>, addresses: &[IpAddr]) -> Result<Resolved, Fault> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };

@@ -53,7 +53,6 @@ pub(crate) fn is_called() -> bool {
     }
 }
 
-/// Runs the plugin.
 pub(crate) fn main() -> ExitCode {
     warnings::collect();
     if let Err(error) = ignore_file_size_limit() {

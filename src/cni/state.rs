@@ -33,7 +33,6 @@ pub(super) struct Key {
     pub(super) attachment: Attachment,
 }
 
-/// The record of an ADD.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
@@ -81,7 +80,6 @@ impl Record {
         named.and_then(|name| name.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// The settings.
     pub(super) fn raw(&self) -> Raw {
         let mesh = self.mesh();
         let setting = |name: &str| Some(settings::of(mesh).find(|row| row.name() == name)?.setting);

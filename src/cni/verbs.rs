@@ -16,7 +16,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The context of a call.
 pub(super) struct CallContext<'a> {
     pub(super) state: &'a State,
     pub(super) timeout: Duration,

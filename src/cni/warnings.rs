@@ -13,7 +13,6 @@ use tracing::{
 
 static COLLECTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Starts to collect.
 pub(super) fn collect() {
     log_to(Collector);
 }

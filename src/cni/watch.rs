@@ -22,7 +22,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The progress of a call.
 pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: Version,
@@ -72,7 +71,6 @@ impl Watch {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the progress.
     pub(super) fn note(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.progress());
         self.changed.notify_one();
@@ -115,7 +113,6 @@ impl Watch {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Logs and counts the call.
     pub(super) fn leave_traces(&self, outcome: &Result<Done, Fault>) {
         let (outcome, reason, details) = match outcome {
             Ok(done) => (done.outcome, done.reason.clone(), String::new()),

@@ -9,12 +9,9 @@ use sidecar_init::{
 };
 use std::net::SocketAddr;
 
-/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// It ended as expected.
     Right(Seen),
-    /// It ended otherwise.
     Wrong(Deviation),
     /// Not tried, for this reason.
     Untried(String),
@@ -23,7 +20,6 @@ pub(super) enum Judgement {
 /// How a call ended that should have ended otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deviation {
-    /// So.
     Ended(Seen),
     /// An address of the pod that the rules come with is missing.
     NoAddress(SocketAddr),

@@ -37,7 +37,6 @@ const ZONES: [u16; 3] = [0, 1, 2];
 /// How often a validation tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A call that was tried.
 struct Tried {
     call: probe::Call,
     judgement: Judgement,
@@ -45,7 +44,6 @@ struct Tried {
     now: Option<String>,
 }
 
-/// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
     if let Some(basis) = subject.described() {
@@ -161,7 +159,6 @@ fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
     }
 }
 
-/// Tries all calls at once.
 fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
     let trial = |call: &probe::Call| Trial {
         protocol: call.protocol,

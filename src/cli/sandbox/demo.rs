@@ -30,7 +30,6 @@ const SHARED: &str = "Only one user is available here, so the rules can't distin
     proxy makes its own calls from the world instead, and DNS queries are not captured. Run this as root, or with newuidmap \
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
-/// What the demo shows.
 pub(super) struct Demo<'a> {
     pub(super) capture: &'a dyn Policy,
     pub(super) users: Users,

@@ -54,7 +54,6 @@ enum RunAs {
     Root,
 }
 
-/// The options of a call.
 struct SandboxOptions {
     run: Run,
     logging: Logging,

@@ -95,7 +95,6 @@ pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
 struct Facts {
     proxy: Proxy,
     lists: Vec<ListItem>,
-    /// Whether anything is captured.
     captures: bool,
 }
 

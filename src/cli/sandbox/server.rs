@@ -13,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-/// The answering server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Application,

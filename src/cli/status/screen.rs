@@ -32,7 +32,6 @@ impl Screen {
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }
 
-    /// Shows a status.
     pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
             return report::at_once(&data::one_of_many(encoding, status));

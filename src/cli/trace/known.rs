@@ -20,7 +20,6 @@ pub(super) struct KnownRules<'a> {
     pub(super) read: Result<Read, backend::Error>,
 }
 
-/// What was read.
 pub(super) struct Read {
     kernel: Kernel,
     pub(super) index: RuleIndex,

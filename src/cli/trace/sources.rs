@@ -81,7 +81,6 @@ impl Source for Reports {
     }
 }
 
-/// Whether any rule reports.
 fn reports(read: &Read) -> bool {
     Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
 }

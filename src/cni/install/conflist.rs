@@ -68,7 +68,6 @@ impl FileKind {
 }
 
 impl<'a> Network<'a> {
-    /// Reads a file's text.
     pub(super) fn read(text: &'a str, kind: FileKind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);

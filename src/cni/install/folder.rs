@@ -32,7 +32,6 @@ pub(super) enum InstallState {
     Waiting(String),
 }
 
-/// The outcome of an attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) state: InstallState,
@@ -53,9 +52,7 @@ impl Attempt {
 #[derive(Debug, Default)]
 pub(super) struct Broken(Option<(PathBuf, Instant)>);
 
-/// The files of the folder.
 struct View {
-    /// The first usable file.
     first: Option<(PathBuf, FileKind, String)>,
     /// Those before it.
     unusable: Vec<(PathBuf, Unusable)>,

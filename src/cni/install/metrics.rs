@@ -6,10 +6,8 @@
 use crate::cni::counters::{BOUNDS, Calls, Counters, REPAIR};
 use std::fmt::Write;
 
-/// The type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The state of the installer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Installer {
     pub(super) is_installed: bool,
@@ -19,7 +17,6 @@ pub(super) struct Installer {
     pub(super) entries: u64,
 }
 
-/// The text of all metrics.
 pub(super) fn text(counters: &Counters, installer: &Installer) -> String {
     let mut text = Text(String::new());
     let calls = || counters.verbs.iter().filter(|(verb, _)| verb.as_str() != REPAIR);

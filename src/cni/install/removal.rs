@@ -5,7 +5,6 @@ use super::folder;
 use super::options::Folders;
 use std::path::PathBuf;
 
-/// What was removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Removed {
     /// The network configurations that had our entry.

@@ -23,7 +23,6 @@ const MAX_CONNECTIONS: usize = 64;
 /// How long to wait where no connection can be taken, as without descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the installer shows.
 #[derive(Debug)]
 pub(super) struct SharedStatus {
     pub(super) state: PathBuf,

@@ -68,7 +68,6 @@ pub(crate) struct PartialConfiguration<'a> {
     of_network: Vec<Problem>,
     /// The other problems.
     problems: Vec<Problem>,
-    /// Unknown keys.
     unsupported: Vec<Problem>,
 }
 
@@ -76,7 +75,6 @@ pub(crate) struct PartialConfiguration<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration<'a> {
     pub(crate) version: Version,
-    /// The network's name.
     pub(crate) name: String,
     /// The result of the previous plugins.
     pub(crate) before: Option<&'a RawValue>,
@@ -96,7 +94,6 @@ pub(crate) struct Configuration<'a> {
 }
 
 impl<'a> PartialConfiguration<'a> {
-    /// Reads a network configuration.
     pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
         let what = "the network configuration on standard input can't be decoded";
         let undecodable = |error: &dyn std::error::Error| Fault::caused(Code::Decode, what, error);

@@ -32,7 +32,6 @@ pub(crate) struct Pod {
 }
 
 impl Request {
-    /// Reads the variables.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Fault> {
         let mut reader = Reader { variable, problems: Vec::new() };
         let Some(verb) = reader.verb() else { return Err(reader.fault()) };

@@ -3,7 +3,6 @@
 use super::fields::Fields;
 use mesh::settings::nearest;
 
-/// A key of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
@@ -22,7 +21,6 @@ pub(crate) const LOG: &str = "log";
 pub(crate) const LOG_MAX_BYTES: &str = "log_max_bytes";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
 
-/// All keys of ours.
 pub(crate) const KEYS: [Key; 9] = [
     Key {
         name: CAPTURE,

@@ -1,6 +1,5 @@
 //! The verbs of the specification ("CNI operations").
 
-/// A verb of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Add,

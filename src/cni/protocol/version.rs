@@ -57,7 +57,6 @@ impl Version {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The answer to VERSION.
     pub(crate) fn answer(self) -> String {
         serde_json::json!({
             "cniVersion": self.name(),

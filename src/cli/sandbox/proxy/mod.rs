@@ -62,7 +62,6 @@ enum Direction {
     Names,
 }
 
-/// A proxy at work.
 struct Proxy {
     facts: Facts,
     log: Mutex<File>,

@@ -11,7 +11,6 @@ use std::{
     os::fd::AsFd,
 };
 
-/// The buffer of each direction.
 const BUFFER: usize = 128 * 1024;
 
 /// Relays until both directions have ended.
