@@ -69,7 +69,7 @@ struct Request {
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
-    let requests = manifest::each(subjects, understand)?;
+    let requests = manifest::each(subjects, read_request)?;
     let Some(first) = requests.first() else { return Ok(Exit::Done) };
     manifest::begin(
         subjects,
@@ -104,7 +104,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     })
 }
 
-fn understand(subject: &Subject) -> Result<Request, Problems> {
+fn read_request(subject: &Subject) -> Result<Request, Problems> {
     let raw = &subject.raw;
     let mut reader = Reader::new(raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
