@@ -127,7 +127,7 @@ fn every_annotation_is_its_flag() {
             cases.iter().find(|case| case.0 == row.setting).unwrap_or_else(|| panic!("no case for {row:?}"));
         let without = DEFAULTS.into_iter().filter(|(setting, _)| *setting != row.setting);
         let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
-        for name in row.annotations {
+        for name in row.annotations() {
             assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
             let told = captured(&pod(&[(name, bad)])).expect_err(name);
             let blamed = format!("Pod shop/web: {name}: {item:?} ");
@@ -199,7 +199,7 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
         let said = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
         assert!(said.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())), "{name}");
     }
-    for row in TABLE.iter().flat_map(|row| row.annotations) {
+    for row in TABLE.iter().flat_map(|row| row.annotations()) {
         assert!(guide.contains(&format!("`{row}`")), "docs/manifests.md lacks {row}");
     }
 }

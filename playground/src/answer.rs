@@ -14,7 +14,7 @@ use mesh::sources::RemoteHost;
 use mesh::sources::{Dialect, Reader};
 use serde::{Deserialize, Serialize};
 
-/// What stands in the fields.
+/// The content of the fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Request {
     pub flags: String,
@@ -33,13 +33,13 @@ pub struct Answer {
     pub parts: Option<Vec<Part>>,
 }
 
-/// What is said of one pod.
+/// The answer about one pod.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// Its kind, namespace and name, where a manifest tells them.
+    /// Its kind, namespace and name, where a manifest has them.
     pub title: Option<String>,
     pub notes: Vec<String>,
-    /// What becomes of the packet; `None` where none is asked about, or it is not understood.
+    /// What becomes of the packet; `None` where there is none, or it is not understood.
     pub verdict: Option<Verdict>,
     /// What is captured and what is not, drawn as SVG, with the packet's way.
     pub picture: String,
@@ -56,7 +56,7 @@ pub struct Part {
 /// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// Whether a listener gets it; `None` if it gets to nobody, or that can't be told.
+    /// Whether a listener gets it; `None` if it is dropped, or its verdict is unknown.
     pub captured: Option<bool>,
     /// The verdict and its reason.
     pub sentence: Vec<Span>,
@@ -64,7 +64,7 @@ pub struct Verdict {
     pub way: Vec<Span>,
 }
 
-/// What a manifest is called in what is told of it.
+/// The name of a manifest in messages.
 const MANIFEST: &str = "manifest";
 
 /// Answers a request.
@@ -94,7 +94,7 @@ pub fn answer(request: &Request) -> Answer {
     if !answer.problems.is_of_packet_alone() {
         return answer;
     }
-    // What is wrong with a question is no reason to show nothing else.
+    // A problem with a question is no reason to show nothing else.
     let prepared = match prepared {
         Ok(prepared) if answer.problems.packet.is_empty() => Ok(prepared),
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
@@ -108,8 +108,8 @@ pub fn answer(request: &Request) -> Answer {
 
 fn notes(said: &Said, has_manifest: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !said.idle.is_empty() {
-        notes.push(format!("without effect here: {}", said.idle.join(", ")));
+    if !said.without_effect.is_empty() {
+        notes.push(format!("without effect here: {}", said.without_effect.join(", ")));
     }
     if has_manifest && said.has_variables() {
         notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
@@ -147,7 +147,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
-    // Nothing is captured whatever is said, and the reason is told.
+    // Nothing is captured whatever the settings, and the reason is shown.
     let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     findings.extend(runs_as_proxy(subject, capture));
     let mut items = items(subject, warnings, &findings);
@@ -180,7 +180,7 @@ fn verdict(explained: &Explanation<'_>) -> Verdict {
     Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
 }
 
-/// The columns of the table of usual packets: what fits everywhere, as where no terminal says otherwise.
+/// The columns of the table of usual packets: what fits everywhere, as without a terminal.
 const COLUMNS: usize = 80;
 
 /// The usual packets of each family that the pod has.
@@ -229,8 +229,8 @@ mod tests {
             ),
             ("--mesh ambient", "10.0.0.5:443 --as proxy", "not captured: "),
         ] {
-            let told = sentence(flags, packet);
-            assert!(told.starts_with(expected), "{flags}, {packet}: {told}");
+            let text = sentence(flags, packet);
+            assert!(text.starts_with(expected), "{flags}, {packet}: {text}");
         }
     }
 

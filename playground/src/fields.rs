@@ -4,7 +4,7 @@ use mesh::settings::{self, Row, Topic};
 use mesh::{Problem, Problems};
 use serde::Serialize;
 
-/// A field that somebody writes into.
+/// A field of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     /// The words of a call.
@@ -24,14 +24,14 @@ pub struct Told {
 }
 
 impl Told {
-    /// Tells each problem beside its field. `has_manifest` says whether a manifest may be at fault.
+    /// Adds each problem to its field. `has_manifest` is whether a manifest may be at fault.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
             self.add(field(problem, has_manifest), problem);
         }
     }
 
-    /// Tells a problem whose field is known.
+    /// Adds a problem whose field is known.
     pub(crate) fn add(&mut self, field: Field, problem: &Problem) {
         let list = match field {
             Field::Flags => &mut self.flags,
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-/// Whether a setting says which packet is meant.
+/// Whether a setting is about the packet.
 pub(crate) fn is_of_packet(row: &Row) -> bool {
     row.topic == Topic::Packet
 }

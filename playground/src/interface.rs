@@ -1,7 +1,7 @@
 //! The functions that the page calls, as WebAssembly knows them: numbers alone, and a memory that both see.
 //!
-//! The page asks [`request`] for room, writes the request there as JSON in UTF-8, calls [`answer`], and reads as many
-//! bytes as that says from where [`response`] points. Nothing is handed over to be freed: both texts stay here until the
+//! The page calls [`request`] for room, writes the request there as JSON in UTF-8, calls [`answer`], and reads as many
+//! bytes as that returns from where [`response`] points. Nothing is handed over to be freed: both texts stay here until the
 //! next call. No pointer is followed on this side.
 #![expect(unsafe_code, reason = "a function that is found by its name alone needs the attribute no_mangle")]
 
@@ -15,7 +15,7 @@ thread_local! {
 
 // SAFETY of the attributes: no other function of the program has one of these names.
 
-/// Makes room for a request of so many bytes, and tells where.
+/// Makes room for a request of so many bytes, and returns its address.
 #[unsafe(no_mangle)]
 extern "C" fn request(bytes: usize) -> *mut u8 {
     REQUEST.with_borrow_mut(|request| {
@@ -25,12 +25,12 @@ extern "C" fn request(bytes: usize) -> *mut u8 {
     })
 }
 
-/// Answers the request, and tells how many bytes the answer has.
+/// Answers the request, and returns how many bytes the answer has.
 #[unsafe(no_mangle)]
 extern "C" fn answer() -> usize {
     let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<Request>(request) {
         Ok(request) => serde_json::to_vec(&crate::answer(&request)),
-        // Only a defect of the page makes such a request; it shows what it is told.
+        // Only a defect of the page makes such a request; it shows the error.
         Err(error) => serde_json::to_vec(&serde_json::json!({ "defect": error.to_string() })),
     });
     let answered = answered.expect("our own data has text keys and finite numbers");

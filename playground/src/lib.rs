@@ -2,7 +2,7 @@
 //! be shown comes out.
 //!
 //! Another front end beside those of the binary, for a machine that has no kernel to ask. It holds no knowledge of its
-//! own: how words are read and what is answered is the policy's, so that the page says what the binary says.
+//! own: how settings are read and answered is the policy's, so that the page shows what the binary prints.
 
 mod answer;
 mod fields;

@@ -20,7 +20,7 @@ const TONES: [(Tone, &str); 5] = [
     (Tone::Quiet, "quiet"),
 ];
 
-/// The pieces of a text. What they say, one behind the other, is the text without its escape sequences.
+/// The pieces of a text. Their texts, one behind the other, are the text without its escape sequences.
 pub(crate) fn spans(text: &str) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut tone = None;
@@ -32,7 +32,7 @@ pub(crate) fn spans(text: &str) -> Vec<Span> {
         if let Some((behind, word)) = begun {
             (tone, rest) = (Some(word), behind);
         } else if let Some(sequence) = rest.strip_prefix('\u{1b}') {
-            // The end of a tone, or a sequence that nobody here makes.
+            // The end of a style, or an unknown sequence.
             tone = None;
             rest = sequence.split_once('m').map_or("", |(_, behind)| behind);
         } else {

@@ -1,6 +1,6 @@
 //! Words of a call, as they are pasted from a terminal or a manifest, into settings.
 //!
-//! Variables may stand before the flags, as in a shell, and so may the program and its command. Flags that say how a run
+//! Variables may precede the flags, as in a shell, and so may the program and its command. Flags of how a run
 //! goes are understood and have no effect: nothing runs here.
 
 use crate::fields::{Field, is_of_packet};
@@ -14,7 +14,7 @@ use std::{ffi::OsString, vec::IntoIter};
 const BEFORE: [&str; 8] =
     ["sidecar-init", "istio-iptables", "pilot-agent", "apply", "check", "explain", "lint", "render"];
 
-/// What fields say.
+/// The settings of the fields.
 #[derive(Default)]
 pub(crate) struct Said {
     /// The mesh whose flags are taken.
@@ -24,7 +24,7 @@ pub(crate) struct Said {
     /// What is wrong with the form, by field.
     pub(crate) problems: Vec<(Field, Problem)>,
     /// Options that change nothing here, as they were written.
-    pub(crate) idle: Vec<String>,
+    pub(crate) without_effect: Vec<String>,
 }
 
 impl Said {
@@ -57,7 +57,7 @@ impl Said {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
                 let is_taken = |row: &Row| row.variables.contains(&name.as_str());
                 if !settings::of(self.mesh).any(is_taken) {
-                    self.idle.push(name.clone());
+                    self.without_effect.push(name.clone());
                 }
                 self.variables.push((name, value));
                 words.next();
@@ -69,10 +69,10 @@ impl Said {
         let explains = field == Field::Packet || command.is_some_and(|command| command == "explain");
         let words: Vec<String> = words.collect();
         let flags = flags(self.mesh);
-        Walk { flags, field, explains, met_word: false, said: self }.words(words.into_iter());
+        Walk { flags, field, explains, take_word: false, said: self }.words(words.into_iter());
     }
 
-    /// All that was said, as settings. Beside a manifest, variables of capture would be another pod's.
+    /// All settings. Beside a manifest, variables of capture would be another pod's.
     pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
         let variable = |name: &str| {
             let found = self.variables.iter().rev().find(|(given, _)| given == name);
@@ -82,7 +82,7 @@ impl Said {
             self.flags.iter().cloned(),
             |row| {
                 let is_of_another_pod = has_manifest && row.key().is_some();
-                !is_idle(row) && !is_of_another_pod && row.setting.is_for(self.mesh)
+                !is_without_effect(row) && !is_of_another_pod && row.setting.is_for(self.mesh)
             },
             variable,
         )
@@ -93,14 +93,14 @@ impl Said {
         !self.variables.is_empty()
     }
 
-    /// Whether any word says which packet is meant.
+    /// Whether any setting is about the packet.
     pub(crate) fn has_packet(&self) -> bool {
         self.flags.iter().any(|(setting, _)| is_of_packet(setting.row()))
     }
 }
 
 /// Whether a setting is about how a program runs, and not about what is captured.
-fn is_idle(row: &Row) -> bool {
+fn is_without_effect(row: &Row) -> bool {
     match row.topic {
         Topic::Capture | Topic::Packet => false,
         Topic::Facts => row.setting == Setting::IptablesVersion,
@@ -108,7 +108,7 @@ fn is_idle(row: &Row) -> bool {
     }
 }
 
-/// The flags that may stand in a field: those of a run for a mesh, and those that say which packet is meant.
+/// The flags of a field: those of a run for a mesh, and those of the packet.
 fn flags(mesh: Mesh) -> Flags {
     let is_of_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
@@ -118,7 +118,7 @@ fn is_before(word: &str) -> bool {
     BEFORE.contains(&word.rsplit('/').next().unwrap_or_default())
 }
 
-/// `NAME=value`, as it may stand before a command.
+/// `NAME=value`, as it may precede a command.
 fn variable(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let is_name =
@@ -129,9 +129,9 @@ fn variable(word: &str) -> Option<(String, String)> {
 struct Walk<'a> {
     flags: Flags,
     field: Field,
-    /// Whether a word that is no flag is where the packet goes.
+    /// Whether a word that is not a flag is the packet's destination.
     explains: bool,
-    met_word: bool,
+    take_word: bool,
     said: &'a mut Said,
 }
 
@@ -154,7 +154,7 @@ impl Walk<'_> {
                 Word::Unknown { name, has_value } => {
                     let text = pflag::unknown(&name, &self.flags);
                     self.fault(Problem::of(&name, text));
-                    // Nobody knows whether it takes a value.
+                    // Whether it takes a value is unknown.
                     if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
                         words.next();
                     }
@@ -165,7 +165,7 @@ impl Walk<'_> {
     }
 
     fn bare(&mut self, word: String) {
-        if self.explains && !std::mem::replace(&mut self.met_word, true) {
+        if self.explains && !std::mem::replace(&mut self.take_word, true) {
             return self.say(Setting::Destination.row(), word);
         }
         let text = "is not expected; values of switches are written --dry-run=false";
@@ -176,10 +176,10 @@ impl Walk<'_> {
         if row.setting == Setting::Filename {
             let text = "no file can be read here; paste what it holds into the field for the manifest";
             self.fault(Problem::of(&row.option(), text));
-        } else if is_idle(row) {
+        } else if is_without_effect(row) {
             let option = row.option();
-            if !self.said.idle.contains(&option) {
-                self.said.idle.push(option);
+            if !self.said.without_effect.contains(&option) {
+                self.said.without_effect.push(option);
             }
         } else {
             self.said.flags.push((row.setting, value));

@@ -125,7 +125,7 @@ impl Cidr {
     }
 
     /// Its addresses as numbers.
-    pub(crate) fn interval(&self) -> Interval {
+    pub fn interval(&self) -> Interval {
         let first = match self.address() {
             IpAddr::V4(address) => address.to_bits().into(),
             IpAddr::V6(address) => address.to_bits(),

@@ -134,8 +134,7 @@ pub(super) fn pod_source(row: &Row) -> Option<String> {
     };
     let proxy = mapping::PROXY;
     let own = (!row.annotations.is_empty()).then(|| row.annotations.join(", "));
-    own.or_else(|| mapping::Row::of(row.setting).map(|row| row.annotations.join(", ")))
-        .or_else(|| of(mapping::FIELDS).map(|name| format!("{name} of the container {proxy}")))
+    own.or_else(|| of(mapping::FIELDS).map(|name| format!("{name} of the container {proxy}")))
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::typed::program::{commands, stdout};
 use mesh::Mesh;
-use mesh::settings::{self, Topic, mapping};
+use mesh::settings::{self, Topic};
 
 fn help(command: &str, flag: &str) -> String {
     stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())
@@ -61,7 +61,7 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
         }
         let has = |word: &str| assert!(flat.contains(word), "{}: {word} is not told", row.name());
         row.variables.iter().for_each(|name| has(name));
-        for name in mapping::Row::of(row.setting).into_iter().flat_map(|row| row.annotations) {
+        for name in row.annotations {
             has(name);
         }
         // What has no effect needs no example.

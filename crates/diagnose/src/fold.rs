@@ -1,4 +1,4 @@
-//! Text in lines that are no longer than somebody's terminal is wide.
+//! Text in lines that are no longer than the terminal is wide.
 
 /// Folds a line between words, so that no line has more columns than `width` where its words allow it. All lines but the
 /// first begin with `hang` spaces. What shows nothing, such as an escape sequence for a colour, takes no room. Several
@@ -13,7 +13,7 @@ pub fn fold(text: &str, hang: usize, width: usize) -> String {
 
 fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     let mut column = 0;
-    // Whether nothing stands in the line yet: then a break would gain nothing.
+    // Whether the line is still empty: then a break would gain nothing.
     let mut is_fresh = true;
     // Spaces at the head are an indent, which is kept with the first word.
     let start = line.len() - line.trim_start_matches(' ').len();

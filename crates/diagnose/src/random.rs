@@ -1,4 +1,4 @@
-//! Configurations of any mesh at random, by the words that say them: for properties that hold for all.
+//! Configurations of any mesh at random, by their settings: for properties that hold for all.
 
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw, Reader};
@@ -20,7 +20,7 @@ const NETWORKS: [&str; 7] = [
 const USERS: [&str; 3] = ["5", "1000", "1337"];
 const SWITCH: [&str; 2] = ["true", "false"];
 
-/// What may be said of a mesh.
+/// Settings of a mesh.
 fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
     match mesh {
         Mesh::Istio => vec![
@@ -99,7 +99,7 @@ impl Host for Pod {
     }
 }
 
-/// What settings say of a mesh, by the names of their flags or variables. Words that are refused say nothing.
+/// Settings of a mesh, by the names of their flags or variables. Values that are refused are left out.
 pub(crate) fn said(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));

@@ -1,4 +1,4 @@
-//! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
+//! The subject of a question: what flags configure, or each pod of a manifest with the flags over it.
 
 use crate::basis::Basis;
 use crate::picture::{self, Picture};
@@ -8,7 +8,7 @@ use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, Mesh};
 use mesh::{Problem, Problems};
 
-/// Makes the host that is asked about what nobody declares, where no manifest describes a pod.
+/// Makes the host that answers what is not declared, where no manifest describes a pod.
 pub type Machine = fn(&Raw) -> Box<dyn Host>;
 
 /// Flags, or an object of a manifest with the flags over it.
@@ -23,15 +23,15 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What flags alone say of the machine where they are read. `problems` are those of their form.
+    /// What flags alone configure on the machine where they are read. `problems` are those of their form.
     pub fn of_flags(raw: Raw, problems: Vec<Problem>, machine: Machine) -> Self {
         Self { title: None, raw, before: problems, reading: None, machine }
     }
 
-    /// The pods of a manifest, which `name` names in what is told, with the flags over what they say.
+    /// The pods of a manifest, which `name` names in messages, with the flags over their settings.
     ///
     /// # Errors
-    /// When it is no manifest, or describes no pod.
+    /// When it is not a manifest, or describes no pod.
     pub fn of_manifest(
         raw: &Raw,
         problems: &[Problem],
@@ -51,7 +51,7 @@ impl Subject {
         Ok(objects.iter().map(subject).collect())
     }
 
-    /// What describes the rules that are asked about, if it is a pod or flags; `None` where the question is about what is
+    /// What describes the rules in question, if it is a pod or flags; `None` where the question is about what is
     /// there.
     pub fn described(&self) -> Option<Basis> {
         match &self.title {
@@ -60,13 +60,13 @@ impl Subject {
         }
     }
 
-    /// The network namespace that is asked about, as it was named; `None` for the one that we are in.
+    /// The network namespace in question, as it was named; `None` for the current one.
     pub fn namespace(&self) -> Option<String> {
         let given = self.raw.get(Setting::NetworkNamespace)?;
         (!given.value.is_empty()).then(|| given.value.clone())
     }
 
-    /// What is odd about how the pod says it.
+    /// Remarks about the form of the pod.
     pub fn warnings_of_form(&self) -> &[Remark] {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
     }
@@ -76,7 +76,7 @@ impl Subject {
         self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
-    /// What is taken for granted of a pod of which a manifest tells no addresses.
+    /// What is assumed of a pod whose manifest has no addresses.
     pub fn assumption(&self) -> Option<&'static str> {
         let unknown =
             self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none();
@@ -108,7 +108,7 @@ impl Subject {
         }
     }
 
-    /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
+    /// The host to ask for facts: those of a pod that is described elsewhere are not known.
     pub fn host(&self) -> Box<dyn Host> {
         match self.reading {
             Some(_) if self.namespace().is_none() => RemoteHost::host(&self.raw),
@@ -117,7 +117,7 @@ impl Subject {
     }
 }
 
-/// Flags that are another mesh's than that of the pod over which they stand.
+/// Flags of another mesh than that of the pod to which they are added.
 fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
     let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
     let problem = |(setting, given): (Setting, &Given)| {
@@ -133,7 +133,7 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
     foreign.map(problem).collect()
 }
 
-/// Does the same for each subject, and tells the problems of all at once, those of flags once.
+/// Does the same for each subject, and returns the problems of all at once, those of flags once.
 ///
 /// # Errors
 /// Every problem found.

@@ -1,8 +1,8 @@
-//! What a piece of text means to a reader in a hurry, shown in colour.
+//! The styles of text: what a piece of text means to a reader in a hurry, shown in colour.
 //!
-//! Text that is told to people carries its colours as escape sequences; whoever prints it takes them out where they
-//! are not wanted. A colour never says what no word says: `captured` is blue and reads `captured`. Blue and orange
-//! are told apart by nearly everybody, whatever their eyes; red alone never tells anything from green.
+//! Text for people carries its colours as escape sequences; the printer removes them where they
+//! are not wanted. Colour never carries meaning alone: `captured` is blue and reads `captured`. Nearly all
+//! readers distinguish blue and orange; red alone never distinguishes anything from green.
 
 use anstyle::{AnsiColor, Style};
 use std::fmt::{self, Display};
@@ -10,9 +10,9 @@ use std::fmt::{self, Display};
 /// What a piece of text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tone {
-    /// The proxy gets it; all is well; a line is wanted.
+    /// The proxy gets it; all is well; a line is expected.
     Captured,
-    /// It goes where it was sent; it may be meant so; a line that is there and not wanted.
+    /// It goes where it was sent; it may be intended; a line that is unexpected.
     Passing,
     /// It ends; something failed.
     Dropped,
@@ -47,7 +47,7 @@ struct Painted<T> {
 
 impl<T: Display> Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The width asked for is that of the text: escape sequences take no room.
+        // The width is that of the text: escape sequences take no room.
         let Self { style, text } = self;
         write!(f, "{style}")?;
         text.fmt(f)?;

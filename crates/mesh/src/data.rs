@@ -21,7 +21,7 @@ impl Tree {
     /// The tree of a document of ours.
     ///
     /// # Panics
-    /// When it is no JSON.
+    /// When it is not JSON.
     pub fn read(json: &str) -> Self {
         serde_json::from_str(json).expect("our own documents are JSON")
     }

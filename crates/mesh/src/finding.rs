@@ -24,7 +24,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)* }
             }
 
-            /// What it says, in a line.
+            /// Its meaning, in a line.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$code => concat!($($about),+).trim(),)* }
             }
@@ -105,7 +105,7 @@ impl fmt::Display for Code {
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Most probably not what was meant.
+    /// Most probably unintended.
     Warning,
     /// Worth knowing.
     Note,

@@ -74,10 +74,10 @@ pub struct Limit {
     pub code: Code,
     /// The rules that have it, by why they are there.
     pub reason: Reason,
-    /// Whether a packet that has met such a rule runs into it. The second value says whether the packet fulfils all that the
-    /// rule asks.
+    /// Whether a packet that has met such a rule runs into it. The second value is whether the packet matches all conditions of
+    /// the rule.
     pub concerns: fn(&Packet, bool) -> bool,
-    /// What is so, in a sentence without its stop. `{}` stands for what the rule is about.
+    /// What is so, in a sentence without its stop. `{}` is a placeholder for what the rule is about.
     pub text: &'static str,
     /// What helps, in the same way.
     pub remedy: &'static str,
@@ -85,7 +85,7 @@ pub struct Limit {
 
 impl Limit {
     /// Text and remedy about these items.
-    pub fn told(&self, about: &str) -> (String, String) {
+    pub fn about_items(&self, about: &str) -> (String, String) {
         (self.text.replace("{}", about), self.remedy.replace("{}", about))
     }
 }

@@ -1,7 +1,7 @@
-//! The meshes: the one list of them, and what every policy can say of itself.
+//! The meshes: the one list of them, and what every policy provides.
 //!
-//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it asks for, and
-//! by what those are known again. A row in the list here brings it in. Whoever applies, compares, explains or draws asks
+//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it makes, and
+//! how those are recognized. A row in the list here brings it in. Code that applies, compares, explains or draws uses
 //! a [`Policy`], and knows no mesh by name.
 
 mod facts;
@@ -11,7 +11,7 @@ mod policy;
 
 pub(crate) use facts::NOTHING_LEFT;
 pub(crate) use facts::port;
-pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused};
+pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused, loopback};
 pub use feature::Feature;
 pub use made::{made, noted, said};
 pub use policy::Policy;
@@ -46,21 +46,21 @@ macro_rules! meshes {
                 }
             }
 
-            /// What can be said of capture.
+            /// Its settings of capture.
             pub fn settings(self) -> &'static [Row] {
                 match self {
                     $(Self::$mesh => crate::$module::SETTINGS,)*
                 }
             }
 
-            /// What its injection says of pods that say nothing, each unless one of these settings is said.
+            /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
-                    $(Self::$mesh => crate::$module::USUAL,)*
+                    $(Self::$mesh => crate::$module::INJECTOR_DEFAULTS,)*
                 }
             }
 
-            /// How its pods are told from others, and how they speak; `None` for those of the default.
+            /// How its pods are recognized and read; `None` for those of the default.
             pub(crate) fn pods(self) -> Option<&'static Form> {
                 match self {
                     $(Self::$mesh => crate::$module::PODS,)*
@@ -74,7 +74,7 @@ macro_rules! meshes {
                 }
             }
 
-            /// What is known of its rules by whoever meets them.
+            /// What is known of its rules.
             pub fn reasons(self) -> &'static dyn crate::reason::Reasons {
                 match self {
                     $(Self::$mesh => &crate::$module::Known,)*
@@ -89,7 +89,7 @@ macro_rules! meshes {
             }
         }
 
-        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        /// By what the rules and the routing of all meshes are known, where several may be in one network namespace.
         pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
 
         /// What to capture, validated.
@@ -107,7 +107,7 @@ macro_rules! meshes {
             }
         }
 
-        /// All that can be asked of the policy.
+        /// The policy.
         impl Deref for Capture {
             type Target = dyn Policy;
 
@@ -124,8 +124,8 @@ macro_rules! meshes {
             }
         })*
 
-        /// Reads the configuration, as the mesh has it whose words these are. Where the reader has met a problem, the
-        /// outcome means nothing. `numbers_only` says that the host's users and groups are not the pod's, so that names
+        /// Reads the configuration of the mesh that the settings name. Where the reader has a problem, the
+        /// result must not be used. `numbers_only` is whether the host's users and groups are not the pod's, so that names
         /// can't be looked up.
         pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             match of(reader) {
@@ -167,7 +167,7 @@ impl FromStr for Mesh {
     }
 }
 
-/// The mesh that is asked for. A name that none has is a problem.
+/// The mesh that is named. A name that none has is a problem.
 pub fn of(reader: &mut Reader<'_>) -> Mesh {
     let given = reader.raw.get(Setting::Mesh).map(|given| given.value.trim());
     let meant = given.and_then(Mesh::nearest).map(|name| format!("did you mean {name}? "));
@@ -185,14 +185,14 @@ fn names() -> String {
     }
 }
 
-/// A configuration, and what is odd about the words that made it.
+/// A configuration, and warnings about the settings that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     pub capture: Capture,
     pub warnings: Vec<String>,
 }
 
-/// Understands the settings that say what to capture, and no others. `before` are problems that were found before it
+/// Reads the settings of capture, and no others. `before` are problems that were found before it
 /// came to values; they come first.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ pub enum Preview {
 pub struct Printed {
     /// The rules of all families that are captured, each family behind a line that names the program it is for.
     pub text: String,
-    /// What is odd about it, though its rules can be set.
+    /// A warning about it, though its rules can be set.
     pub warning: Option<&'static str>,
 }
 

@@ -1,8 +1,8 @@
-//! What is wrong with the input, and what is merely odd about it.
+//! Problems of the input, which stop a command.
 
 use std::fmt;
 
-/// One thing that stops us, told so that its author can mend it.
+/// One problem, described so that its author can fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The flag, variable or argument.
@@ -19,7 +19,7 @@ impl Problem {
         Self { name: name.to_string(), item: Some(item.to_owned()), text: text.into() }
     }
 
-    /// A problem that is no single item's.
+    /// A problem that is not about a single item.
     pub fn of(name: &(impl fmt::Display + ?Sized), text: impl Into<String>) -> Self {
         Self { name: name.to_string(), item: None, text: text.into() }
     }

@@ -1,9 +1,9 @@
 //! Why a rule is there, of whichever mesh.
 //!
 //! Each policy has a table of its reasons, written by the macro `reasons!`: a row a reason, with a name that no other
-//! mesh's reason has. Whoever explains, tells or counts rules works with [`Reason`], which is a row of any table, and goes
-//! by what such a rule does ([`Meaning`]); it knows no mesh. Inside of a policy's folder the same rows are an enum, so that
-//! its rules name them and the compiler sees that each has a sentence.
+//! mesh's reason has. Explanations, reports and counters work with [`Reason`], which is a row of any table, and go
+//! by what such a rule does ([`Meaning`]); they know no mesh. Inside of a policy's folder the same rows are an enum, which
+//! its rules name.
 
 mod meaning;
 mod row;
@@ -17,7 +17,7 @@ use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::Setting;
 use rules::Family;
 
-/// What is known of a mesh's rules by whoever meets them, beside what each says of itself.
+/// What is known of a mesh's rules, beside what each carries.
 pub trait Reasons {
     /// The reasons, in the order of their names.
     fn rows(&self) -> &'static [Row];
@@ -43,24 +43,24 @@ pub trait Reasons {
     /// What to do where rules capture one family, and the pod has addresses of this one, too.
     fn remedy_of_gap(&self, family: Family) -> &'static str;
 
-    /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that tells, else by its chain, by
-    /// what it asks and by what it does.
-    fn read(&self, met: &RuleContext<'_>) -> Option<Reason>;
+    /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that shows it, else by its chain, by
+    /// its conditions and by its target.
+    fn read(&self, context: &RuleContext<'_>) -> Option<Reason>;
 
-    /// Whether a rule that decides is told by its meaning even where nothing but [`Reasons::read`]
-    /// says what that is, and not by its place and text.
-    fn tells_of_listings(&self) -> bool {
+    /// Whether explanations name the reason of a rule that decides even where only [`Reasons::read`]
+    /// knows it, instead of its place and text.
+    fn explains_listings(&self) -> bool {
         true
     }
 
     /// Of several settings that make such rules, the one that this rule shows.
-    fn setting(&self, _reason: Reason, _met: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: Reason, _context: &RuleContext<'_>) -> Option<Setting> {
         None
     }
 
     /// Whether a rule of a chain that the kernel calls is the mesh's, of those that lead to no chain of it and carry no
     /// comment of it.
-    fn owns(&self, _met: &RuleContext<'_>) -> bool {
+    fn owns(&self, _context: &RuleContext<'_>) -> bool {
         false
     }
 

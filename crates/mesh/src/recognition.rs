@@ -1,7 +1,7 @@
 //! Live rules back into the policies' words: which of them are a mesh's, and why each is there.
 //!
-//! Our tables of nf_tables say why in their comments, and so do rules of iptables where a mesh's rules have comments that
-//! tell. Of the others, ours and upstream's, the chain that a rule stands in, what it asks and what it does tell, to the
+//! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
+//! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
 //! mesh whose rules they are ([`crate::reason::Reasons::read`]).
 
 pub mod summary;
@@ -21,9 +21,9 @@ pub struct RecognizedRule<'a> {
     pub at: At,
     pub chain: &'a ViewChain,
     pub rule: &'a ViewRule,
-    pub asks: RuleSummary,
+    pub summary: RuleSummary,
     pub role: Role,
-    /// Why it is there; `None` where nothing tells.
+    /// Why it is there; `None` where nothing shows it.
     pub reason: Option<Reason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
@@ -34,7 +34,7 @@ pub struct RecognizedRule<'a> {
 impl RecognizedRule<'_> {
     /// What the rule does in its place: rules of one reason may only lead on to those that do what the reason says.
     pub fn meaning(&self) -> Option<Meaning> {
-        let (rule, asks) = (self.rule, &self.asks);
+        let (rule, summary) = (self.rule, &self.summary);
         let leads_on = rule.leads_to.is_some();
         let is_jump = leads_on && matches!(self.role, Role::Base(_));
         Some(match self.reason?.meaning() {
@@ -43,8 +43,8 @@ impl RecognizedRule<'_> {
             Meaning::Dns if is_jump => Meaning::DnsJump,
             Meaning::Dns if leads_on => Meaning::DnsChain,
             Meaning::Dns if !captures(rule) => Meaning::DnsZone,
-            Meaning::OutboundNetwork if asks.in_interface.is_some() => Meaning::Machine,
-            Meaning::ExcludedSource if asks.source.is_none() => Meaning::ExcludedDestination,
+            Meaning::OutboundNetwork if summary.in_interface.is_some() => Meaning::VirtualMachine,
+            Meaning::ExcludedSource if summary.source.is_none() => Meaning::ExcludedDestination,
             Meaning::ProxyToApplication if !returns(rule) => Meaning::ProxyAnswers,
             meaning => meaning,
         })
@@ -79,7 +79,7 @@ impl Role {
     }
 }
 
-/// Which table of iptables, or what stands for it.
+/// Which table of iptables, or its equivalent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Raw,
@@ -88,16 +88,16 @@ pub enum Kind {
     Other,
 }
 
-/// A rule as a mesh meets it that is asked what it knows of it.
+/// A rule as recognition passes it to a mesh.
 pub struct RuleContext<'a> {
-    /// The mesh that is asked.
+    /// The mesh that is to recognize it.
     mesh: Mesh,
     whole: &'a Whole<'a>,
     pub chain: &'a ViewChain,
     /// The rule's place in the chain.
     pub index: usize,
     pub rule: &'a ViewRule,
-    pub asks: &'a RuleSummary,
+    pub summary: &'a RuleSummary,
     pub role: Role,
     /// What the chain is for that the rule leads to.
     pub to: Option<Role>,
@@ -124,9 +124,9 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Whether the rule is the first of its chain that says something.
+    /// Whether the rule is the first of its chain that has an effect.
     pub fn is_first(&self) -> bool {
-        self.chain.rules.iter().position(|rule| !says_nothing(rule)) == Some(self.index)
+        self.chain.rules.iter().position(|rule| !has_no_effect(rule)) == Some(self.index)
     }
 
     /// Whether a chain that the kernel calls leads to chains of the mesh's; of the rule's table, or of any.
@@ -146,7 +146,7 @@ struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     fn of(view: &'a View) -> Self {
-        Self { view, owners: view.chains().iter().map(|held| owner(view, held)).collect() }
+        Self { view, owners: view.chains().iter().map(|chain_rules| owner(view, chain_rules)).collect() }
     }
 
     /// Whose chain a rule leads to.
@@ -154,21 +154,21 @@ impl<'a> Whole<'a> {
         rule.leads_to.and_then(|chain| self.owners[chain])
     }
 
-    /// What a chain is for; `None` of one that is nobody's.
+    /// What a chain is for; `None` of one that is no mesh's.
     fn role(&self, chain: usize) -> Option<Role> {
-        let held = &self.view.chains()[chain];
-        if let Some(base) = held.base {
+        let chain_rules = &self.view.chains()[chain];
+        if let Some(base) = chain_rules.base {
             return Some(Role::Base(base.hook));
         }
         // `nat_ISTIO_OUTPUT` and `istio-output` are `ISTIO_OUTPUT`.
-        let name = held.chain.to_uppercase().replace('-', "_");
+        let name = chain_rules.chain.to_uppercase().replace('-', "_");
         let is_it =
             |plain: &str| name.strip_suffix(plain).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
         let chains = self.owners[chain]?.reasons().chains();
         Some(chains.iter().find(|(plain, _)| is_it(plain)).map_or(Role::Other, |(_, role)| *role))
     }
 
-    fn met<'b>(&'b self, mesh: Mesh, at: At, asks: &'b RuleSummary) -> Option<RuleContext<'b>> {
+    fn context<'b>(&'b self, mesh: Mesh, at: At, summary: &'b RuleSummary) -> Option<RuleContext<'b>> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
         let to = rule.leads_to.and_then(|chain| self.role(chain));
@@ -178,43 +178,45 @@ impl<'a> Whole<'a> {
             chain,
             index: at.rule,
             rule,
-            asks,
+            summary,
             role: self.role(at.chain)?,
             to,
         })
     }
 
-    /// What a rule means, if it is a mesh's and says something. Packets come to the first `reach` rules of its chain.
-    fn meant(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
+    /// The reason of a rule, if it is a mesh's and has an effect. Packets come to the first `reach` rules of its chain.
+    fn recognized(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
         let chain = &self.view.chains()[at.chain];
-        let rule = chain.rules.get(at.rule).filter(|rule| !says_nothing(rule))?;
-        let asks = RuleSummary::of(&rule.conditions);
-        let mesh = self.mesh_of(at, &asks)?;
-        let met = self.met(mesh, at, &asks)?;
-        let (known, role) = (mesh.reasons(), met.role);
-        let told = rule.origin.and_then(|origin| Reason::named(origin.name));
-        let reason = told.or_else(|| known.read(&met));
+        let rule = chain.rules.get(at.rule).filter(|rule| !has_no_effect(rule))?;
+        let summary = RuleSummary::of(&rule.conditions);
+        let mesh = self.mesh_of(at, &summary)?;
+        let context = self.context(mesh, at, &summary)?;
+        let (known, role) = (mesh.reasons(), context.role);
+        let stated = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let reason = stated.or_else(|| known.read(&context));
         let by_origin = rule.origin.and_then(|origin| {
             let settings = reason?.settings().iter();
             settings.copied().find(|setting| setting.row().name() == origin.option)
         });
         let setting = by_origin.or_else(|| match reason?.settings() {
             [one] => Some(*one),
-            _ => known.setting(reason?, &met),
+            _ => known.setting(reason?, &context),
         });
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
-        Some(RecognizedRule { mesh, at, chain, rule, asks, role, reason, setting, is_reached })
+        Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
 
     /// Whose a rule is.
-    fn mesh_of(&self, at: At, asks: &RuleSummary) -> Option<Mesh> {
+    fn mesh_of(&self, at: At, summary: &RuleSummary) -> Option<Mesh> {
         let rule = self.view.rule(at)?;
         let of_comment = || {
-            let comment = asks.comment.as_deref()?;
+            let comment = summary.comment.as_deref()?;
             Mesh::ALL.iter().copied().find(|mesh| mesh.ownership().owns_comment(comment))
         };
         let of_form = || {
-            let owns = |mesh: &Mesh| self.met(*mesh, at, asks).is_some_and(|met| mesh.reasons().owns(&met));
+            let owns = |mesh: &Mesh| {
+                self.context(*mesh, at, summary).is_some_and(|context| mesh.reasons().owns(&context))
+            };
             Mesh::ALL.iter().copied().find(owns)
         };
         match self.owners[at.chain] {
@@ -226,49 +228,51 @@ impl<'a> Whole<'a> {
 }
 
 /// Whose a chain is with all its rules: by its table, or by its name if only rules lead to it.
-fn owner(view: &View, held: &ViewChain) -> Option<Mesh> {
+fn owner(view: &View, chain_rules: &ViewChain) -> Option<Mesh> {
     let by_table = |mesh: &Mesh| {
         let owner = mesh.ownership();
-        held.table.strip_prefix("inet ").is_some_and(|name| {
+        chain_rules.table.strip_prefix("inet ").is_some_and(|name| {
             name == owner.table || owner.predecessor.is_some_and(|known| known.tables.contains(&name))
         })
     };
-    let stands =
-        |name: &str| view.chains().iter().any(|other| other.table == held.table && other.chain == name);
-    let by_name =
-        |mesh: &Mesh| held.base.is_none() && mesh.ownership().owns_chain_among(&held.chain, &stands);
+    let stands = |name: &str| {
+        view.chains().iter().any(|other| other.table == chain_rules.table && other.chain == name)
+    };
+    let by_name = |mesh: &Mesh| {
+        chain_rules.base.is_none() && mesh.ownership().owns_chain_among(&chain_rules.chain, &stands)
+    };
     let meshes = || Mesh::ALL.iter().copied();
     meshes().find(by_table).or_else(|| meshes().find(by_name))
 }
 
-/// All rules of meshes that say something, in the order of their chains.
+/// All rules of meshes that have an effect, in the order of their chains.
 pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let (whole, reach) = (Whole::of(view), view.reach());
-    let places = view.chains().iter().enumerate().flat_map(|(chain, held)| {
-        let count = held.rules.len();
+    let places = view.chains().iter().enumerate().flat_map(|(chain, chain_rules)| {
+        let count = chain_rules.rules.len();
         (0..count).map(move |rule| At { chain, rule })
     });
     let mut found: Vec<RecognizedRule<'_>> =
-        places.filter_map(|at| whole.meant(at, reach[at.chain])).collect();
+        places.filter_map(|at| whole.recognized(at, reach[at.chain])).collect();
     Mesh::ALL.iter().for_each(|mesh| mesh.reasons().settle(&mut found));
     found
 }
 
-/// Why a rule is there that does not say so, and the setting that made it where one can be told. `None` where place and
-/// text are all that is told of such rules.
+/// Why a rule is there that carries no reason, and the setting that made it where it is known. `None` where explanations
+/// give place and text of such rules.
 pub fn read_at(view: &View, at: At) -> Option<(Reason, Option<Setting>)> {
-    let meant = Whole::of(view).meant(at, usize::MAX)?;
-    let reason = meant.reason.filter(|_| meant.mesh.reasons().tells_of_listings())?;
-    Some((reason, meant.setting))
+    let recognized = Whole::of(view).recognized(at, usize::MAX)?;
+    let reason = recognized.reason.filter(|_| recognized.mesh.reasons().explains_listings())?;
+    Some((reason, recognized.setting))
 }
 
-/// Why each rule of a mesh's is there, as it can be told from the rules alone.
+/// The reason of each rule of a mesh, as far as the rules alone show it.
 pub fn reasons(view: &View) -> Vec<(At, Option<Reason>)> {
-    recognized(view).into_iter().map(|meant| (meant.at, meant.reason)).collect()
+    recognized(view).into_iter().map(|recognized| (recognized.at, recognized.reason)).collect()
 }
 
 /// Reports to a listener change nothing.
-fn says_nothing(rule: &ViewRule) -> bool {
+fn has_no_effect(rule: &ViewRule) -> bool {
     rule.origin.is_none() && rule.action.surely_continues()
 }
 
@@ -285,6 +289,6 @@ pub fn returns(rule: &ViewRule) -> bool {
     matches!(rule.action, Action::Target(Target::Return | Target::Accept))
 }
 
-pub fn is_loopback(asked: Option<&FieldValues>) -> bool {
-    asked.is_some_and(|asked| !asked.negated && asked.items.iter().any(|item| item == "lo"))
+pub fn is_loopback(values: Option<&FieldValues>) -> bool {
+    values.is_some_and(|values| !values.negated && values.items.iter().any(|item| item == "lo"))
 }

@@ -1,8 +1,8 @@
 //! Every setting of the tool in tables: flag, short form, environment, annotations, help.
 //!
-//! What to capture, each mesh says in a table of its own; all else stands in one that they share. The command line is
+//! Each mesh has a table of what to capture; all other settings are in one that they share. The command line is
 //! built from them, the environment is read by them, errors are named by them, and a test writes docs/reference.md.
-//! Meanings and defaults are upstream's unless the help says otherwise.
+//! Meanings and defaults are upstream's unless the help differs.
 
 pub mod counterpart;
 pub mod levels;
@@ -17,7 +17,7 @@ use table::TABLE;
 /// A table of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// What is captured, as a mesh says it.
+    /// What is captured, of a mesh.
     Of(Mesh),
     /// What every mesh has.
     Common,
@@ -74,9 +74,9 @@ pub enum Topic {
     Capture,
     /// Where and how rules are set.
     Operation,
-    /// A pod that says what to capture.
+    /// A pod that configures what to capture.
     Manifest,
-    /// What the host would otherwise be asked.
+    /// Facts that the host would otherwise provide.
     Facts,
     /// Checking that capture works.
     Validation,
@@ -84,9 +84,9 @@ pub enum Topic {
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
-    /// What only the program says in whose place a command stands.
+    /// Settings that only the replaced program of a drop-in has.
     DropIn,
-    /// The packet that `explain` is asked about.
+    /// The packet of `explain`.
     Packet,
     /// Options of `explain` alone.
     Explain,
@@ -145,16 +145,15 @@ pub struct Row {
     pub short: Option<char>,
     /// Variables, the first that is set wins.
     pub variables: &'static [&'static str],
-    /// Annotations by which a pod of the mesh says the same, the first that is there wins. Istio's stand in [`mapping`],
-    /// which has more to say of them.
+    /// Annotations of the mesh by which a pod says the same; the first that a pod has counts.
     pub annotations: &'static [&'static str],
-    /// What stands between the values of a flag that is repeated; `None` where the last one counts.
+    /// The separator of the values of a flag that is repeated; `None` where the last one counts.
     pub joint: Option<&'static str>,
     /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
     /// All values, where they are few.
     pub values: &'static [&'static str],
-    /// What the setting says of a mesh, for tables that compare meshes.
+    /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
     /// How the value is written.
     pub kind: Kind,
@@ -192,14 +191,14 @@ pub const ANNOTATIONS: &str = "sidecar-init/";
 
 impl Row {
     /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
-    /// in the same form. Only what can be said of a pod has one.
+    /// in the same form. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
         of_pod.then(|| self.name().to_ascii_lowercase().replace('_', "-"))
     }
 
-    /// The annotation by which a pod says what the setting's flag says.
+    /// The annotation by which a pod gives the setting.
     pub fn annotation(&self) -> Option<String> {
         self.key().map(|key| format!("{ANNOTATIONS}{key}"))
     }
@@ -232,14 +231,14 @@ impl Setting {
         }
     }
 
-    /// Whether it says what rules are like: a question that a flag of these comes with is about the rules that the flags
-    /// make, and no question about those that are there. Where to look, at which packet, and what the host would be asked,
-    /// says nothing of rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
+    /// Whether it describes rules: a question with a flag of these is about the rules that the flags
+    /// make, and not about those that are there. Where to look, the packet, and facts of the host
+    /// do not describe rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }
 
-    /// Whether it may be said in a call for a mesh.
+    /// Whether a call for a mesh may have it.
     pub fn is_for(self, mesh: Mesh) -> bool {
         self.mesh().is_none_or(|own| own == mesh)
     }

@@ -1,11 +1,11 @@
 //! How a policy writes rules down: short words for chains, matches and targets, and the writer that keeps them in order.
 //!
-//! What every mesh says alike stands here; what one mesh alone says stands in its folder.
+//! What every mesh has is here; what one mesh alone has is in its folder.
 
 use rules::{
-    Chain, ChainName, Cidr, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Mark, Match, Negatable,
-    Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement, Table, Target,
-    UidRange,
+    Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Mark, Match,
+    Negatable, Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement,
+    Table, Target, UidRange,
 };
 
 /// A chain by its name: a base chain, or one of the policy's.
@@ -35,12 +35,24 @@ fn chain(name: &'static str) -> ChainName {
     name.parse().expect("names in the policy are valid")
 }
 
-/// The rules written so far for one family, by what a configuration says.
+/// Which rules carry a comment, and where.
+#[derive(Clone, Copy)]
+pub(crate) enum Comments {
+    /// Rules in base chains that nothing else identifies, behind the conditions.
+    Last,
+    /// The same, before the conditions.
+    First,
+    /// Every rule, before the conditions: what it is for.
+    OfEach(fn(Origin) -> Comment),
+}
+
+/// The rules written so far for one family, by a configuration.
 pub(crate) struct Writer<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
     /// By what rules in base chains are known again.
     owner: &'static Ownership,
+    comments: Comments,
     /// The NFLOG group to which each rule reports its hits, if it does.
     log_group: Option<u16>,
 }
@@ -51,9 +63,10 @@ impl<'a, C> Writer<'a, C> {
         config: &'a C,
         family: Family,
         owner: &'static Ownership,
+        comments: Comments,
         log_group: Option<u16>,
     ) -> Self {
-        Self { config, rules: RuleSet::empty(family), owner, log_group }
+        Self { config, rules: RuleSet::empty(family), owner, comments, log_group }
     }
 
     pub(crate) fn finish(self) -> RuleSet {
@@ -105,10 +118,31 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
+    /// Inserts a rule behind those that were inserted into the chain before.
+    pub(crate) fn insert_next(
+        &mut self,
+        table: Table,
+        place: Place,
+        matches: impl IntoIterator<Item = Match>,
+        target: Target,
+        origin: Origin,
+    ) {
+        let chain = Chain::from(place);
+        let is_inserted = |statement: &&Statement| {
+            statement.chain == chain && matches!(statement.position, Position::Insert(_))
+        };
+        let before = self.rules.of_table(table).filter(is_inserted).count();
+        self.insert(table, place, before + 1, matches, target, origin);
+    }
+
     fn put(&mut self, table: Table, place: Place, position: Position, mut rule: Rule, origin: Origin) {
         let chain = Chain::from(place);
-        if matches!(chain, Chain::Base(_)) && !self.owner.owns_rule(&rule) {
-            rule.matches.push(Match::Comment(self.owner.rule_comment()));
+        let needs_owner = matches!(chain, Chain::Base(_)) && !self.owner.owns_rule(&rule);
+        let owner = needs_owner.then(|| Match::Comment(self.owner.rule_comment()));
+        match self.comments {
+            Comments::Last => rule.matches.extend(owner),
+            Comments::First => drop(rule.matches.splice(..0, owner)),
+            Comments::OfEach(comment) => rule.matches.insert(0, Match::Comment(comment(origin))),
         }
         self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
     }

@@ -1,4 +1,4 @@
-//! YAML as people write it is read as kubectl reads it, and what is refused is told with its place and a remedy.
+//! YAML as people write it is read as kubectl reads it, and what is refused is reported with its place and a remedy.
 
 use mesh::pod::values;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn what_is_refused_comes_with_a_remedy() {
     check("a: 1\n---\n\u{feff}b: 1\n", "line 3, column 1", "; save the file without a byte order mark");
 }
 
-/// Writes a value in lines, and what is in brackets or quotes with breaks and comments wherever one can stand.
+/// Writes a value in lines, and what is in brackets or quotes with breaks and comments wherever one is allowed.
 struct Writer {
     text: String,
     choices: std::iter::Cycle<std::vec::IntoIter<u8>>,

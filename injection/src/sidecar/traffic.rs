@@ -6,7 +6,7 @@ use crate::mesh_config::list::{self, Network, items, written, written_or_all};
 use crate::mesh_config::{Capture, Mesh};
 use mesh::Setting;
 use mesh::istio::annotations as known;
-use mesh::settings::mapping::{self, Form};
+use mesh::settings::mapping::Form;
 use mesh::sources::{Given, Source, Wildcard};
 use rules::InterfaceName;
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ impl Traffic {
         own: &BTreeMap<Setting, String>,
     ) -> Vec<(Setting, Given)> {
         let by_istio = |setting: Setting| {
-            let names = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
+            let names = setting.row().annotations;
             names.iter().find(|name| annotations.get(name).is_some()).map(|name| (*name).to_owned())
         };
         let settings = self.settings().into_iter().map(|(setting, value)| {

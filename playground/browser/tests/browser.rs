@@ -103,13 +103,13 @@ impl Browser {
         self.runtime.block_on(self.driver().cdp().send_raw(method, parameters)).expect(method)
     }
 
-    /// What the browser has noted since it was asked last: each request of the network, each line of the console.
+    /// What the browser has logged since the last call: each request of the network, each line of the console.
     pub(crate) fn log(&self, kind: &str) -> Vec<String> {
         let entries = self.runtime.block_on(self.driver().get_log(kind)).expect("a log");
         entries.into_iter().map(|entry| entry.message).collect()
     }
 
-    /// Waits until a script says something else than null or false, and gives that.
+    /// Waits until a script returns another value than null or false, and returns that.
     pub(crate) fn wait(&self, script: &str, arguments: &[Value]) -> Value {
         let body = format!(
             "const done = arguments[arguments.length - 1], until = Date.now() + {};
@@ -144,7 +144,7 @@ struct Process {
 impl Process {
     /// Starts it at a port that is free.
     fn start() -> (Self, u16) {
-        // Whoever runs it without cargo's runner has loopback already.
+        // With cargo's runner alone loopback is down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success(), "loopback is needed");
         // It looks for a port that is free for both families, and another may be quicker to take it.
@@ -175,7 +175,7 @@ impl Process {
             let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
             port.trim_end_matches('.').parse().ok()
         })?;
-        // Nobody blocks on a pipe that is not read.
+        // A pipe that is not read would block.
         std::thread::spawn(move || lines.for_each(drop));
         Some((process, port))
     }

@@ -51,7 +51,7 @@ fn every_part_is_reached_and_used_by_keys() {
     assert_eq!(browser.script(open, &[]), json!(true));
 }
 
-/// The nodes of the accessibility tree that a screen reader tells of, by role and name.
+/// The nodes of the accessibility tree that a screen reader announces, by role and name.
 fn told(browser: &Browser) -> Vec<(String, String, Value)> {
     let tree = browser.devtools("Accessibility.getFullAXTree", &json!({}));
     let nodes =
@@ -76,7 +76,7 @@ fn a_screen_reader_is_told_names_and_verdicts() {
     let flags = nodes.iter().find(|node| node.0 == "textbox" && node.1.starts_with("Flags of"));
     let properties = flags.expect("the field of the flags").2.to_string();
     assert!(properties.contains("\"invalid\"") && properties.contains("\"true\""), "{properties}");
-    // Told once somebody pauses, in a region that is announced.
+    // Announced after a pause, in a live region.
     let said = "const place = document.getElementById('announcement');
       return place.getAttribute('aria-live') === 'polite' && place.textContent.includes(arguments[0]) && place.textContent";
     browser.wait(said, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is no port")]);

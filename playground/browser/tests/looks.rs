@@ -37,7 +37,7 @@ fn contrast(one: &[f64], other: &[f64]) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// Everything that has a colour of its own: a verdict, findings, notes, faults.
+/// Everything that has a special colour: a verdict, findings, notes, faults.
 const FULL: Input<'_> = Input { flags: "-b 80 -d 7 --dry-run", manifest: "", packet: "nowhere" };
 
 #[test]

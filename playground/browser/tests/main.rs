@@ -24,7 +24,7 @@ mod using;
 /// Where the project is.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The program that the page is held against, as it would be built for trying things.
+/// The program that the page is compared with, as it would be built for trying things.
 fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -22,7 +22,7 @@ pub(crate) fn file() -> &'static Path {
     })
 }
 
-/// What stands in the fields.
+/// The content of the fields.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Input<'a> {
     pub(crate) flags: &'a str,
@@ -45,7 +45,7 @@ pub(crate) struct Shown {
 pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) notes: Vec<String>,
-    /// The verdict; empty where no packet is asked about.
+    /// The verdict; empty where there is no packet.
     pub(crate) verdict: String,
     pub(crate) way: String,
     /// The picture, as it was drawn.
@@ -119,7 +119,7 @@ impl Browser {
         serde_json::from_value(shown).expect("what the script collects")
     }
 
-    /// What stands in a field.
+    /// The content of a field.
     pub(crate) fn value(&self, id: &str) -> String {
         let value = self.script("return document.getElementById(arguments[0]).value", &[json!(id)]);
         value.as_str().expect("a text").to_owned()

@@ -1,4 +1,4 @@
-//! What the page says is what the binary says.
+//! The page shows what the binary prints.
 
 use crate::browser::Browser;
 use crate::catalogue::{Case, scenarios};
@@ -29,7 +29,7 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
     match output.status.code() {
         Some(0) => Ok(text(output.stdout)),
         Some(2) => {
-            // Log lines may stand before it.
+            // Log lines may precede it.
             let told = text(output.stderr);
             let (_, problems) = told.split_once(" in the input\n").expect("problems");
             Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
@@ -51,7 +51,7 @@ enum Above<'a> {
     Title(&'a str),
 }
 
-/// What the binary prints, out of what the page shows of each subject. The page's fields say by what it answers.
+/// The output of the binary, of what the page shows of each subject. The page's fields are its arguments.
 fn joined(
     shown: &Shown,
     heading: impl Fn(Above<'_>) -> Option<String>,
@@ -97,7 +97,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Asks both, and holds each piece of the answers against the other's. Says whether there were rules to compare.
+/// Runs both, and compares the pieces of the answers. Returns whether there were rules to compare.
 fn check(
     browser: &Browser,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! A server of files that knows one file, and counts what it is asked for.
+//! A server of files that knows one file, and counts its requests.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! Somebody uses the page: types, pastes, errs, mends, shares.
+//! A user of the page: types, pastes, errs, corrects, shares.
 
 use crate::ROOT;
 use crate::browser::Browser;

@@ -6,11 +6,11 @@
 use super::Explanation;
 use mesh::Reason;
 use mesh::reason::{Effect, Meaning, MeaningRow};
-use mesh::recognition::{captures, read_at};
+use mesh::recognition::{captures, read_at, summary::field_condition};
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
-use rules::{Action, Condition, ConnState, Match, Origin, Target};
+use rules::{Action, Condition, ConnState, Origin, Target};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -69,11 +69,11 @@ impl Explanation<'_> {
     /// Why a rule is there: by its own word, as it is read, or by its chain.
     fn reason_of(&self, at: At) -> Option<Reason> {
         let of_chain = || Reason::of_chain(&self.view.chains()[at.chain].chain);
-        self.told_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
+        self.stated_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
     }
 
-    /// The same, where sentences may tell of it.
-    pub(super) fn told_reason(&self, at: At) -> Option<Reason> {
+    /// The same, where sentences may name it.
+    pub(super) fn stated_reason(&self, at: At) -> Option<Reason> {
         match self.view.rule(at)?.origin {
             Some(origin) => Reason::named(origin.name),
             None => read_at(self.view, at).map(|(reason, _)| reason),
@@ -121,19 +121,12 @@ impl Explanation<'_> {
     /// Whether a listener was in reach, but not for packets with the mark that this one has.
     fn misses_by_mark(&self) -> bool {
         let port = self.packet.destination.port();
-        let spares_mark = |condition: &Condition| match condition {
-            Condition::Known(Match::Mark(operand)) => operand.is_negated(),
-            Condition::Nft(condition) => condition.negated && matches!(condition.field, Field::Mark(_)),
-            _ => false,
+        let spares_mark = |condition: &Condition| {
+            field_condition(condition).is_some_and(|one| one.negated && matches!(one.field, Field::Mark(_)))
         };
-        let is_of_port = |condition: &Condition| match condition {
-            Condition::Known(Match::DestinationPort(operand)) => {
-                operand.holds(operand.value().contains(port))
-            }
-            Condition::Nft(condition) if condition.field == Field::DestinationPort => {
-                condition.holds(port.into())
-            }
-            _ => true,
+        let is_of_port = |condition: &Condition| {
+            field_condition(condition)
+                .is_none_or(|one| one.field != Field::DestinationPort || one.holds(port.into()))
         };
         let misses = |rule: &ViewRule, index: usize| {
             spares_mark(&rule.conditions[index]) && rule.conditions[index..].iter().all(is_of_port)
@@ -174,7 +167,7 @@ impl Explanation<'_> {
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
     }
 
-    /// The same of a rule that does not say why it is there, where that can be told.
+    /// The same of a rule without an origin, where recognition finds its reason.
     fn of_listed(&self, at: At) -> Option<String> {
         let (reason, setting) = read_at(self.view, at)?;
         let origin = match setting {

@@ -1,10 +1,11 @@
-//! The packets that a matrix shows: who calls, to where, by all that the configuration tells apart.
+//! The packets of a matrix: callers and destinations, by all that the configuration distinguishes.
 
 use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
 use super::ways::{Arriving, Ways};
 use mesh::settings::Setting;
 use mesh::{DNS_PORT, ListItem, Policy, Selector};
+use rules::nft::Interval;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
 use std::collections::BTreeMap;
@@ -59,8 +60,8 @@ pub(super) const TO_POD: &str = "From outside to";
 /// Ports of which one is nothing special to most configurations.
 const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
-/// More items of a list than that make no cases: their rows would be read by nobody.
-const MOST_ITEMS: usize = 200;
+/// Items of a list that become cases; longer lists would make a table too long to read.
+const MAX_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
 pub fn usual_cases(pod: &Pod, ways: &dyn Ways, config: Option<&dyn Policy>) -> Vec<Case> {
@@ -93,10 +94,7 @@ impl Cases<'_> {
     fn calls(&mut self) {
         let port = self.plain_port();
         let elsewhere = self.elsewhere();
-        let loopback: IpAddr = match self.family {
-            Family::V4 => Ipv4Addr::LOCALHOST.into(),
-            Family::V6 => Ipv6Addr::LOCALHOST.into(),
-        };
+        let loopback = mesh::loopback(self.family);
         self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
         let itself = if self.pod.is_known { Row::of("itself", &self.own) } else { Row::plain("itself") };
         self.call(&itself, SocketAddr::new(self.own, port));
@@ -192,7 +190,7 @@ impl Cases<'_> {
         }
     }
 
-    /// Somebody calls from outside, or a virtual machine from within.
+    /// A call from outside the pod, or from a virtual machine within it.
     fn arrive(&mut self, row: &Row, to: SocketAddr, at: &str, is_local: bool) {
         for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
             let usual = question::usual(
@@ -208,7 +206,7 @@ impl Cases<'_> {
         }
     }
 
-    /// Somebody at this address calls from outside.
+    /// A call from this address outside the pod.
     fn arrive_from(&mut self, row: &Row, from: IpAddr, to: SocketAddr) {
         let (first, outside) = (self.cases.len(), self.outside.clone());
         self.arrive(row, to, &outside, true);
@@ -217,7 +215,7 @@ impl Cases<'_> {
         }
     }
 
-    /// Networks of the family that lists name as destinations, to be captured or to be left alone.
+    /// Networks of the family that lists name as destinations, captured or excluded.
     fn networks(&self, captured: bool) -> impl Iterator<Item = (Setting, Cidr)> {
         let of_family = |listed: &ListItem| match listed.selector {
             Selector::Destination(network) if network.family() == self.family => {
@@ -258,9 +256,9 @@ impl Cases<'_> {
     fn within(&self, network: Cidr, not_excluded: bool) -> IpAddr {
         let excluded: Vec<Cidr> = self.networks(false).map(|(_, network)| network).collect();
         let ends = excluded.iter().filter(|other| network.contains(other.address()));
-        let ends =
-            ends.flat_map(|other| [number(other.address()).wrapping_sub(1), last(*other).wrapping_add(1)]);
-        let (first, last) = (number(network.address()), last(network));
+        let ends = ends.map(|other| other.interval());
+        let ends = ends.flat_map(|ends| [ends.first.wrapping_sub(1), ends.last.wrapping_add(1)]);
+        let Interval { first, last } = network.interval();
         let candidates = [
             first + u128::from(first < last),
             first,
@@ -283,7 +281,7 @@ impl Cases<'_> {
     }
 }
 
-/// How many items of each setting's list were met.
+/// How many items of each setting's list were seen.
 #[derive(Default)]
 struct ItemCounts(BTreeMap<Setting, usize>);
 
@@ -292,7 +290,7 @@ impl ItemCounts {
     fn is_few(&mut self, setting: Setting) -> bool {
         let met = self.0.entry(setting).or_default();
         *met += 1;
-        *met <= MOST_ITEMS
+        *met <= MAX_ITEMS
     }
 }
 
@@ -315,24 +313,17 @@ impl Row {
     }
 }
 
-/// An interface that a name stands for, which may be the beginning of several.
+/// An interface that a name covers, which may be the prefix of several.
 fn member(name: &InterfaceName) -> String {
     name.prefix().map_or_else(|| name.to_string(), |prefix| format!("{prefix}0"))
 }
 
-fn number(address: IpAddr) -> u128 {
+/// An address as a number.
+pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),
     }
-}
-
-/// The last address of a network.
-fn last(network: Cidr) -> u128 {
-    let bits = u32::from(network.family().bits());
-    let hosts = bits - u32::from(network.length());
-    let ones = if hosts == 128 { u128::MAX } else { (1 << hosts) - 1 };
-    number(network.address()) | ones
 }
 
 #[cfg(test)]
@@ -349,7 +340,8 @@ mod tests {
             ("::/0", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         ] {
             let expected: IpAddr = expected.parse().expect("an address");
-            assert_eq!(last(network.parse().expect("a network")), number(expected), "{network}");
+            let network: Cidr = network.parse().expect("a network");
+            assert_eq!(network.interval().last, number(expected), "{network}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
     pub(super) called: Option<String>,
-    /// Whether it stands for the pod's own address, which is not known.
+    /// Whether it is a placeholder for the pod's own address, which is not known.
     pub(super) stands_in: bool,
 }
 
@@ -83,16 +83,16 @@ fn named(text: &str) -> Option<(&str, Option<Port>)> {
         Some("https" | "wss") => Some("443"),
         Some(_) | None => None,
     };
-    // In brackets stands an address, which `http://[::1]/` may name as well.
+    // An address is in brackets, which `http://[::1]/` may contain as well.
     let (name, port) = match rest.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
         Some((name, port)) => (name, Some(port)),
         None => (rest, of_scheme),
     };
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    let says_more = name.contains(|c: char| c.is_ascii_alphabetic()) && is_name;
+    let has_more = name.contains(|c: char| c.is_ascii_alphabetic()) && is_name;
     let is_address = name.parse::<IpAddr>().is_ok();
-    if !(says_more || is_address && scheme.is_some()) {
+    if !(has_more || is_address && scheme.is_some()) {
         return None;
     }
     match port {

@@ -1,4 +1,4 @@
-//! The explanation: a packet, what it met, and its end, for whoever puts that into words.
+//! The explanation: a packet, the rules it met, and its verdict, before they are put into words.
 
 use super::question::Called;
 use crate::Tone;
@@ -6,7 +6,7 @@ use mesh::sources::Dialect;
 use rules::render::listed;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
 
-/// A packet, the rules it met, and its end.
+/// A packet, the rules it met, and its verdict.
 #[derive(Debug)]
 pub struct Explanation<'a> {
     pub(super) view: &'a View,
@@ -23,16 +23,16 @@ pub struct Explanation<'a> {
 pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
     let mut trace = Trace::default();
     let outcome = walk(view, routing, packet, &mut trace);
-    Explanation::told(view, packet, outcome, trace)
+    Explanation::of_walk(view, packet, outcome, trace)
 }
 
 impl Explanation<'_> {
-    /// Tells it in the words of whoever has said what to capture.
+    /// Names settings as the author of the configuration names them.
     pub fn in_words_of(self, dialect: &Dialect) -> Self {
         Self { dialect: dialect.clone(), ..self }
     }
 
-    /// Tells why nothing of the pod is captured at all.
+    /// States why nothing of the pod is captured at all.
     pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
         match reason {
             Some(reason) => {
@@ -42,7 +42,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// Tells that no rules are there, where that is so.
+    /// States that there are no rules, where that is so.
     pub fn of_empty(self, is_empty: bool) -> Self {
         match is_empty {
             true => Self { nothing: Some("there are no rules here".to_owned()), ..self },
@@ -55,8 +55,8 @@ impl Explanation<'_> {
         Self { called: called.clone(), ..self }
     }
 
-    /// A walk that happened, of which the kernel has told.
-    pub(crate) fn told<'a>(
+    /// A walk that the kernel has traced.
+    pub(crate) fn of_walk<'a>(
         view: &'a View,
         packet: &'a Packet,
         outcome: Outcome,
@@ -66,7 +66,7 @@ impl Explanation<'_> {
         Explanation { view, packet, outcome, trace, dialect, nothing: None, called }
     }
 
-    /// What the verdict means to a reader.
+    /// The style of the verdict.
     pub fn tone(&self) -> Tone {
         match self.outcome.verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) => Tone::Captured,
@@ -75,7 +75,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a listener gets the packet; `None` if it gets to nobody, or that can't be told.
+    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown.
     pub fn is_captured(&self) -> Option<bool> {
         match self.outcome.verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) => Some(true),
@@ -84,12 +84,12 @@ impl Explanation<'_> {
         }
     }
 
-    /// The packet that is asked about.
+    /// The packet in question.
     pub fn packet(&self) -> &Packet {
         self.packet
     }
 
-    /// The rule that decides, by its place and its text; `None` where none has a say.
+    /// The rule that decides, by its place and its text; `None` where no rule does.
     pub fn deciding_rule(&self) -> Option<String> {
         let at = self.outcome.decided_by?;
         let place = self.place(at);

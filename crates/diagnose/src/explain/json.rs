@@ -18,7 +18,7 @@ pub struct Report {
     pub last_port: Option<u16>,
     /// The rule that decided.
     pub decided_by: Option<DecidedBy>,
-    /// What the rules that it met do though people expect otherwise; left out where there is nothing to say.
+    /// What the rules that it met do though people expect otherwise; absent where there is nothing of the kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limited>,
     /// Every rule met, in order.
@@ -37,7 +37,7 @@ pub struct DecidedBy {
     pub position: Option<usize>,
     /// Its short name; null where that is not known.
     pub rule: Option<String>,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// The option that made it, empty for what is always there; null where that is not known.
     pub option: Option<String>,
@@ -57,7 +57,7 @@ pub struct TraceEntry {
     pub position: usize,
     /// Its short name; null where that is not known.
     pub rule: Option<String>,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Whether the packet fulfils it; null where that is not known.
     pub matched: Option<bool>,

@@ -23,7 +23,7 @@ impl Explanation<'_> {
         let mut found: Vec<Limited> = Vec::new();
         for step in &self.trace.0 {
             for (limit, about) in self.limits_of(step) {
-                let (text, remedy) = limit.told(&about);
+                let (text, remedy) = limit.about_items(&about);
                 if found.iter().all(|known| known.code != limit.code.name()) {
                     found.push(Limited { code: limit.code.name(), text, remedy });
                 }
@@ -33,8 +33,8 @@ impl Explanation<'_> {
     }
 
     fn limits_of(&self, step: &Step) -> Vec<(&'static Limit, String)> {
-        let told = self.told_reason(step.at).zip(self.view.rule(step.at));
-        let Some((reason, rule)) = told else { return Vec::new() };
+        let stated = self.stated_reason(step.at).zip(self.view.rule(step.at));
+        let Some((reason, rule)) = stated else { return Vec::new() };
         let limits = reason.mesh().reasons().limits().iter();
         let concerns = |limit: &&Limit| {
             limit.reason == reason && (limit.concerns)(self.packet, step.matched == Matched::Yes)

@@ -2,25 +2,25 @@
 //! of them names.
 
 use super::Explanation;
-use crate::lint::{addresses, ports};
+use super::cases::number;
 use mesh::Mesh;
 use mesh::Reason;
 use mesh::reason::{About, Meaning};
 use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{At, Direction, Packet};
-use rules::{Condition, Match, render};
-use std::net::IpAddr;
+use rules::{Condition, Match, Negatable, render};
 
 /// How many items of a list a sentence names.
 const NAMED: usize = 5;
 
 impl Explanation<'_> {
-    /// Which of the lists that name what is captured do not name it. `None` for rules that don't say why they are there.
+    /// Which of the lists of captured items lack the packet. `None` for rules without a known reason.
     pub(super) fn lists_lack_it(&self) -> Option<String> {
         let chains = self.view.chains().iter().enumerate();
-        let places =
-            chains.flat_map(|(chain, held)| (0..held.rules.len()).map(move |rule| At { chain, rule }));
-        let known: Vec<(Reason, At)> = places.filter_map(|at| Some((self.told_reason(at)?, at))).collect();
+        let places = chains.flat_map(|(chain, chain_rules)| {
+            (0..chain_rules.rules.len()).map(move |rule| At { chain, rule })
+        });
+        let known: Vec<(Reason, At)> = places.filter_map(|at| Some((self.stated_reason(at)?, at))).collect();
         let lists: &[(Meaning, &str)] = match self.packet.direction {
             Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
             Direction::Outbound { .. } => {
@@ -34,10 +34,10 @@ impl Explanation<'_> {
                 let is_list = |reason: &Reason| reason.meaning() == *meaning && !reason.settings().is_empty();
                 Some((made.find(is_list)?, *noun))
             });
-            // The first list is the one that is meant to capture.
+            // The first list is the one that captures in general.
             of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
         });
-        let told = lists.filter_map(|(is_first, reason, noun)| {
+        let lacking = lists.filter_map(|(is_first, reason, noun)| {
             let option = crate::picture::option(reason.settings()[0], &self.dialect);
             let rules = known.iter().filter(|(known, _)| *known == reason);
             let rules = rules.filter_map(|(_, at)| self.view.rule(*at));
@@ -47,8 +47,8 @@ impl Explanation<'_> {
                 Some(items) => Some(format!("{option} captures only {items}")),
             }
         });
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(" and "))
+        let lacking: Vec<String> = lacking.collect();
+        (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
     /// What the rule is about: of a list that one rule holds, the item that the packet has.
@@ -57,13 +57,14 @@ impl Explanation<'_> {
         let condition =
             conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
         let own = own(condition, self.packet);
-        let holds =
-            |interval: &Interval| own.is_some_and(|own| interval.first <= own && own <= interval.last);
-        let mut items = items(condition);
-        match (intervals(condition).iter().position(holds), condition) {
-            (Some(index), _) => items.into_iter().nth(index),
-            (None, Condition::Known(_)) => Some(items.join(",")),
-            (None, _) => (!items.is_empty()).then(|| items.swap_remove(0)),
+        let holds = |(_, values): &&(String, Interval)| {
+            own.is_some_and(|own| values.first <= own && own <= values.last)
+        };
+        let items = items(condition);
+        match (items.iter().find(holds), condition) {
+            (Some((text, _)), _) => Some(text.clone()),
+            (None, Condition::Known(_)) => Some(values([condition]).join(",")),
+            (None, _) => Some(items.into_iter().next()?.0),
         }
     }
 }
@@ -71,29 +72,24 @@ impl Explanation<'_> {
 /// The items of a list that are nearest to the packet's own value, and how many more there are; a range of ports counts as
 /// its ports. `None` where the list is empty.
 fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet) -> Option<String> {
-    let mut listed: Vec<(u128, Option<Interval>, String)> = Vec::new();
+    let mut listed: Vec<(u128, Interval, String)> = Vec::new();
     let mut are_ports = false;
     for condition in conditions {
         let own = own(condition, packet);
-        are_ports = is_about_ports(condition);
-        let mut intervals = intervals(condition).into_iter();
-        for item in items(condition) {
-            let interval = intervals.next();
-            let distance = own.zip(interval).map_or(u128::MAX, |(own, Interval { first, last })| {
-                first.saturating_sub(own).max(own.saturating_sub(last))
-            });
-            let text = match interval {
-                Some(Interval { first, last }) if are_ports && first < last => format!("{first}-{last}"),
-                _ => item,
-            };
+        are_ports = condition.field().is_some_and(Field::is_port);
+        for (item, values) in items(condition) {
+            let Interval { first, last } = values;
+            let distance =
+                own.map_or(u128::MAX, |own| first.saturating_sub(own).max(own.saturating_sub(last)));
+            let text = if are_ports && first < last { format!("{first}-{last}") } else { item };
             if !listed.iter().any(|(.., known)| *known == text) {
-                listed.push((distance, interval, text));
+                listed.push((distance, values, text));
             }
         }
     }
-    let count = |listed: &[(u128, Option<Interval>, String)]| match are_ports {
+    let count = |listed: &[(u128, Interval, String)]| match are_ports {
         true => {
-            let ports: Intervals = listed.iter().filter_map(|(_, interval, _)| *interval).collect();
+            let ports: Intervals = listed.iter().map(|(_, values, _)| *values).collect();
             ports.joined().ranges().iter().map(|range| range.last - range.first + 1).sum()
         }
         false => listed.len() as u128,
@@ -102,13 +98,13 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet)
     listed.sort_by_key(|(distance, ..)| *distance);
     listed.truncate(NAMED);
     let more = all - count(&listed);
-    listed.sort_by_key(|(_, interval, _)| interval.map(|interval| interval.first));
+    listed.sort_by_key(|(_, values, _)| values.first);
     let named: Vec<String> = listed.into_iter().map(|(.., text)| text).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!named.is_empty()).then(|| named.join(",") + &more)
 }
 
-/// Whether a condition is what rules of this meaning are about, though others stand before it.
+/// Whether rules of this meaning are about the condition, though others precede it.
 fn is_point(condition: &Condition, meaning: Meaning) -> bool {
     let field = condition.field();
     let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
@@ -121,23 +117,20 @@ fn is_point(condition: &Condition, meaning: Meaning) -> bool {
 }
 
 /// What the rule is about: the items of the option's list that made it.
-pub(crate) fn values(conditions: &[Condition]) -> Vec<String> {
-    conditions.iter().map(items).find(|items| !items.is_empty()).unwrap_or_default()
+pub(crate) fn values<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Vec<String> {
+    let mut lists = conditions.into_iter().map(items);
+    lists.find(|items| !items.is_empty()).into_iter().flatten().map(|(text, _)| text).collect()
 }
 
-fn items(condition: &Condition) -> Vec<String> {
+/// The items of a list that a condition holds, each with its values.
+fn items(condition: &Condition) -> Vec<(String, Interval)> {
     match condition {
-        Condition::Known(m) => match m {
-            Match::Source(operand) | Match::Destination(operand) => vec![operand.value().to_string()],
-            Match::InInterface(operand) | Match::OutInterface(operand) => vec![operand.value().to_string()],
-            Match::SourcePort(operand) | Match::DestinationPort(operand) => vec![operand.value().to_string()],
-            Match::DestinationPorts(operand) => {
-                operand.value().ranges().iter().map(ToString::to_string).collect()
-            }
-            Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
-            Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
-            _ => Vec::new(),
-        },
+        Condition::Known(Match::DestinationPorts(ports)) => {
+            let each =
+                ports.value().ranges().iter().map(|ports| Match::DestinationPort(Negatable::Is(*ports)));
+            each.filter_map(|port| item(&port)).collect()
+        }
+        Condition::Known(known) => item(known).into_iter().collect(),
         Condition::Nft(condition) => {
             let noun = match condition.field {
                 Field::Uid => "user ",
@@ -152,8 +145,9 @@ fn items(condition: &Condition) -> Vec<String> {
                     return Vec::new();
                 }
             };
-            let values = render::nft::values(condition);
-            values.iter().map(|value| format!("{noun}{}", value.trim_matches('"'))).collect()
+            let texts = render::nft::values(condition);
+            let texts = texts.iter().map(|value| format!("{noun}{}", value.trim_matches('"')));
+            texts.zip(condition.values.ranges().iter().copied()).collect()
         }
         Condition::Protocol(_)
         | Condition::DestinationLocal(_)
@@ -163,60 +157,31 @@ fn items(condition: &Condition) -> Vec<String> {
     }
 }
 
-/// The same items as numbers, of addresses, ports and whatever a rule of nf_tables lists.
-fn intervals(condition: &Condition) -> Vec<Interval> {
-    match condition {
-        Condition::Known(Match::Source(operand) | Match::Destination(operand)) => {
-            vec![addresses(operand.value())]
-        }
-        Condition::Known(Match::SourcePort(operand) | Match::DestinationPort(operand)) => {
-            vec![ports(operand.value())]
-        }
-        Condition::Known(Match::DestinationPorts(operand)) => {
-            operand.value().ranges().iter().map(ports).collect()
-        }
-        Condition::Nft(condition) => condition.values.ranges().to_vec(),
-        _ => Vec::new(),
-    }
-}
-
-fn is_about_ports(condition: &Condition) -> bool {
-    match condition {
-        Condition::Known(m) => {
-            matches!(m, Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_))
-        }
-        Condition::Nft(condition) => matches!(condition.field, Field::SourcePort | Field::DestinationPort),
-        _ => false,
-    }
-}
-
-/// The packet's value of what a condition asks for, as it was sent.
-fn own(condition: &Condition, packet: &Packet) -> Option<u128> {
-    let address = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
+/// The item of a list that a match holds; `None` where it is about no list.
+fn item(known: &Match) -> Option<(String, Interval)> {
+    let text = match known {
+        Match::Source(operand) | Match::Destination(operand) => operand.value().to_string(),
+        Match::InInterface(operand) | Match::OutInterface(operand) => operand.value().to_string(),
+        Match::SourcePort(operand) | Match::DestinationPort(operand) => operand.value().to_string(),
+        Match::UidOwner(operand) => format!("user {}", operand.value().dashed()),
+        Match::GidOwner(operand) => format!("group {}", operand.value()),
+        _ => return None,
     };
+    Some((text, known.condition()?.values.single()?))
+}
+
+/// The packet's value of the field that a condition looks at, as it was sent.
+fn own(condition: &Condition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
-    match condition {
-        Condition::Known(Match::Source(_)) => Some(address(source.ip())),
-        Condition::Known(Match::Destination(_)) => Some(address(destination.ip())),
-        Condition::Known(Match::SourcePort(_)) => Some(source.port().into()),
-        Condition::Known(Match::DestinationPort(_) | Match::DestinationPorts(_)) => {
-            Some(destination.port().into())
-        }
-        Condition::Nft(condition) => match (condition.field, &packet.direction) {
-            (Field::Source(_), _) => Some(address(source.ip())),
-            (Field::Destination(_), _) => Some(address(destination.ip())),
-            (Field::SourcePort, _) => Some(source.port().into()),
-            (Field::DestinationPort, _) => Some(destination.port().into()),
-            (Field::Uid, Direction::Outbound { uid, .. }) => Some(uid.number().into()),
-            (Field::Gid, Direction::Outbound { gid, .. }) => Some(gid.number().into()),
-            (Field::InInterface, Direction::Inbound { interface, .. })
-            | (Field::OutInterface, Direction::Outbound { interface, .. }) => {
-                Some(interface_number(interface))
-            }
-            _ => None,
-        },
+    match (condition.field()?, &packet.direction) {
+        (Field::Source(_), _) => Some(number(source.ip())),
+        (Field::Destination(_), _) => Some(number(destination.ip())),
+        (Field::SourcePort, _) => Some(source.port().into()),
+        (Field::DestinationPort, _) => Some(destination.port().into()),
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(uid.number().into()),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(gid.number().into()),
+        (Field::InInterface, Direction::Inbound { interface, .. })
+        | (Field::OutInterface, Direction::Outbound { interface, .. }) => Some(interface_number(interface)),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use mesh::sources::Dialect;
 use rules::simulate::Verdict;
 use std::fmt::Write;
 
-/// What each cell says, in words, and the lists with what they mean; each once.
+/// The verdict of each cell, in words, and the lists with their meaning; each once.
 #[derive(Clone, Debug, Default)]
 struct Legend {
     cells: Vec<(String, Tone, String)>,
@@ -15,11 +15,11 @@ struct Legend {
     in_words: bool,
 }
 
-/// A cell: what it says, and in which tone.
+/// A cell: its text and its style.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cell(String, Option<Tone>);
 
-/// A row, or several of one option that say the same.
+/// A row, or several of one option with the same text.
 struct Line {
     rows: Vec<Row>,
     cells: Vec<Cell>,
@@ -85,7 +85,7 @@ fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> Stri
     };
     let widths: Vec<usize> = (0..heads.len()).map(column).collect();
     let room = width.saturating_sub(widths.iter().sum::<usize>());
-    // A label that does not fit stands above its cells.
+    // A label that does not fit is printed above its cells.
     let label = lines.iter().map(|line| columns(&line.label(LEAST_LABEL))).max().unwrap_or_default();
     let label = label.max(title.len()).min(room.max(LEAST_LABEL));
     let mut text = String::new();
@@ -128,13 +128,13 @@ impl Line {
             (noun, _) => format!("{noun} "),
         };
         let items: Vec<&str> = self.rows.iter().map(|row| row.item.as_str()).collect();
-        let told = |shown: usize| {
+        let listed_items = |shown: usize| {
             let more = items.len() - shown;
             let more = if more > 0 { format!(" +{more}") } else { String::new() };
             format!("{noun}{}{more}{option}", items[..shown].join(","))
         };
-        let fits = |shown: &usize| told(*shown).len() <= room;
-        told((1..=items.len()).rev().find(fits).unwrap_or(1))
+        let fits = |shown: &usize| listed_items(*shown).len() <= room;
+        listed_items((1..=items.len()).rev().find(fits).unwrap_or(1))
     }
 }
 
@@ -164,11 +164,11 @@ impl Legend {
         for list in &self.lists {
             let key = format!("({})", list.option());
             let flag = list.setting.row().option();
-            // A flag without a letter says itself what it is short for, unless its author knows another name.
+            // A flag without a letter needs no key, unless its author knows another name.
             let name = dialect.name(list.setting).unwrap_or(&flag);
             let spelt = if name == list.option() { String::new() } else { format!(": {name}") };
             let meaning = list.meaning;
-            // The key stays as the rows have it; one that is wider than its column stands on a line by itself.
+            // The key has the width of the rows; one that is wider than its column gets a line to itself.
             let line = match longest.checked_sub(key.len()) {
                 Some(room @ GAP..) => format!("{key}{:room$}{meaning}{spelt}\n", ""),
                 Some(_) | None => format!("{key}\n{:longest$}{meaning}{spelt}\n", ""),

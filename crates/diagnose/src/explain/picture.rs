@@ -8,7 +8,7 @@ use rules::render::{
 use rules::simulate::Matched;
 
 impl Explanation<'_> {
-    /// A Mermaid flowchart. Its title is the verdict; the rules that the packet fulfilled stand out.
+    /// A Mermaid flowchart. Its title is the verdict; the rules that the packet matched are highlighted.
     pub fn mermaid(&self) -> String {
         // Mermaid lays out the columns itself.
         let graph = Graph::of(self.view);

@@ -7,10 +7,10 @@ use mesh::{OWNERS, Policy, Proxy};
 use rules::{Family, Gid, Uid};
 use std::net::IpAddr;
 
-/// What a question about a packet does not say.
+/// What a question about a packet leaves open.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Its addresses; where [`Pod::is_known`] says no, what stands for them.
+    /// Its addresses; where [`Pod::is_known`] is false, placeholders for them.
     pub addresses: Vec<IpAddr>,
     /// Whether the addresses are its own.
     pub is_known: bool,
@@ -25,11 +25,11 @@ pub struct Pod {
 pub enum Sender {
     App,
     Proxy,
-    /// Somebody outside the pod.
+    /// A caller outside the pod.
     External,
 }
 
-/// The user and group of an application that nobody describes.
+/// The user and group of an application that nothing describes.
 const APPLICATION: u32 = 1000;
 
 /// The interface of a pod, as container runtimes name it.
@@ -61,17 +61,17 @@ impl Pod {
     }
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
-    /// is known, an address stands for its own.
+    /// is known, a placeholder.
     pub fn told(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
         let declared = raw.get(Setting::PodIps).map(|given| {
             given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
         });
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
-        let asked = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
-        let told = Self::new(declared.unwrap_or_else(asked), config);
-        match told.addresses.is_empty() {
-            true => Self { addresses: vec![STAND_IN.0.into()], is_known: false, ..told },
-            false => Self { is_known, ..told },
+        let of_host = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
+        let pod = Self::new(declared.unwrap_or_else(of_host), config);
+        match pod.addresses.is_empty() {
+            true => Self { addresses: vec![STAND_IN.0.into()], is_known: false, ..pod },
+            false => Self { is_known, ..pod },
         }
     }
 
@@ -93,7 +93,7 @@ impl Pod {
         }
     }
 
-    /// The mark of what somebody sends.
+    /// The mark of what a sender sends.
     pub(super) fn mark(&self, sender: Sender) -> u32 {
         if sender == Sender::Proxy { self.mark } else { 0 }
     }

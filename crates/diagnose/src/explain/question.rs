@@ -1,4 +1,4 @@
-//! The packet that somebody asks about, from words. Strict: every problem at once.
+//! The packet of a question, from settings. Strict: every problem at once.
 
 use super::destination::destination;
 use super::pod::{OUTSIDE, Pod, Sender};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
 const SOURCE_PORT: u16 = 40_000;
 
-/// Where a question about a packet is asked.
+/// Where a question about a packet applies.
 pub struct Place<'a> {
     pub pod: &'a Pod,
     pub ways: &'a dyn Ways,
@@ -21,7 +21,7 @@ pub struct Place<'a> {
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
 }
 
-/// A packet that somebody asks about.
+/// The packet of a question.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub packet: Packet,
@@ -35,9 +35,9 @@ pub struct Asked {
 pub struct Called {
     source: Option<String>,
     destination: Option<String>,
-    /// Whether an address only stands for one that is not known.
+    /// Whether an address is only a placeholder for one that is not known.
     stands_in: (bool, bool),
-    /// Whether the interface only stands for one that is not known.
+    /// Whether the interface is only a placeholder for one that is not known.
     by_any: bool,
 }
 
@@ -74,14 +74,14 @@ impl Called {
         (!self.by_any).then_some(interface)
     }
 
-    /// The end that is somebody's whose address is not known.
+    /// The destination, where its address is not known.
     #[must_use]
     pub(crate) fn to(self, whom: impl Into<String>) -> Self {
         Self { destination: Some(whom.into()), stands_in: (self.stands_in.0, true), ..self }
     }
 }
 
-/// What an address is called that stands for one that is not known.
+/// The name of an address that is a placeholder for one that is not known.
 pub(crate) const OF_POD: &str = "the pod's address";
 pub(crate) const OF_OTHERS: &str = "an address outside";
 
@@ -147,21 +147,21 @@ pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<Asked> {
     Some(Asked { packet, called, lost })
 }
 
-/// What is understood of a packet before anybody is asked for its way.
+/// What is understood of a packet before its route is looked up.
 struct Question {
     to: SocketAddr,
     from: Option<SocketAddr>,
-    /// The interface by which it comes or goes, if that was said.
+    /// The interface by which it comes or goes, if given.
     by: Option<String>,
     owner: (Uid, Gid),
     protocol: Protocol,
     mark: u32,
-    /// Whether its destination stands for the pod's own address, which is not known.
+    /// Whether its destination is a placeholder for the pod's own address, which is not known.
     of_pod: bool,
 }
 
-/// The way of a packet; where it comes from, with a word for whom an address stands for that is not known; and why there
-/// is no way for it. `None` where nothing is known of the pod's address.
+/// The route of a packet; its source, with a name where the address is a placeholder for one that is not known; and why there
+/// is none for it. `None` where nothing is known of the pod's address.
 type Found = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
 
 impl Question {
@@ -221,7 +221,7 @@ impl Question {
 }
 
 /// A packet of the usual kind: new, marked by the proxy alone, from where such packets come. `None` where nothing is known
-/// of the pod's address, or where nobody outside can send it.
+/// of the pod's address, or where no caller outside can send it.
 pub(crate) fn usual(
     sender: Sender,
     pod: &Pod,
@@ -265,7 +265,7 @@ fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {
     given.or(external).unwrap_or(to_own_port || says(Setting::InInterface, |_| true))
 }
 
-/// What stands for the address of somebody outside: nobody has these (RFC 5737, RFC 3849).
+/// A placeholder for the address of a caller outside: no host has these (RFC 5737, RFC 3849).
 fn outsider(to: IpAddr) -> IpAddr {
     match to {
         IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -281,8 +281,8 @@ fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
         to if pod.route(to) == LOOPBACK => Some((to, pod.is_known || !pod.addresses.contains(&to))),
         to => {
             let of_family = |own: &IpAddr| Family::of(*own) == Family::of(to);
-            let can_tell = !pod.is_known || pod.addresses.iter().any(of_family);
-            can_tell.then(|| pod.address(Family::of(to)))
+            let is_determined = !pod.is_known || pod.addresses.iter().any(of_family);
+            is_determined.then(|| pod.address(Family::of(to)))
         }
     }
 }
@@ -303,7 +303,7 @@ fn owner(reader: &mut Reader<'_>, pod: &Pod, sender: Option<Sender>, inbound: bo
     (uid.unwrap_or(preset.0), gid.or(uid.map(Gid::from)).unwrap_or(preset.1))
 }
 
-/// The interface by which the packet comes or goes, if that is said.
+/// The interface by which the packet comes or goes, if given.
 fn by(reader: &mut Reader<'_>, inbound: bool) -> Option<String> {
     let (own, other, direction) = match inbound {
         true => (Setting::InInterface, Setting::OutInterface, "inbound"),

@@ -56,7 +56,7 @@ fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &
 fn every_way_has_its_port_and_its_limits() {
     use Protocol::{Tcp, Udp};
     let ways = [
-        // What leaves, of the application and of whoever has ztunnel's mark.
+        // What leaves, of the application and of processes with ztunnel's mark.
         (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[][..]),
         (packet("by eth0", Tcp, 0x539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
         (packet("by eth0", Tcp, 0xab539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),

@@ -5,7 +5,6 @@ use crate::{Tone, fold, plain};
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{Direction, Matched, Step};
-use rules::{Condition, Match};
 use std::fmt::{self, Display, Write};
 
 /// Where a rule's text begins in its line.
@@ -43,12 +42,12 @@ impl Explanation<'_> {
         for step in &self.trace.0 {
             if chain != Some((step.hook, step.at.chain)) {
                 chain = Some((step.hook, step.at.chain));
-                let held = &self.view.chains()[step.at.chain];
-                let from = match held.base.is_some() {
+                let chain_rules = &self.view.chains()[step.at.chain];
+                let from = match chain_rules.base.is_some() {
                     true => String::new(),
                     false => format!(" (from {})", step.hook.name()),
                 };
-                let title = format!("{} {}{from}", held.table, held.chain);
+                let title = format!("{} {}{from}", chain_rules.table, chain_rules.chain);
                 writeln!(f, "\n{}", Tone::Strong.paint(title))?;
             }
             f.push_str(&fold(&self.step(step), RULE, width));
@@ -86,8 +85,10 @@ impl Explanation<'_> {
             Matched::No(index) => {
                 let condition = &rule.conditions[index];
                 let instead = because::instead(condition, self.packet);
-                let instead = instead
-                    .filter(|_| self.called.interface(self.packet).is_some() || !asks_for_way(condition));
+                let instead = instead.filter(|_| {
+                    self.called.interface(self.packet).is_some()
+                        || condition.field() != Some(Field::OutInterface)
+                });
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
                 (" ", format!("no: {}{instead}", listed::condition(condition)))
             }
@@ -105,14 +106,5 @@ impl Explanation<'_> {
                 format!("{line}{}{decides}\n", Tone::Quiet.paint(notes))
             }
         }
-    }
-}
-
-/// Whether a condition is about the interface by which a packet leaves.
-fn asks_for_way(condition: &Condition) -> bool {
-    match condition {
-        Condition::Known(asked) => matches!(asked, Match::OutInterface(_)),
-        Condition::Nft(asked) => asked.field == Field::OutInterface,
-        _ => false,
     }
 }

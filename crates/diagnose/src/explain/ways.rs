@@ -1,4 +1,4 @@
-//! Which way packets take, asked of whoever knows: the kernel of a namespace that is there, or what is usual of a pod.
+//! The routes of packets: those that the kernel of a namespace gives, or those of a typical pod.
 
 use super::pod::{OUTSIDE, Pod};
 use rules::{Protocol, Uid};
@@ -19,7 +19,7 @@ pub struct Leaving {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arriving<'a> {
     pub to: IpAddr,
-    /// Where it says it comes from, if that is known.
+    /// Its source address, if known.
     pub from: Option<IpAddr>,
     /// The interface at which it arrives, if that is known.
     pub at: Option<&'a str>,

@@ -1,15 +1,16 @@
 //! What rules ask of packets, as values to try: of each kind of rule some, of the rules in focus all.
 
+use rules::nft::Interval;
 use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Match, PortRange, Uid, UidRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Of long lists that are not what the question is about, so many items stand for all.
+/// Items that represent a long list that the question is not about.
 const SAMPLES: usize = 6;
 
 /// Ports to try whatever the rules name: of DNS, its usual listener, the tunnel, and one that is nothing special.
-const USUAL_PORTS: [u16; 4] = [53, 81, 15008, 15053];
+const COMMON_PORTS: [u16; 4] = [53, 81, 15008, 15053];
 
 /// The values.
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(super) struct Boundaries {
     groups: BTreeSet<Gid>,
     pub(super) marks: BTreeSet<u32>,
     pub(super) connmarks: BTreeSet<u32>,
-    /// Whether anything asks for packets of no connection.
+    /// Whether any rule matches packets of no connection.
     pub(super) invalid: bool,
 }
 
@@ -38,55 +39,57 @@ pub(super) struct Boundaries {
 type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
 
 impl Boundaries {
-    /// What these rules ask, and all that `focus` asks.
+    /// What these rules match, and all that `focus` matches.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
-        let mut asked = Self::default();
-        // The items of a list stand in rules of one origin, and in some lists there are thousands.
+        let mut boundaries = Self::default();
+        // The items of a list are in rules of one origin, and some lists have thousands.
         let mut lists: BTreeMap<&str, Vec<Kind<'_>>> = BTreeMap::new();
         for statement in &rules.rules().statements {
             let reason = statement.origin.map_or("", |origin| origin.name);
             let kinds = lists.entry(reason).or_default();
-            for asks in &statement.rule.matches {
-                if let Match::InInterface(operand) | Match::OutInterface(operand) = asks {
-                    asked.interfaces.insert(operand.value().clone());
+            for condition in &statement.rule.matches {
+                if let Match::InInterface(operand) | Match::OutInterface(operand) = condition {
+                    boundaries.interfaces.insert(operand.value().clone());
                 }
-                let kind = discriminant(asks);
+                let kind = discriminant(condition);
                 let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
                     kinds.push((kind, BTreeSet::new()));
                     kinds.len() - 1
                 });
-                kinds[at].1.insert(asks);
+                kinds[at].1.insert(condition);
             }
         }
         let lists: Vec<Vec<&Match>> =
             lists.into_values().flatten().map(|(_, values)| values.into_iter().collect()).collect();
         for values in &lists {
-            sample(values).for_each(|asks| asked.add(asks, SAMPLES));
+            sample(values).for_each(|condition| boundaries.add(condition, SAMPLES));
         }
-        let is_interface = |asks: &&&Match| matches!(asks, Match::InInterface(_) | Match::OutInterface(_));
+        let is_interface =
+            |condition: &&&Match| matches!(condition, Match::InInterface(_) | Match::OutInterface(_));
         let focus: BTreeSet<&Match> = focus.iter().collect();
-        // Where a network is captured behind many interfaces, some of these stand for all.
+        // Where a network is captured behind many interfaces, some of these represent all.
         let interfaces: Vec<&Match> = focus.iter().filter(is_interface).copied().collect();
-        sample(&interfaces).for_each(|asks| asked.add(asks, SAMPLES));
-        for asks in focus.iter().filter(|asks| !is_interface(asks)) {
-            asked.add(asks, usize::MAX);
-            let Match::Destination(operand) = asks else { continue };
+        sample(&interfaces).for_each(|condition| boundaries.add(condition, SAMPLES));
+        for condition in focus.iter().filter(|condition| !is_interface(condition)) {
+            boundaries.add(condition, usize::MAX);
+            let Match::Destination(operand) = condition else { continue };
             let network = *operand.value();
-            asked.closely.insert(network);
+            boundaries.closely.insert(network);
             for values in &lists {
-                let inside: Vec<Cidr> = values.iter().filter_map(|asks| destination(asks)).collect();
+                let inside: Vec<Cidr> =
+                    values.iter().filter_map(|condition| destination(condition)).collect();
                 let inside: Vec<Cidr> =
                     inside.into_iter().filter(|other| network.contains(other.address())).collect();
-                asked.closely.extend(sample(&inside));
+                boundaries.closely.extend(sample(&inside));
             }
         }
-        let both = |name: &InterfaceName| asked.leaves.contains(name);
-        asked.arrives = asked.arrives.iter().filter(|name| !both(name)).cloned().collect();
-        asked
+        let both = |name: &InterfaceName| boundaries.leaves.contains(name);
+        boundaries.arrives = boundaries.arrives.iter().filter(|name| !both(name)).cloned().collect();
+        boundaries
     }
 
-    fn add(&mut self, asks: &Match, most: usize) {
-        match asks {
+    fn add(&mut self, condition: &Match, most: usize) {
+        match condition {
             Match::Source(operand) => drop(self.sources.insert(*operand.value())),
             Match::Destination(operand) => drop(self.networks.insert(*operand.value())),
             Match::InInterface(operand) => drop(self.arrives.insert(operand.value().clone())),
@@ -113,7 +116,7 @@ impl Boundaries {
         }
     }
 
-    /// An interface that the name stands for, and if possible no other one that is named but for wider ones.
+    /// An interface that the name covers, and if possible no other one that is named but for wider ones.
     pub(super) fn member(&self, name: &InterfaceName) -> String {
         let Some(prefix) = name.prefix() else { return name.as_str().to_owned() };
         let is_wider =
@@ -129,7 +132,7 @@ impl Boundaries {
         let mut found: BTreeSet<IpAddr> = own.iter().copied().collect();
         found.extend(["127.0.0.1", "127.0.0.6", "192.0.2.77"].map(address));
         found.extend(["::1", "::6", "2001:db8::77"].map(address));
-        found.extend(self.networks.iter().flat_map(|cidr| [cidr.address(), last(cidr)]));
+        found.extend(self.networks.iter().flat_map(ends_of));
         let small = self.networks.iter().filter(|cidr| cidr.address().is_loopback());
         found.extend(self.closely.iter().chain(small).flat_map(borders));
         found.retain(|address| Family::of(*address) == family);
@@ -139,7 +142,7 @@ impl Boundaries {
     /// Addresses of a family from where others call.
     pub(super) fn callers(&self, family: Family) -> Vec<IpAddr> {
         let elsewhere = ["192.0.2.9", "2001:db8::9"].map(address);
-        let named = self.sources.iter().flat_map(|cidr| [cidr.address(), last(cidr)]);
+        let named = self.sources.iter().flat_map(ends_of);
         let of_family = |address: &IpAddr| Family::of(*address) == family && !address.is_loopback();
         let callers: BTreeSet<IpAddr> = elsewhere.into_iter().chain(named).filter(of_family).collect();
         callers.into_iter().collect()
@@ -152,10 +155,10 @@ impl Boundaries {
     }
 
     pub(super) fn ports(&self) -> BTreeSet<u16> {
-        self.ports.iter().flat_map(ends).chain(USUAL_PORTS).collect()
+        self.ports.iter().flat_map(ends).chain(COMMON_PORTS).collect()
     }
 
-    /// Whoever a rule names, by user and by group, and somebody whom none names.
+    /// The owners that rules name, by user and by group, and one that no rule names.
     pub(super) fn senders(&self) -> BTreeSet<(Uid, Gid)> {
         let is_named = |uid: &Uid| {
             self.users.iter().any(|range| range.contains(*uid)) || self.groups.contains(&Gid::from(*uid))
@@ -174,8 +177,8 @@ impl Boundaries {
     }
 }
 
-fn destination(asks: &Match) -> Option<Cidr> {
-    match asks {
+fn destination(condition: &Match) -> Option<Cidr> {
+    match condition {
         Match::Destination(operand) => Some(*operand.value()),
         _ => None,
     }
@@ -185,27 +188,27 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn last(cidr: &Cidr) -> IpAddr {
-    match cidr.address() {
-        IpAddr::V4(address) => {
-            let host = u32::MAX.checked_shr(u32::from(cidr.length())).unwrap_or(0);
-            Ipv4Addr::from_bits(address.to_bits() | host).into()
-        }
-        IpAddr::V6(address) => {
-            let host = u128::MAX.checked_shr(u32::from(cidr.length())).unwrap_or(0);
-            Ipv6Addr::from_bits(address.to_bits() | host).into()
-        }
-    }
+/// The first and the last address.
+fn ends_of(cidr: &Cidr) -> [IpAddr; 2] {
+    let Interval { first, last } = cidr.interval();
+    [first, last].map(|number| numbered(cidr.family(), number))
 }
 
-/// The first and the last address, and those beside them.
-fn borders(cidr: &Cidr) -> Vec<IpAddr> {
-    let beside = |address: IpAddr, step: i8| match address {
-        IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits().wrapping_add_signed(step.into())).into(),
-        IpAddr::V6(a) => Ipv6Addr::from_bits(a.to_bits().wrapping_add_signed(step.into())).into(),
-    };
-    let (first, last) = (cidr.address(), last(cidr));
-    vec![first, last, beside(first, -1), beside(last, 1)]
+/// The same with those beside them.
+fn borders(cidr: &Cidr) -> [IpAddr; 4] {
+    let Interval { first, last } = cidr.interval();
+    [first, last, first.wrapping_sub(1), last.wrapping_add(1)].map(|number| numbered(cidr.family(), number))
+}
+
+/// The address of this number, of which IPv4 takes the last 32 bits.
+fn numbered(family: Family, number: u128) -> IpAddr {
+    match family {
+        Family::V4 => {
+            let [.., a, b, c, d] = number.to_be_bytes();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        Family::V6 => Ipv6Addr::from_bits(number).into(),
+    }
 }
 
 fn ends(range: &PortRange) -> impl Iterator<Item = u16> + use<> {

@@ -3,141 +3,89 @@
 use mesh::Setting;
 use mesh::sources::{Given, Host, Raw, Reader};
 use mesh::{Capture, ListItem, Selector};
-use rules::{Cidr, Family, Gid, InterfaceName, PortRange, Statement, Target, Uid, UidRange};
+use rules::{Cidr, Family, Gid, Statement, Target, Uid};
 use std::cell::OnceCell;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::{fmt, io};
-
-/// What to leave out of an option.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Removed {
-    Network(Cidr),
-    Ports(PortRange),
-    Interface(InterfaceName),
-    Users(UidRange),
-    Group(Gid),
-    /// A DNS server.
-    Server(IpAddr),
-    /// All of it.
-    Everything,
-}
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Change {
     pub(crate) setting: Setting,
-    pub(crate) item: Removed,
-    /// Whether the item stays once.
+    /// The item of its list; `None` for the option as a whole.
+    pub(crate) item: Option<Selector>,
+    /// Whether one of equal items is kept.
     pub(crate) once: bool,
 }
 
-impl fmt::Display for Removed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Network(cidr) => cidr.fmt(f),
-            Self::Ports(range) => range.fmt(f),
-            Self::Interface(name) => name.fmt(f),
-            Self::Users(users) => users.dashed().fmt(f),
-            Self::Group(gid) => gid.fmt(f),
-            Self::Server(address) => address.fmt(f),
-            Self::Everything => f.write_str("the option"),
+/// Whether a list's item, as it is written, names this. Where an item has parts, interfaces come first in it and users last.
+fn names(text: &str, selector: &Selector) -> bool {
+    let text = text.trim();
+    match selector {
+        Selector::Destination(cidr) | Selector::Source(cidr) => {
+            text.parse() == Ok(*cidr) || text.parse().map(Cidr::host).ok() == Some(*cidr)
         }
-    }
-}
-
-impl From<Cidr> for Removed {
-    fn from(cidr: Cidr) -> Self {
-        Self::Network(cidr)
-    }
-}
-
-impl From<PortRange> for Removed {
-    fn from(range: PortRange) -> Self {
-        Self::Ports(range)
-    }
-}
-
-impl Removed {
-    /// What a list names; `None` for what the policy itself names.
-    pub(super) fn of(listed: &ListItem) -> Option<Self> {
-        Some(match &listed.selector {
-            Selector::Destination(cidr) | Selector::Source(cidr) => Self::Network(*cidr),
-            Selector::OutboundPort(ports, _) | Selector::InboundPort(ports) => Self::Ports(*ports),
-            Selector::Interface(name) | Selector::Machine(name) => Self::Interface(name.clone()),
-            Selector::User(first, last) => Self::Users(UidRange::new(*first, *last)?),
-            Selector::Group(gid) => Self::Group(*gid),
-            Selector::Server(address) => Self::Server(*address),
-            Selector::Tunnel(_) => return None,
-        })
-    }
-
-    /// Whether a list's item, as it is written, says it. Where an item has parts, interfaces stand first in it and users last.
-    fn is_said_by(&self, text: &str) -> bool {
-        let text = text.trim();
-        match self {
-            Self::Network(cidr) => {
-                text.parse() == Ok(*cidr) || text.parse().map(Cidr::host).ok() == Some(*cidr)
-            }
-            Self::Ports(range) => text.parse() == Ok(*range),
-            Self::Interface(name) => {
-                text.split(':').next().and_then(|text| text.parse().ok()) == Some(name.clone())
-            }
-            Self::Users(users) => {
-                text.rsplit(':').next().and_then(|text| text.trim().parse().ok()) == Some(*users)
-            }
-            Self::Group(gid) => text.parse::<u32>().ok() == Some(gid.number()),
-            Self::Server(address) => text.parse().ok() == Some(*address),
-            Self::Everything => false,
+        Selector::OutboundPort(range, _) | Selector::InboundPort(range) => text.parse() == Ok(*range),
+        Selector::Interface(name) | Selector::Machine(name) => {
+            text.split(':').next().and_then(|text| text.parse().ok()).as_ref() == Some(name)
         }
+        Selector::User(users) => {
+            text.rsplit(':').next().and_then(|text| text.trim().parse().ok()) == Some(*users)
+        }
+        Selector::Group(gid) => text.parse::<u32>().ok() == Some(gid.number()),
+        Selector::Server(address) => text.parse().ok() == Some(*address),
+        Selector::Tunnel(_) => false,
     }
 }
 
-/// A configuration with the words that say it.
+/// A configuration with the settings that make it.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) capture: Capture,
     pub(super) raw: Raw,
-    /// Whether the words alone say the configuration, once that was asked: it takes reading them.
-    is_all_said: OnceCell<bool>,
+    /// Whether the settings alone make the configuration; found when first needed, as it takes reading them.
+    is_complete: OnceCell<bool>,
 }
 
 impl Said {
     pub(super) fn new(capture: Capture, raw: Raw) -> Self {
-        Self { capture, raw, is_all_said: OnceCell::new() }
+        Self { capture, raw, is_complete: OnceCell::new() }
     }
 
-    fn is_all_said(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let read = || read(&self.raw, &Remembered(&self.capture)).as_ref() == Some(&self.capture);
-        *self.is_all_said.get_or_init(read)
+        *self.is_complete.get_or_init(read)
     }
 }
 
 impl Change {
-    pub(crate) fn without(setting: Setting, item: impl Into<Removed>) -> Self {
-        Self { setting, item: item.into(), once: false }
+    pub(crate) fn without_option(setting: Setting) -> Self {
+        Self { setting, item: None, once: false }
     }
 
-    /// The configuration of whoever follows the advice; `None` where that can't be told from the words.
+    pub(crate) fn without(ListItem { setting, selector, .. }: &ListItem) -> Self {
+        Self { setting: *setting, item: Some(selector.clone()), once: false }
+    }
+
+    /// The configuration after the advice; `None` where the settings do not determine it.
     pub(super) fn follow(&self, said: &Said) -> Option<Said> {
-        if !said.is_all_said() {
+        if !said.is_complete() {
             return None;
         }
-        let raw = self.left_out(&said.raw)?;
+        let raw = self.removed_from(&said.raw)?;
         Some(Said::new(read(&raw, &Remembered(&said.capture))?, raw))
     }
 
     /// The words without the item.
-    fn left_out(&self, raw: &Raw) -> Option<Raw> {
+    fn removed_from(&self, raw: &Raw) -> Option<Raw> {
         let Given { value, source } = raw.get(self.setting)?;
-        if self.item == Removed::Everything {
-            return Some(raw.clone().without(self.setting));
-        }
+        let Some(item) = &self.item else { return Some(raw.clone().without(self.setting)) };
         // Items about users hold lists themselves.
-        let separator = if matches!(self.item, Removed::Users(_)) { ";" } else { "," };
+        let separator = if matches!(item, Selector::User(_)) { ";" } else { "," };
         let mut kept = !self.once;
-        let mut is_left_out = |text: &&str| self.item.is_said_by(text) && std::mem::replace(&mut kept, true);
+        let mut is_removed = |text: &&str| names(text, item) && std::mem::replace(&mut kept, true);
         let items: Vec<&str> = value.split(separator).collect();
-        let rest: Vec<&str> = items.iter().copied().filter(|text| !is_left_out(text)).collect();
+        let rest: Vec<&str> = items.iter().copied().filter(|text| !is_removed(text)).collect();
         let given = Given { value: rest.join(separator), source: source.clone() };
         (rest.len() < items.len()).then(|| Raw::of([(self.setting, given)]).over(raw.clone()))
     }
@@ -149,7 +97,7 @@ fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
     reader.finish().ok().map(|_| capture)
 }
 
-/// The host that a configuration was made on, as far as the configuration tells. Whoever reads words by it sees whether
+/// The host that a configuration was made on, as far as the configuration shows. Reading the settings by it shows whether
 /// that is enough: the same words make the same configuration.
 struct Remembered<'a>(&'a Capture);
 
@@ -180,7 +128,7 @@ impl Host for Remembered<'_> {
         Ok(self.0.lists().into_iter().filter_map(server).collect())
     }
 
-    /// Somebody else's chain, where rules lead there.
+    /// A chain of another program, where rules lead there.
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         let rules = self.0.rules(family);
         let leads = |statement: &Statement| matches!(&statement.rule.target, Target::JumpForeign(chain) if chain.as_str() == name);

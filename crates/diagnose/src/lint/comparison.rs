@@ -1,4 +1,4 @@
-//! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
+//! Walks packets before anything is claimed or advised: lint reports of a configuration what the simulator confirms.
 
 use super::change::{Change, Said};
 use super::difference::Difference;
@@ -18,18 +18,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
-pub(super) const MOST_WORK: usize = 20_000_000;
+pub(super) const MAX_WORK: usize = 20_000_000;
 
-/// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
-const NOBODYS: [IpAddr; 2] =
+/// Placeholders for the addresses of a pod that are not known (RFC 5737, RFC 3849).
+const PLACEHOLDERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
-/// Asked what becomes of packets, with a configuration and with another one, as long as there is work left.
+/// Compares what becomes of packets in a configuration and in another one, as long as there is work left.
 pub(super) struct Comparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
     said: Said,
-    /// The configuration of whoever has followed all advice so far, if any was followed.
+    /// The configuration after all advice so far, if there was any.
     followed: Option<Followed>,
     pod: Pod,
     /// The rules that the configuration makes, one set a family.
@@ -45,7 +45,9 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
         let mut addresses = declared(raw);
         addresses.extend(
-            NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
+            PLACEHOLDERS
+                .into_iter()
+                .filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
         );
         let pod = Pod::new(addresses, Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
@@ -60,7 +62,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
-    /// of those that say the same.
+    /// of those that are equal.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut idle = Vec::new();
@@ -78,14 +80,14 @@ impl<'a> Comparison<'a> {
         idle
     }
 
-    /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
-    /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
+    /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
+    /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
         let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
         let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
         let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
-        let start = Scenery { capture, rules, scenes, ways };
-        let mut experiment = Experiment { asked: rules, pod, work };
+        let start = Baseline { capture, rules, scenes, ways };
+        let mut experiment = Experiment { rules_tried: rules, pod, work };
         let alone = change.follow(said).and_then(|after| experiment.same(&start, after));
         let all = match (&alone, &followed) {
             // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
@@ -101,8 +103,8 @@ impl<'a> Comparison<'a> {
         is_redundant
     }
 
-    /// Whether any of the packets that are meant is captured once this is left out. No, if there is not enough work left to
-    /// tell, or if the words don't tell what leaving it out means.
+    /// Whether any of the selected packets is captured once this is removed. False, if there is not enough work left, or
+    /// if the settings do not determine the outcome.
     pub(super) fn captures_without(&mut self, change: &Change, is_meant: impl Fn(&Packet) -> bool) -> bool {
         let Some(after) = change.follow(&self.said) else { return false };
         let mut comparison = Comparison::new(&after.raw, &after.capture, self.work);
@@ -111,12 +113,12 @@ impl<'a> Comparison<'a> {
         captures && !self.work.is_spent()
     }
 
-    /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
+    /// Whether any of the selected packets is captured. True, if there is not enough work left.
     pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
         let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
-            let mut is_left_alone = |packet: &Packet| {
+            let mut is_excluded = |packet: &Packet| {
                 if !is_meant(packet) {
                     return ControlFlow::Continue(());
                 }
@@ -127,7 +129,7 @@ impl<'a> Comparison<'a> {
                     }
                 }
             };
-            each_probe(rules, &pod.addresses, scene.family, &[], &mut is_left_alone).is_break()
+            each_probe(rules, &pod.addresses, scene.family, &[], &mut is_excluded).is_break()
         })
     }
 }
@@ -135,7 +137,7 @@ impl<'a> Comparison<'a> {
 impl Comparison<'_> {
     /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
     /// they meet then; those that are found with this work.
-    pub(super) fn limits_met(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
+    pub(super) fn limits_reached(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
         let Self { capture, pod, rules, .. } = self;
         let limits = capture.mesh().reasons().limits();
         if limits.is_empty() {
@@ -163,10 +165,10 @@ impl Comparison<'_> {
                 }
                 ControlFlow::Continue(())
             };
-            // What is found in time is told.
+            // What is found in time is reported.
             let _ = each_probe(rules, &pod.addresses, scene.family, &[], &mut note);
         }
-        let told = |rules: BTreeMap<_, String>| {
+        let distinct = |rules: BTreeMap<_, String>| {
             let mut about: Vec<String> = Vec::new();
             for item in rules.into_values() {
                 if !about.contains(&item) {
@@ -176,12 +178,12 @@ impl Comparison<'_> {
             about
         };
         let met = limits.iter().zip(met).filter(|(_, rules)| !rules.is_empty());
-        met.map(|(limit, rules)| (limit, told(rules))).collect()
+        met.map(|(limit, rules)| (limit, distinct(rules))).collect()
     }
 }
 
 /// A configuration and its rules, to walk packets through.
-struct Scenery<'a> {
+struct Baseline<'a> {
     capture: &'a Capture,
     rules: &'a [Checked],
     scenes: &'a [Scene],
@@ -197,23 +199,23 @@ struct Followed {
 }
 
 impl Followed {
-    fn scenery(&self) -> Scenery<'_> {
+    fn scenery(&self) -> Baseline<'_> {
         let Self { said, rules, scenes, ways } = self;
-        Scenery { capture: &said.capture, rules, scenes, ways }
+        Baseline { capture: &said.capture, rules, scenes, ways }
     }
 }
 
 /// Two configurations compared by packets.
 struct Experiment<'a> {
     /// The rules whose borders are tried beside those of what differs.
-    asked: &'a [Checked],
+    rules_tried: &'a [Checked],
     pod: &'a Pod,
     work: &'a mut Work,
 }
 
 impl Experiment<'_> {
-    /// What comes of advice, if every packet ends as before. Not, where there is not enough work left to tell.
-    fn same(&mut self, before: &Scenery<'_>, said: Said) -> Option<Followed> {
+    /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
+    fn same(&mut self, before: &Baseline<'_>, said: Said) -> Option<Followed> {
         let mut followed = Followed { said, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
         let capture = &followed.said.capture;
         if capture.families().ne(before.capture.families()) {
@@ -226,7 +228,7 @@ impl Experiment<'_> {
                 self.work.spend(rules_in(&after))?;
                 let difference =
                     Difference::of((&before.rules[at], scene), (&rules, &after), &before.ways[at]);
-                if self.tell_apart(&difference, &self.asked[at], scene, &after) {
+                if self.differs(&difference, &self.rules_tried[at], scene, &after) {
                     return None;
                 }
             }
@@ -237,11 +239,11 @@ impl Experiment<'_> {
         Some(followed)
     }
 
-    /// Whether a packet ends in another way, or there is not enough work left to tell.
-    fn tell_apart(
+    /// Whether a packet ends in another way, or there is not enough work left to compare.
+    fn differs(
         &mut self,
         difference: &Difference<'_>,
-        asked: &Checked,
+        rules_tried: &Checked,
         before: &Scene,
         after: &Scene,
     ) -> bool {
@@ -257,11 +259,12 @@ impl Experiment<'_> {
                 false => ControlFlow::Break(()),
             }
         };
-        each_probe(asked, &self.pod.addresses, before.family, &difference.asked(), &mut compare).is_break()
+        each_probe(rules_tried, &self.pod.addresses, before.family, &difference.conditions(), &mut compare)
+            .is_break()
     }
 }
 
-/// The addresses that the pod is said to have.
+/// The declared addresses of the pod.
 pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
     let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
     given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
@@ -295,7 +298,7 @@ struct Counter<'a>(&'a mut Work);
 
 impl Observer for Counter<'_> {
     fn rule_met(&mut self, _: Step) {
-        // Whether it was enough is asked at the end of the walk.
+        // The end of the walk shows whether it was enough.
         let _ = self.0.spend(1);
     }
 }

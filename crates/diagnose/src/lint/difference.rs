@@ -1,4 +1,4 @@
-//! What a change of a configuration changes of the rules of one family, and which packets can tell.
+//! How a change of a configuration changes the rules of one family, and which packets may show it.
 
 use crate::explain::Scene;
 use rules::simulate::{Packet, Reachability, Reachable, Routing};
@@ -6,13 +6,13 @@ use rules::{Chain, Checked, Match, Rule, Statement, Table, Target};
 use std::collections::BTreeMap;
 
 /// So many changed rules are looked at closely.
-const MOST_CHANGED: usize = 64;
+const MAX_CHANGED: usize = 64;
 
 /// The rules that only one of two rule sets has.
 #[derive(Debug)]
 pub(super) struct Difference<'a> {
     changed: Vec<&'a Statement>,
-    /// The same with the hooks that lead to them; `None` where packets may tell that fulfil none of them.
+    /// The same with the hooks that lead to them; `None` where packets that match none of them may show it.
     spots: Option<Reachable<'a>>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Difference<'a> {
         // Rules that stay lead to where they led, and decide in the order in which they did.
         let stays = |statement: &Statement| !changed.contains_key(&key(statement));
         let leads_on = |statement: &&Statement| matches!(statement.rule.target, Target::Jump(_));
-        let is_local = changed.len() <= MOST_CHANGED
+        let is_local = changed.len() <= MAX_CHANGED
             && scene.routing == scene_after.routing
             && !changed.values().any(leads_on)
             && kept(before, stays) == kept(after, stays);
@@ -37,13 +37,13 @@ impl<'a> Difference<'a> {
     }
 
     /// What the changed rules ask, of some where they are many.
-    pub(super) fn asked(&self) -> Vec<Match> {
-        let some = self.changed.iter().take(MOST_CHANGED);
+    pub(super) fn conditions(&self) -> Vec<Match> {
+        let some = self.changed.iter().take(MAX_CHANGED);
         some.flat_map(|statement| statement.rule.matches.iter().cloned()).collect()
     }
 
     /// Whether the packet may end in another way than before. No is certain: it fulfils none of the changed rules, and meets
-    /// all others as it met them.
+    /// all others as before.
     pub(super) fn may_change(&self, packet: &Packet, routing: &Routing) -> bool {
         self.spots.as_ref().is_none_or(|spots| spots.may_take(packet, routing))
     }
@@ -71,5 +71,5 @@ fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeMap<Key<'a>, &'a
 /// The rules that stay, in the order in which their chains hold them.
 fn kept(rules: &Checked, stays: impl Fn(&Statement) -> bool) -> Vec<Key<'_>> {
     let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
-    chains.flat_map(|(_, held)| held).filter(|statement| stays(statement)).map(key).collect()
+    chains.flat_map(|(_, chain_rules)| chain_rules).filter(|statement| stays(statement)).map(key).collect()
 }

@@ -1,6 +1,6 @@
 //! Exclusions that leave nothing to capture: of all that the application sends, of DNS, or of a family.
 
-use super::change::{Change, Removed};
+use super::change::Change;
 use super::comparison::Comparison;
 use super::{Code, Finding};
 use mesh::Setting;
@@ -27,9 +27,8 @@ pub(super) fn all_excluded(
     if settings.is_empty() || comparison.captures(is_call) {
         return None;
     }
-    let decides = |setting: &&Setting| {
-        comparison.captures_without(&Change::without(**setting, Removed::Everything), is_call)
-    };
+    let decides =
+        |setting: &&Setting| comparison.captures_without(&Change::without_option(**setting), is_call);
     let setting = *settings.iter().find(decides)?;
     let captures_dns =
         comparison.captures(|packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet));
@@ -67,7 +66,7 @@ pub(super) fn dns_excluded(
 }
 
 /// Items that name all there is, so that the rules behind theirs capture nothing.
-pub(super) fn all_left_alone(
+pub(super) fn all_traffic_excluded(
     comparison: &mut Comparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,
@@ -91,7 +90,7 @@ pub(super) fn all_left_alone(
         if comparison.captures(is_meant) {
             continue;
         }
-        let Some(item) = Removed::of(listed) else { continue };
+        let item = &listed.selector;
         let family = family.map(|family| format!("{family} ")).unwrap_or_default();
         let goes = if arrives { "arrives" } else { "leaves" };
         findings.push(Finding::warning(

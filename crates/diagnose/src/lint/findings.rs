@@ -1,9 +1,9 @@
-//! What lint has found: what is said as it is, and what is said to have no effect, which packets have yet to confirm.
+//! What lint has found: certain findings, and options without effect, which packets have yet to confirm.
 
 use super::change::Change;
 use mesh::finding::Finding;
 
-/// A finding that says that something does nothing, and the change that shows it.
+/// A finding about something without effect, and the change that shows it.
 #[derive(Clone, Debug)]
 pub(super) struct Redundant {
     pub(super) finding: Finding,

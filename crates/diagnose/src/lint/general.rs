@@ -1,12 +1,11 @@
 //! What is suspicious about a configuration of any mesh, by its rules, its lists and its proxy.
 
-use super::change::{Change, Removed};
+use super::change::Change;
 use super::comparison::Comparison;
-use super::excluded::{all_excluded, all_left_alone, dns_excluded, is_proxys};
+use super::excluded::{all_excluded, all_traffic_excluded, dns_excluded, is_proxys};
 use super::findings::{Findings, Redundant};
-use super::intervals::{addresses, ports};
 use super::ipv6::{Held, uncaptured_ipv6};
-use super::overlap::covered;
+use super::overlap::overlaps;
 use super::unreachable::unreachable;
 use super::{Code, Finding};
 use mesh::Reason;
@@ -15,14 +14,15 @@ use mesh::reason::Meaning;
 use mesh::settings::{Kind, Row, Setting, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{ConfigKeys, Feature, ListItem, Policy, Proxy, Selector};
+use rules::nft::Condition;
 use rules::simulate::{Direction, Packet};
-use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Rule};
-use std::collections::BTreeSet;
+use rules::{Family, Origin, Rule};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is suspicious, and what has no effect, as walks of packets confirm.
 ///
-/// Each item is tried alone where all lists together have at most `few_items`.
-pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: usize) -> Findings {
+/// Each item is tried alone where all lists together have at most `max_items`.
+pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], max_items: usize) -> Findings {
     let policy: &dyn Policy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
@@ -43,13 +43,13 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
     findings.extend(cautions(comparison, &proxy, &lists));
     findings.extend(dns_excluded(comparison, &lists, &proxy));
     let others = of_other_family(policy, &lists);
-    let told: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
+    let reported: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
     findings.extend(others.into_iter().map(|(_, finding)| finding));
     match &excluded {
         Some((_, finding)) => findings.push(finding.clone()),
-        None => findings.extend(all_left_alone(comparison, &lists, &proxy)),
+        None => findings.extend(all_traffic_excluded(comparison, &lists, &proxy)),
     }
-    // Where all that leaves is excluded, what else is said of it makes no difference, and what is preset can't be taken back.
+    // Where all that leaves is excluded, other findings about it make no difference, and presets can't be taken back.
     let is_moot = |setting: Setting| {
         use Feature::{Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly};
         let of_leaving = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
@@ -62,13 +62,14 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
         let setting = redundant.change.setting;
         !is_moot(setting) && !is_preset(setting)
     };
-    let options = whole_options(comparison).into_iter().filter(|one| !told.contains(&one.change.setting));
+    let options = whole_options(comparison).into_iter().filter(|one| !reported.contains(&one.change.setting));
     let options: Vec<Redundant> = options.filter(counts).collect();
     let mut redundant = comparison.confirmed(options);
     let whole: BTreeSet<Setting> = redundant.iter().map(|one| one.change.setting).collect();
     let mut candidates = overlaps(&lists);
-    candidates.extend(unreachable(comparison, |origin, rule| made_by(&lists, origin, rule)));
-    if lists.len() <= few_items {
+    let items = Items::of(&lists);
+    candidates.extend(unreachable(comparison, |origin, rule| items.that_makes(origin, rule)));
+    if lists.len() <= max_items {
         candidates.extend(one_by_one(&lists, policy));
     }
     candidates.retain(|candidate| !whole.contains(&candidate.change.setting) && counts(candidate));
@@ -76,7 +77,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: us
     Findings { findings, redundant }
 }
 
-/// What the mesh says of settings that work as they are given.
+/// The mesh's cautions about settings that work as they are given.
 fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
     let cautions = comparison.capture.mesh().reasons().cautions();
     if cautions.is_empty() {
@@ -118,7 +119,7 @@ fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &P
     })
 }
 
-/// What words, lists and the proxy tell without trying a packet.
+/// What settings, lists and the proxy show without trying a packet.
 pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Finding> {
     let mut findings = of_all(raw, policy, held);
     findings.extend(owner(policy, &policy.proxy()));
@@ -126,7 +127,7 @@ pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Find
     findings
 }
 
-/// What is odd whatever the mesh has to say beside it.
+/// What is suspicious in any mesh.
 pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let listeners = policy.keys().listeners;
@@ -180,36 +181,36 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
     })
 }
 
-/// Items of a family of which there are no rules.
+/// Items of a family without rules.
 fn of_other_family(policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
     }
     let (setting, remedy) = policy.keys().ipv6;
+    let is_network = |listed: &&ListItem| {
+        let is_server = matches!(listed.selector, Selector::Server(_));
+        !is_server && listed.selector.family() == Some(Family::V6)
+    };
     let finding = |listed: &ListItem| {
-        let (item, family) = match &listed.selector {
-            Selector::Destination(cidr) | Selector::Source(cidr) => (cidr.to_string(), cidr.family()),
-            _ => return None,
-        };
+        let item = &listed.selector;
         let text = format!(
             "lists {item}, but IPv6 is not captured ({}), so it means nothing",
             setting.row().mention()
         );
         let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
-        let finding = Finding::warning(Code::OtherFamily, &option, text, remedy);
-        (family == Family::V6).then_some((listed.setting, finding))
+        (listed.setting, Finding::warning(Code::OtherFamily, &option, text, remedy))
     };
-    lists.iter().filter_map(finding).collect()
+    lists.iter().filter(is_network).map(finding).collect()
 }
 
-/// Options that were given, as candidates for what has no effect: those of which the configuration says why, and all lists.
+/// Options that were given, as candidates for what has no effect: those that the configuration explains, and all lists.
 fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
     let given = |setting: Setting| comparison.raw.get(setting).filter(|given| !given.value.trim().is_empty());
     let redundant = |setting: Setting, text: String, remedy: &str| {
         let source = given(setting)?.source.to_string();
         let finding = Finding::warning(Code::NoEffect, &source, text, remedy);
-        Some(Redundant { finding, change: Change::without(setting, Removed::Everything) })
+        Some(Redundant { finding, change: Change::without_option(setting) })
     };
     let unused = comparison.capture.unused();
     let explained = unused
@@ -221,7 +222,7 @@ fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
     };
     // How a drop-in runs makes no rule, and has its effect all the same.
     let of_capture = |row: &&Row| row.topic == Topic::Capture;
-    // Whom the proxy runs as is said although it is the default.
+    // The proxy's identity is given even where it is the default.
     let is_identity = |row: &&Row| row.features.contains(&Feature::Identity);
     let is_explained = |row: &&Row| unused.iter().any(|one| one.setting == row.setting) || is_identity(row);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
@@ -232,81 +233,39 @@ fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
     explained.chain(lists).collect()
 }
 
-/// Items that lie in other items of the same list.
-fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
-    let settings: BTreeSet<Setting> = lists.iter().map(|listed| listed.setting).collect();
-    let mut found = Vec::new();
-    for setting in settings {
-        let items = || lists.iter().filter(move |listed| listed.setting == setting);
-        let networks: Vec<Cidr> = items().filter_map(network).collect();
-        for family in Family::BOTH {
-            let networks: Vec<Cidr> =
-                networks.iter().copied().filter(|network| network.family() == family).collect();
-            found.extend(covered(setting, &networks, addresses));
+/// The items of lists, by the name of their setting and by what the rules that they make ask.
+pub(super) struct Items<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
+
+impl<'a> Items<'a> {
+    pub(super) fn of(lists: &'a [ListItem]) -> Self {
+        let mut items = BTreeMap::new();
+        for listed in lists {
+            items.entry((listed.setting.row().name(), listed.selector.condition())).or_insert(listed);
         }
-        let ranges: Vec<PortRange> = items()
-            .filter_map(|listed| match &listed.selector {
-                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports) => Some(*ports),
-                _ => None,
-            })
-            .collect();
-        found.extend(covered(setting, &ranges, ports));
+        Self(items)
     }
-    found
-}
 
-fn network(listed: &ListItem) -> Option<Cidr> {
-    match &listed.selector {
-        Selector::Destination(cidr) | Selector::Source(cidr) => Some(*cidr),
-        _ => None,
+    /// The item that makes a rule, by the rule's origin and its conditions.
+    pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
+        rule.matches.iter().find_map(|asked| self.0.get(&(origin.option, asked.condition()?)).copied())
     }
-}
-
-/// The item of a list that makes a rule, as the rule's origin and what it asks say.
-fn made_by(lists: &[ListItem], origin: Origin, rule: &Rule) -> Option<Change> {
-    let mut of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
-    let asks = |listed: &&ListItem| {
-        rule.matches.iter().any(|asks| match (&listed.selector, asks) {
-            (Selector::Destination(cidr), Match::Destination(Negatable::Is(asked)))
-            | (Selector::Source(cidr), Match::Source(Negatable::Is(asked))) => cidr == asked,
-            (
-                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports),
-                Match::DestinationPort(Negatable::Is(asked)),
-            ) => ports == asked,
-            (
-                Selector::OutboundPort(ports, _) | Selector::InboundPort(ports),
-                Match::DestinationPorts(Negatable::Is(asked)),
-            ) => asked.ranges() == [*ports],
-            (
-                Selector::Interface(name) | Selector::Machine(name),
-                Match::InInterface(Negatable::Is(asked)),
-            ) => name == asked,
-            (Selector::Group(gid), Match::GidOwner(Negatable::Is(asked))) => gid == asked,
-            _ => false,
-        })
-    };
-    let listed = of_setting.find(asks)?;
-    Some(Change::without(listed.setting, Removed::of(listed)?))
 }
 
 /// Each item of lists that hold several, in the order of the settings.
 fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
-    let is_captured = |listed: &&ListItem| match &listed.selector {
-        Selector::Destination(cidr) | Selector::Source(cidr) => cidr.family() == Family::V4 || policy.ipv6(),
-        Selector::Server(address) => address.is_ipv4() || policy.ipv6(),
-        _ => true,
-    };
+    let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =
         |listed: &&ListItem| lists.iter().filter(|other| other.setting == listed.setting).count() > 1;
-    let idle = |listed: &ListItem| {
-        let item = Removed::of(listed)?;
+    let is_given = |listed: &&ListItem| !matches!(listed.selector, Selector::Tunnel(_));
+    let redundant = |listed: &ListItem| {
+        let item = &listed.selector;
         let finding = Finding::warning(
             Code::NoEffect,
             &listed.setting.row().mention(),
             format!("lists {item}, which changes nothing beside the other options"),
             format!("drop {item}"),
         );
-        Some(Redundant { finding, change: Change::without(listed.setting, item) })
+        Redundant { finding, change: Change::without(listed) }
     };
-    lists.iter().filter(is_captured).filter(of_several).filter_map(idle).collect()
+    lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }

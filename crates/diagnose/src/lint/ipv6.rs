@@ -14,12 +14,12 @@ pub struct Held {
     pub interface: String,
 }
 
-/// Whether the pod's IPv6 is left alone while something else is captured: only then is it worth looking whether it has any.
+/// Whether IPv6 of the pod is not captured while something else is: only then it matters whether the pod has any.
 pub fn leaves_ipv6(config: &dyn Policy) -> bool {
     !config.ipv6() && !config.captures_nothing()
 }
 
-/// Says that the pod has an address whose connections are not captured, by what is declared and by what interfaces hold.
+/// Reports that the pod has an address whose connections are not captured, by what is declared and by the interfaces.
 pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[Held]) -> Option<Finding> {
     if !leaves_ipv6(config) {
         return None;

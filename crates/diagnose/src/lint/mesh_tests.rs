@@ -3,31 +3,74 @@
 use super::change::Said;
 use super::comparison::{Comparison, scenes};
 use super::findings::Redundant;
-use super::general::look;
+use super::general::{Items, look};
 use super::tests::{is_martian, packet, parsed};
-use super::{FEW_ITEMS, FEW_RULES, FEWEST_ITEMS, Finding, Level, MOST_WORK, brief, lint};
+use super::{BRIEF_ITEMS, BRIEF_RULES, Finding, Level, MAX_TRIED_ITEMS, MAX_WORK, brief, lint};
 use crate::explain::Pod;
 use crate::random::{any_of, said};
-use mesh::Mesh;
+use mesh::{ListItem, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::shadow::Work;
 use rules::simulate::walk;
 
-/// Codes, options and remedies of all that is odd about what flags say of a mesh.
-fn check_said(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
-    check_told(mesh, flags, |finding| finding.level == Level::Warning, expected);
+#[test]
+fn rules_lead_to_the_items_that_make_them() {
+    for (mesh, flags) in [
+        (
+            Mesh::Istio,
+            &[
+                ("istio-service-cidr", "10.0.0.0/8,fd00::/8"),
+                ("istio-service-exclude-cidr", "10.1.0.0/16,10.2.0.1/32"),
+                ("istio-inbound-ports", "80,8000-8999"),
+                ("istio-outbound-ports", "443"),
+                ("istio-local-outbound-ports-exclude", "5432,9000-9099"),
+                ("istio-exclude-interfaces", "eth1,br+"),
+                ("kube-virt-interfaces", "vm0"),
+                ("dual-stack", "true"),
+                ("pod-ips", "10.0.0.7,fd00::7"),
+            ][..],
+        ),
+        (Mesh::Linkerd, &[("inbound-ports-to-ignore", "4190"), ("subnets-to-ignore", "10.0.0.0/8")]),
+        (
+            Mesh::Kuma,
+            &[
+                ("exclude-inbound-ips", "10.0.0.0/8"),
+                ("exclude-outbound-ips", "10.9.0.0/16"),
+                ("exclude-outbound-ports", "81,9000-9099"),
+                ("exclude-outbound-ports-for-uids", "tcp:80:1000-2000"),
+            ],
+        ),
+    ] {
+        let (_, capture) = said(mesh, flags).expect("valid");
+        let lists = capture.lists();
+        let items = Items::of(&lists);
+        let mut found: Vec<&ListItem> = Vec::new();
+        for rules in capture.families().map(|family| capture.rules(family)) {
+            for statement in &rules.rules().statements {
+                found.extend(items.that_makes(statement.origin.expect("a reason"), &statement.rule));
+            }
+        }
+        for listed in &lists {
+            assert!(found.contains(&listed), "{mesh}: no rule leads to {listed:?}");
+        }
+    }
 }
 
-/// The same of those findings alone that are meant.
-fn check_told(mesh: Mesh, flags: &[(&str, &str)], is_meant: fn(&Finding) -> bool, expected: &[&str]) {
+/// Codes, options and remedies of all findings about flags of a mesh.
+fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
+    check_reported(mesh, flags, |finding| finding.level == Level::Warning, expected);
+}
+
+/// The same of the selected findings.
+fn check_reported(mesh: Mesh, flags: &[(&str, &str)], is_meant: fn(&Finding) -> bool, expected: &[&str]) {
     let (raw, capture) = said(mesh, flags).expect("valid");
     let found = lint(&raw, &capture, &[]).into_iter().filter(is_meant);
-    let told: Vec<String> =
+    let reported: Vec<String> =
         found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
-    assert_eq!(told, expected, "{flags:?}");
+    assert_eq!(reported, expected, "{flags:?}");
 }
 
-/// What ambient's rules can't do better is told where packets can run into it, with what the rules are about.
+/// Limits of ambient's rules are reported where packets can run into them, with what the rules are about.
 #[test]
 fn limits_of_rules_are_told_where_there_are_such_rules() {
     let is_note = |finding: &Finding| finding.level == Level::Note;
@@ -56,7 +99,7 @@ fn limits_of_rules_are_told_where_there_are_such_rules() {
     let check = |flags: &[(&str, &str)], expected: &[&[String]]| {
         let expected = expected.concat();
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-        check_told(Mesh::Ambient, flags, is_note, &expected);
+        check_reported(Mesh::Ambient, flags, is_note, &expected);
     };
     let [mark, dns] = [mark, dns].map(|text| [text.to_owned()]);
     let both = "169.254.7.127/32 and fd16:9254:7127:1337:ffff:ffff:ffff:ffff/128";
@@ -64,10 +107,10 @@ fn limits_of_rules_are_told_where_there_are_such_rules() {
     check(&[("ingress", "true"), ("dns-capture", "false")], &[&mark]);
     let one = [("ipv6", "false"), ("probe-address", "10.1.0.9"), ("reroute-virtual-interfaces", "vm0,br+")];
     check(&one, &[&host("10.1.0.9/32"), &mark, &dns, &machine("vm0 and br+")]);
-    check_told(Mesh::Linkerd, &[], is_note, &[]);
+    check_reported(Mesh::Linkerd, &[], is_note, &[]);
     let invalid = "SI013 --drop-invalid-packets: is off: one packet outside its connection's window resets a captured connection -> give --drop-invalid-packets";
-    check_told(Mesh::Kuma, &[], is_note, &[invalid]);
-    check_told(Mesh::Kuma, &[("drop-invalid-packets", "true")], is_note, &[]);
+    check_reported(Mesh::Kuma, &[], is_note, &[invalid]);
+    check_reported(Mesh::Kuma, &[("drop-invalid-packets", "true")], is_note, &[]);
 }
 
 #[test]
@@ -160,7 +203,7 @@ fn what_does_nothing_is_told_of_every_mesh() {
         ),
     ];
     for (mesh, flags, expected) in cases {
-        check_said(mesh, flags, expected);
+        check_given(mesh, flags, expected);
     }
 }
 
@@ -182,7 +225,7 @@ fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
         let (raw, capture) = said(mesh, flags).unwrap_or_else(|| panic!("{mesh}: {flags:?}"));
         let rules: usize =
             capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
-        assert!(rules > FEW_RULES, "{mesh}: {rules}");
+        assert!(rules > BRIEF_RULES, "{mesh}: {rules}");
         let (few, all) = (brief(&raw, &capture, &[]), lint(&raw, &capture, &[]));
         let codes: Vec<&str> = few.iter().map(|finding| finding.code.name()).collect();
         assert_eq!(codes, expected, "{mesh}");
@@ -193,17 +236,17 @@ fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whoever sets rules is warned of what lint warns of, where lists are short.
+    /// Setting rules warns of what lint warns of, where lists are short.
     #[test]
     fn what_is_told_before_rules_are_set_is_what_lint_tells((raw, capture) in any_of(Mesh::ALL)) {
         let warnings = |findings: Vec<Finding>| -> Vec<Finding> {
             findings.into_iter().filter(|finding| finding.level == Level::Warning).collect()
         };
         let rules: usize = capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
-        let (told, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
-        match rules > FEW_RULES || capture.lists().len() > FEWEST_ITEMS {
-            true => prop_assert!(told.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", told, all),
-            false => prop_assert_eq!(told, all),
+        let (reported, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
+        match rules > BRIEF_RULES || capture.lists().len() > BRIEF_ITEMS {
+            true => prop_assert!(reported.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", reported, all),
+            false => prop_assert_eq!(reported, all),
         }
     }
 
@@ -213,7 +256,7 @@ proptest! {
         packets in vec(packet(), 200),
     ) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
-        let idle = look(&mut Comparison::new(&raw, &capture, Work::new(MOST_WORK)), &[], FEW_ITEMS).redundant;
+        let idle = look(&mut Comparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], MAX_TRIED_ITEMS).redundant;
         let before = Said::new(capture.clone(), raw.clone());
         let follow = |said: Said, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));

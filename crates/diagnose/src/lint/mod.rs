@@ -1,4 +1,4 @@
-//! What is odd about a configuration, though every value in it is valid.
+//! What is suspicious about a configuration, though every value in it is valid.
 //!
 //! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
 //! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
@@ -12,7 +12,6 @@ mod difference;
 mod excluded;
 mod findings;
 mod general;
-mod intervals;
 mod ipv6;
 mod limits;
 #[cfg(test)]
@@ -29,39 +28,38 @@ pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
 pub use mesh::finding::{Code, Finding, Level, RETIRED};
 pub use report::{Item, items, text};
 
-pub(crate) use intervals::{addresses, ports};
 pub(crate) use probes::probes;
 
-use comparison::{Comparison, MOST_WORK};
+use comparison::{Comparison, MAX_WORK};
 use findings::Findings;
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::shadow::Work;
 
-/// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
+/// All findings, warnings first; of configurations whose lists are too long, those found in time.
 ///
 /// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
 pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), None, raw, capture, held)
+    lint_within(Work::new(MAX_WORK), None, raw, capture, held)
 }
 
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
-const FEW_RULES: usize = 100;
+const BRIEF_RULES: usize = 100;
 
 /// So many items of all lists are tried one by one, as each takes a comparison of all packets; a longer list is looked at for
 /// items that lie in others.
-const FEW_ITEMS: usize = 64;
+const MAX_TRIED_ITEMS: usize = 64;
 
 /// The same for [`brief`].
-const FEWEST_ITEMS: usize = 4;
+const BRIEF_ITEMS: usize = 4;
 
-/// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in. What the
+/// As [`lint`], just before the rules are set: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.
 pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), Some(FEW_RULES), raw, capture, held)
+    lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, held)
 }
 
-/// As [`brief`], for whoever has no time to try packets: what is odd about the proxy, its ports and the families, and
+/// As [`brief`], without the time to try packets: findings about the proxy, its ports and the families, and
 /// nothing of what has no effect.
 pub fn quick_check(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
@@ -71,22 +69,22 @@ pub fn quick_check(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> 
 
 fn lint_within(
     work: Work,
-    most_rules: Option<usize>,
+    max_rules: Option<usize>,
     raw: &Raw,
     capture: &Capture,
     held: &[Held],
 ) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
-    let told =
+    let named =
         |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
     let mut comparison = Comparison::new(raw, capture, work);
-    if most_rules.is_some_and(|most| comparison.size() > most) {
-        return told(general::of_all(raw, &**capture, held));
+    if max_rules.is_some_and(|most| comparison.size() > most) {
+        return named(general::of_all(raw, &**capture, held));
     }
-    let few_items = if most_rules.is_some() { FEWEST_ITEMS } else { FEW_ITEMS };
-    let Findings { mut findings, redundant } = general::look(&mut comparison, held, few_items);
+    let max_items = if max_rules.is_some() { BRIEF_ITEMS } else { MAX_TRIED_ITEMS };
+    let Findings { mut findings, redundant } = general::look(&mut comparison, held, max_items);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
-    if most_rules.is_none() {
+    if max_rules.is_none() {
         findings.extend(limits::limits(&comparison));
     }
     if comparison.work.is_spent() {
@@ -98,5 +96,5 @@ fn lint_within(
         ));
     }
     findings.sort_by_key(|finding| finding.level);
-    told(findings)
+    named(findings)
 }

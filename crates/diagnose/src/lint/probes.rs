@@ -1,5 +1,5 @@
 //! Packets that find out whether two configurations do the same: from the borders of what rules ask, in both directions,
-//! over loopback and to the pod's own address, of everybody whom a rule names and of somebody else.
+//! over loopback and to the pod's own address, of every owner that a rule names and of one that none names.
 
 use super::boundaries::Boundaries;
 use rules::simulate::{Direction, Packet};
@@ -22,7 +22,7 @@ pub(crate) fn probes(rules: &Checked, own: &[IpAddr], family: Family) -> Vec<Pac
     packets
 }
 
-/// The same, and closely what `focus` asks, one after the other until somebody has seen enough.
+/// The same, with all that `focus` matches, one after the other until the visitor stops.
 pub(super) fn each_probe(
     rules: &Checked,
     own: &[IpAddr],
@@ -30,13 +30,13 @@ pub(super) fn each_probe(
     focus: &[Match],
     see: See<'_>,
 ) -> ControlFlow<()> {
-    let asked = Boundaries::of(rules, focus);
-    let few = asked.few_ports();
-    let ports = asked.ports();
-    let senders = asked.senders();
-    let callers = asked.callers(family);
-    let [leaves, arrives] = [&asked.leaves, &asked.arrives]
-        .map(|names| names.iter().map(|name| asked.member(name)).collect::<BTreeSet<String>>());
+    let boundaries = Boundaries::of(rules, focus);
+    let few = boundaries.few_ports();
+    let ports = boundaries.ports();
+    let senders = boundaries.senders();
+    let callers = boundaries.callers(family);
+    let [leaves, arrives] = [&boundaries.leaves, &boundaries.arrives]
+        .map(|names| names.iter().map(|name| boundaries.member(name)).collect::<BTreeSet<String>>());
     let [loopback, passthrough] = loopback(family);
     let source = own.iter().copied().find(|own| Family::of(*own) == family).unwrap_or(loopback);
     let outside = || OUTSIDE.into_iter().chain(leaves.iter().map(String::as_str));
@@ -53,9 +53,9 @@ pub(super) fn each_probe(
     let mut leaving: Vec<Direction> = outside().flat_map(leaving).collect();
     let mut usual: Vec<[Direction; 2]> = outside().map(arriving).collect();
     let mut others: Vec<[Direction; 2]> = arrives.iter().map(|name| arriving(name)).collect();
-    let kinds = kinds(&asked);
+    let kinds = kinds(&boundaries);
     let mut packets = Packets::new(&kinds, see);
-    for &address in &asked.addresses(own, family) {
+    for &address in &boundaries.addresses(own, family) {
         let local = usize::from(own.contains(&address));
         for &port in &ports {
             let to = SocketAddr::new(address, port);
@@ -73,7 +73,7 @@ pub(super) fn each_probe(
     ControlFlow::Continue(())
 }
 
-/// Whoever looks at packets, and says whether to go on.
+/// Visits packets, and decides whether to go on.
 type See<'a> = &'a mut dyn FnMut(&Packet) -> ControlFlow<()>;
 
 /// The address of loopback, and that by which proxies hand calls to the application.
@@ -87,11 +87,11 @@ fn loopback(family: Family) -> [IpAddr; 2] {
 /// Marks of the packet and of its connection, and the connection's state.
 type Kind = (u32, u32, ConnState);
 
-fn kinds(asked: &Boundaries) -> Vec<Kind> {
+fn kinds(boundaries: &Boundaries) -> Vec<Kind> {
     let mut kinds = vec![(0, 0, ConnState::New)];
-    kinds.extend(asked.marks.iter().map(|mark| (*mark, 0, ConnState::New)));
-    kinds.extend(asked.connmarks.iter().map(|mark| (0, *mark, ConnState::Established)));
-    kinds.extend(asked.invalid.then_some((0, 0, ConnState::Invalid)));
+    kinds.extend(boundaries.marks.iter().map(|mark| (*mark, 0, ConnState::New)));
+    kinds.extend(boundaries.connmarks.iter().map(|mark| (0, *mark, ConnState::Established)));
+    kinds.extend(boundaries.invalid.then_some((0, 0, ConnState::Invalid)));
     kinds
 }
 

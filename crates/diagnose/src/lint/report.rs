@@ -1,4 +1,4 @@
-//! Findings as they are told, with what reading the words has remarked.
+//! The report of findings, with the remarks of reading the settings.
 
 use super::{Code, Finding, Level};
 use crate::{Subject, Tone, fold, status};
@@ -14,13 +14,13 @@ pub struct Item<'a> {
     code: &'static str,
     /// The option; null where the text names it.
     option: Option<&'a str>,
-    /// What is odd.
+    /// What is suspicious.
     text: &'a str,
-    /// What helps; null where the text says it.
+    /// What helps; null where the text includes it.
     remedy: Option<&'a str>,
 }
 
-/// All findings about a subject, warnings first: how it is said, the `warnings` of reading it, and `findings`.
+/// All findings about a subject, warnings first: remarks about its form, the `warnings` of reading it, and `findings`.
 pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Finding]) -> Vec<Item<'a>> {
     let of_form =
         subject.warnings_of_form().iter().map(|remark| Item::said(remark.level, remark.code, &remark.text));
@@ -30,7 +30,7 @@ pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Fi
     items
 }
 
-/// Findings in lines of so many columns; a line that says so, where there is none.
+/// Findings in lines of so many columns; a line to that effect, where there is none.
 pub fn text(items: &[Item<'_>], width: usize) -> String {
     match items {
         [] => "No findings\n".to_owned(),
@@ -50,7 +50,7 @@ impl<'a> Item<'a> {
         Self { level: word(Level::Warning), code: topic, option: None, text, remedy: remedy.as_deref() }
     }
 
-    /// Whether it is most probably not what was meant.
+    /// Whether it is most probably unintended.
     pub fn is_warning(&self) -> bool {
         self.level == word(Level::Warning)
     }

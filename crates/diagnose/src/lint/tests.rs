@@ -1,6 +1,6 @@
 //! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
 
-use super::{Code, Finding, Held, MOST_WORK, lint, lint_within, uncaptured_ipv6};
+use super::{Code, Finding, Held, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random::said;
 use mesh::Mesh;
 use mesh::Setting;
@@ -176,13 +176,13 @@ pub(crate) fn packet() -> impl Strategy<Value = Packet> {
     )
 }
 
-/// Options and remedies of all warnings about what is said of Istio's sidecar, beside what makes no difference here.
+/// Options and remedies of all warnings about settings of Istio's sidecar, but for what makes no difference here.
 fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
     let (raw, capture) = said(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
     let found: Vec<Finding> =
         lint(&raw, &capture, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
-    let told: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
-    assert_eq!(told, expected, "{flags:?}: {found:#?}");
+    let reported: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
+    assert_eq!(reported, expected, "{flags:?}: {found:#?}");
 }
 
 const INCLUDED: &str = "istio-service-cidr";
@@ -214,7 +214,7 @@ fn what_is_excluded_as_a_whole_is_told_once() {
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
-    // IPv6 is left, which other words tell.
+    // IPv6 remains, which has another text.
     check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     let ports = ("istio-local-outbound-ports-exclude", "1-65535");
@@ -321,7 +321,7 @@ fn an_address_whose_family_is_not_captured_is_told() {
 fn an_address_of_an_interface_counts_as_a_declared_one() {
     let config =
         CaptureConfig { outbound_cidrs: OutboundCidrs::Only(vec![parsed("10.0.0.0/8")]), ..nothing() };
-    let told = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
+    let reported = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);
         let held = [Held { address: parsed(address), interface: "eth0".to_owned() }];
@@ -329,20 +329,20 @@ fn an_address_of_an_interface_counts_as_a_declared_one() {
     };
     let declared = (Setting::PodIps, "10.44.0.7");
     let both = (Setting::DualStack, "true");
-    assert_eq!(told(&[], &config, "fd00::7").as_deref(), Some("--dual-stack: give --dual-stack"));
+    assert_eq!(reported(&[], &config, "fd00::7").as_deref(), Some("--dual-stack: give --dual-stack"));
     assert_eq!(
-        told(&[declared], &config, "2001:db8::7").as_deref(),
+        reported(&[declared], &config, "2001:db8::7").as_deref(),
         Some("--pod-ips: name it in --pod-ips, and give --dual-stack")
     );
     assert_eq!(
-        told(&[declared, both], &config, "fd00::7").as_deref(),
+        reported(&[declared, both], &config, "fd00::7").as_deref(),
         Some("--pod-ips: name it in --pod-ips")
     );
     for address in ["::6", "::1", "fe80::7", "ff02::1"] {
-        assert_eq!(told(&[], &config, address), None, "{address}");
+        assert_eq!(reported(&[], &config, address), None, "{address}");
     }
-    assert_eq!(told(&[], &CaptureConfig { ipv6: true, ..config.clone() }, "fd00::7"), None);
-    assert_eq!(told(&[], &CaptureConfig { interception: Interception::None, ..config }, "fd00::7"), None);
+    assert_eq!(reported(&[], &CaptureConfig { ipv6: true, ..config.clone() }, "fd00::7"), None);
+    assert_eq!(reported(&[], &CaptureConfig { interception: Interception::None, ..config }, "fd00::7"), None);
 }
 
 #[test]
@@ -370,13 +370,13 @@ fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
 #[test]
 fn what_is_not_looked_at_is_said() {
     let (raw, capture) = said(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
-    let told = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
+    let reported = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
     let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("was not looked at"));
-    assert!(is_cut(&told(1000)) && !told(1000).iter().any(|f| f.remedy.starts_with("drop")));
-    assert!(!is_cut(&told(MOST_WORK)));
+    assert!(is_cut(&reported(1000)) && !reported(1000).iter().any(|f| f.remedy.starts_with("drop")));
+    assert!(!is_cut(&reported(MAX_WORK)));
 }
 
-/// What a usual init container is told, some of which is the default anyway.
+/// Findings about a usual init container, some of whose flags are the default anyway.
 #[test]
 fn a_usual_call_is_not_warned_of() {
     let usual = [
@@ -394,7 +394,7 @@ fn a_usual_call_is_not_warned_of() {
     check(&[&usual[..], &[IPV6, ("redirect-dns", "true")]].concat(), &[]);
 }
 
-/// Whether the kernel drops it before any rule: nobody outside has an address of loopback (`ip_route_input_slow`).
+/// Whether the kernel drops it before any rule: no host outside has an address of loopback (`ip_route_input_slow`).
 pub(super) fn is_martian(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Inbound { .. }) && packet.source.ip().is_loopback()
 }

@@ -1,17 +1,18 @@
-//! Rules that nothing reaches, told by the items that made them.
+//! Rules that no packet reaches, reported by the items that made them.
 
-use super::change::{Change, Removed};
+use super::change::Change;
 use super::comparison::Comparison;
 use super::findings::Redundant;
 use super::{Code, Finding};
+use mesh::{ListItem, Selector};
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 
-/// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` tells the
-/// change that leaves out what made a rule.
-pub(super) fn unreachable(
+/// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` finds the item that made a
+/// rule.
+pub(super) fn unreachable<'a>(
     comparison: &mut Comparison<'_>,
-    made_by: impl Fn(Origin, &Rule) -> Option<Change>,
+    made_by: impl Fn(Origin, &Rule) -> Option<&'a ListItem>,
 ) -> Vec<Redundant> {
     let mut found: Vec<Redundant> = Vec::new();
     let Comparison { rules, work, .. } = comparison;
@@ -21,12 +22,12 @@ pub(super) fn unreachable(
             if origin == by && shadowed.rule.rule == shadowed.by.rule {
                 continue;
             }
-            let Some(change) = made_by(origin, &shadowed.rule.rule) else { continue };
-            if made_by(by, &shadowed.by.rule).as_ref() == Some(&change) {
+            let Some(item) = made_by(origin, &shadowed.rule.rule) else { continue };
+            if made_by(by, &shadowed.by.rule) == Some(item) {
                 continue;
             }
-            let finding = finding(origin, &change.item, &shadowed.rule.rule, &shadowed.by.rule, by);
-            found.push(Redundant { finding, change });
+            let finding = finding(origin, &item.selector, &shadowed.rule.rule, &shadowed.by.rule, by);
+            found.push(Redundant { finding, change: Change::without(item) });
         }
     }
     found
@@ -40,7 +41,7 @@ fn mention(origin: Origin) -> String {
     }
 }
 
-fn finding(origin: Origin, item: &Removed, rule: &Rule, first: &Rule, by: Origin) -> Finding {
+fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origin) -> Finding {
     let option = mention(by);
     let otherwise = match by.option {
         "" => String::new(),

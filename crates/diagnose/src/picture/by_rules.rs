@@ -4,7 +4,7 @@
 use super::flow::Flow;
 use super::label::Label;
 use super::panel::{Panel, Part};
-use super::walk::{Arrow, Ground, arrows};
+use super::walk::{Arrow, Assumptions, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
 use mesh::sources::Dialect;
@@ -24,7 +24,7 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
         parts.into_iter().filter(|part| *part != Part::Machines || !machines.is_empty()).map(|part| {
             // What arrives has no mark yet.
             let marks = if part.is_sent_here() { &marks[..] } else { &[] };
-            let ground = Ground { part, machines: &machines, marks };
+            let ground = Assumptions { part, machines: &machines, marks };
             let of_family = |rules: &Checked| join::joined(arrows(rules.rules(), &ground));
             let arrows = match &rules[..] {
                 [v4, v6] => join::both(&of_family(v4), &of_family(v6)),
@@ -120,10 +120,7 @@ fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
     let mut packets = Vec::new();
     for family in rules.iter().map(|rules| rules.rules().family) {
         let own = own(family);
-        let loopback: IpAddr = match family {
-            Family::V4 => Ipv4Addr::LOCALHOST.into(),
-            Family::V6 => Ipv6Addr::LOCALHOST.into(),
-        };
+        let loopback = mesh::loopback(family);
         let mut put = |protocol, (uid, gid, mark), source, (address, port)| {
             let interface = InterfaceName::loopback().to_string();
             let (source, destination) = (SocketAddr::new(source, 40_000), SocketAddr::new(address, port));

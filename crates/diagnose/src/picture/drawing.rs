@@ -1,4 +1,4 @@
-//! A picture laid out: shapes and texts with their places, which can be held against each other before they are drawn.
+//! A picture laid out: shapes and texts with their places, which can be compared with each other before they are drawn.
 
 use super::letters::Font;
 
@@ -24,11 +24,11 @@ pub(super) enum Fill {
     Place,
     /// The proxy, or the agent beside it.
     Proxy,
-    /// Behind the way of the packet that is asked about.
+    /// Behind the way of the packet in question.
     Lit,
 }
 
-/// How a line is drawn, so that no colour is needed to tell one from another.
+/// How a line is drawn, so that lines differ without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stroke {
     /// Solid and thick, with a full tip.
@@ -57,7 +57,7 @@ pub(super) struct Area {
 pub(super) struct Text {
     /// Where it starts, or its middle.
     pub(super) x: u32,
-    /// The line that it stands on.
+    /// Its base line.
     pub(super) y: u32,
     pub(super) centred: bool,
     pub(super) font: Font,

@@ -1,6 +1,6 @@
 //! An arrow of a picture: which packets take it, and what becomes of them.
 //!
-//! An arrow says no more than it can be held to: [`Flow::fits`] tells of any packet whether the arrow speaks of it.
+//! An arrow states no more than can be checked: [`Flow::fits`] decides of any packet whether the arrow is about it.
 
 use super::label::Label;
 use crate::Tone;
@@ -43,7 +43,7 @@ impl Disposition {
         }
     }
 
-    /// What the word means to a reader.
+    /// Its style.
     pub fn tone(self) -> Tone {
         match self {
             Self::Captured(_) => Tone::Captured,
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-/// What an arrow asks of a packet.
+/// What an arrow requires of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Is {
     Tcp,
@@ -156,7 +156,7 @@ pub struct Flow {
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
     pub(crate) option: Option<String>,
-    /// Whether it is shown even if no packet asks for it.
+    /// Whether it is shown even if no packet takes it.
     pub(crate) shown: bool,
 }
 

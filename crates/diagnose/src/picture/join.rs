@@ -1,4 +1,4 @@
-//! Arrows that say the same become one: neighbours that differ in one list, and those of both families.
+//! Equal arrows become one: neighbours that differ in one list, and those of both families.
 
 use super::flow::Is;
 use super::walk::Arrow;
@@ -55,7 +55,7 @@ fn all_of(needs: &[Is], others: &[Is]) -> bool {
     needs.iter().all(|need| others.contains(need))
 }
 
-/// Makes the conditions those of packets that fulfil the ones or the others, if those can be said as lists; else gives the
+/// Makes the conditions those of packets that match the ones or the others, if lists can express those; else returns the
 /// others back.
 fn either(needs: &mut Vec<Is>, others: Vec<Is>) -> Result<(), Vec<Is>> {
     let differ: Vec<usize> =
@@ -100,7 +100,7 @@ fn once_in_order(ports: &[PortRange]) -> Vec<PortRange> {
     merge(ports.iter().copied())
 }
 
-/// Drops what stands there before.
+/// Drops repeated items.
 fn once<T: Ord + Clone>(items: &mut Vec<T>) {
     let mut seen = std::collections::BTreeSet::new();
     items.retain(|item| seen.insert(item.clone()));
@@ -153,7 +153,7 @@ fn without_addresses(need: &Is) -> Is {
     }
 }
 
-/// No packet of a family is in a network of the other, so the addresses of both can stand together.
+/// No packet of a family is in a network of the other, so one list can hold the addresses of both.
 fn together(v4: &Arrow, v6: &Arrow) -> Arrow {
     let mut arrow = v4.clone();
     arrow.needs.iter_mut().zip(&v6.needs).for_each(|(need, other)| take_in(need, other));
@@ -173,9 +173,9 @@ fn take_in(need: &mut Is, other: &Is) {
 }
 
 fn alone(arrow: &Arrow, family: Family) -> Arrow {
-    let says_it = arrow.needs.iter().any(|need| matches!(need, Is::To(_) | Is::From(_)));
+    let states_it = arrow.needs.iter().any(|need| matches!(need, Is::To(_) | Is::From(_)));
     let mut arrow = arrow.clone();
-    if !says_it {
+    if !states_it {
         arrow.needs.insert(0, Is::Family(family));
     }
     arrow
@@ -233,7 +233,7 @@ mod tests {
                 vec![arrow(PASS, [port("80")]), arrow(DROP, [port("81")]), arrow(PASS, [port("82")])],
                 vec![arrow(PASS, [port("80")]), arrow(DROP, [port("81")]), arrow(PASS, [port("82")])],
             ),
-            // The wider one takes in what stands before it.
+            // The wider one replaces what precedes it.
             (vec![arrow(PASS, [Is::Tcp, port("80")]), arrow(PASS, [Is::Tcp])], vec![arrow(PASS, [Is::Tcp])]),
             // Nothing is left for the second; what was taken need not be taken out.
             (

@@ -4,7 +4,7 @@ use rules::{PortRange, port::merge};
 use std::fmt::Display;
 
 /// So many items of a list are shown at most.
-const MOST: usize = 24;
+const MAX: usize = 24;
 
 /// What lists of ports are called.
 pub(crate) const PORTS: (&str, &str) = ("port", "ports");
@@ -51,7 +51,7 @@ impl Label {
         let mut shown = Vec::new();
         for item in items {
             count += 1;
-            if shown.len() <= MOST {
+            if shown.len() <= MAX {
                 shown.push(item.to_string());
             }
         }
@@ -70,7 +70,7 @@ impl Label {
             Some(text) if self.items.len() <= 1 || fits(&text) => text,
             _ => {
                 let folded = |shown| self.folded(shown);
-                let most = self.items.len().min(MOST) - usize::from(self.items.len() <= MOST);
+                let most = self.items.len().min(MAX) - usize::from(self.items.len() <= MAX);
                 (1..=most).rev().map(folded).find(|text| fits(text)).unwrap_or_else(|| folded(0))
             }
         }
@@ -82,7 +82,7 @@ impl Label {
         let single = items.len() == 1 && !items[0].contains('-');
         match items.len() {
             0 => Some(before.clone()),
-            1..=MOST => {
+            1..=MAX => {
                 let noun = if single { nouns.0 } else { nouns.1 };
                 Some(format!("{before}{noun} {}{after}", items.join(", ")))
             }

@@ -1,4 +1,4 @@
-//! Where everything stands: parts below each other, in each an arrow a row, from where packets start by the proxy to
+//! The places of everything: parts below each other, in each an arrow a row, from where packets start by the proxy to
 //! where they were sent.
 
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
@@ -14,7 +14,7 @@ const WORD: u32 = 158;
 const LABEL: (u32, u32) = (240, 384);
 const PROXY: (u32, u32) = (644, 132);
 const END: (u32, u32) = (836, 112);
-/// Where arrows end that reach nobody.
+/// Where arrows end whose packets are dropped.
 const LOST: u32 = 600;
 
 const LINE: u32 = 18;
@@ -54,7 +54,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
 /// A row, measured.
 struct Row<'a> {
     flow: &'a Flow,
-    /// Whether the packet that is asked about takes it; `None` if there is none.
+    /// Whether the packet in question takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
     top: u32,
@@ -124,12 +124,12 @@ fn panel_at(drawing: &mut Drawing, picture: &Picture, number: usize, panel: &Pan
     bottom
 }
 
-/// A row's text: what it is about and the option, then what is said of the packet that takes it.
+/// A row's text: what it is about and the option, then the packet that takes it.
 fn lines(flow: &Flow, lit: Option<bool>, more: &[String]) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let wrapped = |text: &str| font.lines(text, LABEL.1);
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-    // A long option has a line of its own anyway.
+    // A long option has a separate line anyway.
     let behind = if font.width(&option) <= LABEL.1 / 2 { option.as_str() } else { "" };
     let label = flow.label.text(|text| wrapped(&format!("{text}{behind}")).len() <= 2);
     let ink = if lit == Some(false) { Ink::Quiet } else { Ink::Plain };
@@ -184,7 +184,7 @@ fn row_at(drawing: &mut Drawing, row: &Row<'_>) {
     }
 }
 
-/// How many lines the words of a lit row take, before what is said of the packet.
+/// How many lines the text of a highlighted row takes, before that of the packet.
 fn label_lines(flow: &Flow) -> usize {
     lines(flow, Some(true), &[]).len()
 }

@@ -3,7 +3,7 @@
 //! A picture is a model first: parts of the traffic, each with arrows in the order in which rules decide. It is drawn
 //! as SVG ([`Picture::svg`]) or as text for a terminal ([`Picture::text`]). It comes from a configuration, and tests
 //! hold each arrow against the simulator's walks through the rules that the same configuration makes. The way of a
-//! packet that somebody asks about is lit in it.
+//! packet in question is highlighted in it.
 
 mod by_rules;
 mod colours;
@@ -67,7 +67,7 @@ pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
     }
 }
 
-/// The same of a pod of which nothing is captured, whatever is asked for.
+/// The same of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
     let panel = |part: Part| {
         let (from, to) = part.ends();
@@ -98,7 +98,7 @@ pub fn of_way(explanation: &Explanation<'_>) -> Picture {
 }
 
 impl Picture {
-    /// A picture of these parts, of which `note` tells what holds for all. `ipv6` says whether it speaks of IPv6 too,
+    /// A picture of these parts, of which `note` states what holds for all. `ipv6` is whether it covers IPv6 too,
     /// `machines` by which interfaces virtual machines send.
     pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
         let title = "What becomes of the pod's traffic".to_owned();
@@ -166,7 +166,7 @@ impl Picture {
     }
 
     /// Lights the way of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
-    /// otherwise, gets an arrow of its own.
+    /// otherwise, gets a separate arrow.
     pub fn with_way(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
         let disposition = Disposition::from(explanation.outcome().verdict);

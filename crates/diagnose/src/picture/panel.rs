@@ -1,6 +1,6 @@
 //! The arrows of a configuration, in the order in which its rules decide.
 //!
-//! Of several arrows that fit a packet the first one tells its disposition, as the first rule that matches does.
+//! Of several arrows that fit a packet the first one has its disposition, as the first rule that matches decides.
 
 use super::flow::{Flow, Place};
 use rules::simulate::Packet;
@@ -61,7 +61,7 @@ impl Panel {
         self.part
     }
 
-    /// Its arrows, the first of which that fits a packet tells its disposition.
+    /// Its arrows; the first of them that fits a packet has its disposition.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }

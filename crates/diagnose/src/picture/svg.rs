@@ -33,14 +33,14 @@ impl Picture {
 
     /// The picture in sentences, for who does not see it.
     fn description(&self) -> String {
-        /// What a screen reader reads in one go; a picture of long lists says no more.
-        const MOST: usize = 120;
+        /// What a screen reader reads in one go; a picture of long lists has no more.
+        const MAX: usize = 120;
         let mut out = self.notes.join(" ");
         for (number, panel) in self.panels.iter().enumerate() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
             let shown = panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown);
             for (place, (at, flow)) in shown.enumerate() {
-                let label = flow.label.text(|text| text.len() <= MOST);
+                let label = flow.label.text(|text| text.len() <= MAX);
                 let to = match flow.disposition {
                     Disposition::Captured(ports) => {
                         format!(" by the {} at {}", super::Place::Proxy.name(), ports.dashed())

@@ -1,4 +1,4 @@
-//! Properties of pictures over configurations and packets at random: each arrow tells what the simulator says of its packets,
+//! Properties of pictures over configurations and packets at random: each arrow agrees with the simulator about its packets,
 //! and everything can be read.
 
 use super::drawing::{Area, Drawing, Fill, Item};
@@ -16,10 +16,10 @@ use proptest::{collection::vec, prelude::*};
 use rules::simulate::{Packet, walk};
 use std::net::IpAddr;
 
-/// The names of whoever speaks by annotations: long ones.
+/// The names of settings given by annotations: long ones.
 fn annotations() -> Dialect {
     let named = |row: &'static mapping::Row| {
-        let source = Source::Preset(row.annotations[0].to_owned());
+        let source = Source::Preset(row.annotations()[0].to_owned());
         (row.setting, Given { value: String::new(), source })
     };
     Dialect::of(&Raw::of(mapping::TABLE.iter().map(named)))
@@ -122,7 +122,7 @@ proptest! {
 
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
-/// What the packet's arrow says against its walk.
+/// Compares the packet's arrow with its walk.
 fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
     let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     for family in capture.families() {
@@ -308,7 +308,7 @@ fn arrows_name_the_settings_of_their_mesh() {
     ];
     for (mesh, flags, expected) in cases {
         let (_, capture) = said(mesh, flags).expect("valid");
-        let told = told(&of(&capture, &Dialect::default()));
-        assert_eq!(told, expected);
+        let text = told(&of(&capture, &Dialect::default()));
+        assert_eq!(text, expected);
     }
 }

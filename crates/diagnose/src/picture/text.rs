@@ -40,7 +40,7 @@ impl Picture {
     }
 }
 
-/// Writes an arrow. The way of a packet that is asked about is marked, and all others step back.
+/// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
 fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
     let tone = if lit == Some(false) { Tone::Quiet } else { flow.disposition.tone() };
     let (shaft, place) = match flow.disposition {

@@ -1,8 +1,8 @@
-//! What rules do to a part of the traffic, as arrows: every way through the chains, told by what it asks of a packet.
+//! What rules do to a part of the traffic, as arrows: every way through the chains, with the conditions on packets.
 //!
-//! A walk is made once for all packets. What a rule asks is kept as a condition, or is settled at once where the part of
+//! A walk is made once for all packets. A match is kept as a condition, or is settled at once where the part of
 //! the traffic settles it: packets out of the pod arrive by no interface. Calls of chains are followed in place, so that
-//! arrows stand in the order in which rules decide. That a packet is captured ends its way: what policies write stands before.
+//! arrows are in the order in which rules decide. Capture ends the way of a packet: policies write all other rules before it.
 
 use super::flow::{Disposition, Is};
 use super::panel::Part;
@@ -22,7 +22,7 @@ pub(super) struct Arrow {
 }
 
 /// What is known of the packets before any rule is met.
-pub(super) struct Ground<'a> {
+pub(super) struct Assumptions<'a> {
     pub(super) part: Part,
     /// By which interfaces virtual machines send.
     pub(super) machines: &'a [InterfaceName],
@@ -32,7 +32,7 @@ pub(super) struct Ground<'a> {
 
 /// The arrows of a part. The last one speaks of all packets that are left. Packets that belong to no connection have their
 /// arrows first, where any are dropped.
-pub(super) fn arrows(rules: &RuleSet, ground: &Ground<'_>) -> Vec<Arrow> {
+pub(super) fn arrows(rules: &RuleSet, ground: &Assumptions<'_>) -> Vec<Arrow> {
     let of_state = |state| {
         let mut walker = Walker::new(rules, ground, state);
         let needs = if state == ConnState::Invalid { vec![Is::Invalid] } else { Vec::new() };
@@ -40,7 +40,7 @@ pub(super) fn arrows(rules: &RuleSet, ground: &Ground<'_>) -> Vec<Arrow> {
         walker.arrows
     };
     let mut arrows = of_state(ConnState::Invalid);
-    // Whoever drops none of them has nothing to tell about them.
+    // Where none of them is dropped, nothing about them is shown.
     let dropped = arrows.iter().rposition(|arrow| arrow.disposition == Disposition::Dropped);
     arrows.truncate(dropped.map_or(0, |last| last + 1));
     if dropped.is_some() {
@@ -80,7 +80,7 @@ enum Walked {
 type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 
 struct Walker<'a> {
-    ground: &'a Ground<'a>,
+    ground: &'a Assumptions<'a>,
     connection: ConnState,
     chains: BTreeMap<Table, Chains<'a>>,
     stages: Vec<(Hook, Table)>,
@@ -88,7 +88,7 @@ struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    fn new(rules: &'a RuleSet, ground: &'a Ground<'a>, connection: ConnState) -> Self {
+    fn new(rules: &'a RuleSet, ground: &'a Assumptions<'a>, connection: ConnState) -> Self {
         let hooks: &[Hook] = match ground.part {
             Part::Inbound | Part::Machines => &[Hook::Prerouting, Hook::Input],
             Part::Outbound => &[Hook::Output, Hook::Postrouting],
@@ -98,7 +98,7 @@ impl<'a> Walker<'a> {
             Table::ALL.into_iter().map(|table| (table, rules.chains(table))).collect();
         let starts = connection == ConnState::New;
         let stages = hooks.iter().enumerate().flat_map(|(number, hook)| {
-            // Where a connection goes is asked at its first hook alone, and only at its start.
+            // NAT decides at the first hook alone, and only at the start of a connection.
             let asks = move |table: &Table| *table != Table::Nat || (starts && number == 0);
             Table::ALL.into_iter().filter(asks).map(|table| (*hook, table))
         });
@@ -121,7 +121,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Packets go on in the innermost of these chains. The walk ends where only `floor` chains are left and no mark has
-    /// changed, and says so: whoever called the inner chain goes on from there with all packets, as those that the chain has
+    /// changed, and returns that: the caller of the inner chain goes on from there with all packets, as those that the chain has
     /// decided about have their arrows already. Else each rule that calls a chain would double the ways.
     fn walk(
         &mut self,
@@ -162,7 +162,7 @@ impl<'a> Walker<'a> {
                 Target::Tproxy { port, .. } => {
                     self.end(taken, Disposition::Captured((*port).into()), decider);
                 }
-                // What somebody else's chain does is not known here.
+                // What another program's chain does is not known here.
                 Target::JumpForeign(_) => self.end(taken, Disposition::Unknown, decider),
                 Target::Jump(name) => {
                     let rules = self.chain(table, &Chain::User(name.clone()));
@@ -200,20 +200,20 @@ impl<'a> Walker<'a> {
     /// Those of the packets that fulfil the conditions; `None` if there are none.
     fn taken(&self, hook: Hook, matches: &[Match], state: &State) -> Option<State> {
         let mut taken = state.clone();
-        for asked in matches {
-            match self.asked(hook, asked, state) {
-                Asked::Settled(true) => {}
-                Asked::Settled(false) => return None,
-                Asked::Open(need) => add(&mut taken.needs, need)?,
+        for condition in matches {
+            match self.condition(hook, condition, state) {
+                Requirement::Settled(true) => {}
+                Requirement::Settled(false) => return None,
+                Requirement::Open(need) => add(&mut taken.needs, need)?,
             }
         }
         Some(taken)
     }
 
-    fn asked(&self, hook: Hook, asked: &Match, state: &State) -> Asked {
-        use Asked::{Open, Settled};
+    fn condition(&self, hook: Hook, condition: &Match, state: &State) -> Requirement {
+        use Requirement::{Open, Settled};
         let leaves = matches!(hook, Hook::Output | Hook::Postrouting);
-        match asked {
+        match condition {
             Match::Comment(_) | Match::ProtocolModule(_) => Settled(true),
             Match::Source(operand) | Match::Destination(operand) if operand.value().is_everything() => {
                 Settled(operand.holds(true))
@@ -232,7 +232,7 @@ impl<'a> Walker<'a> {
             Match::SourcePort(operand) => negatable(operand, |ports| Is::FromPorts(vec![*ports])),
             Match::DestinationPort(operand) => negatable(operand, |ports| Is::Ports(vec![*ports])),
             Match::DestinationPorts(operand) => negatable(operand, |ports| Is::ports(ports.ranges())),
-            // Whoever sent a packet that arrives is not known.
+            // The sender of a packet that arrives is not known.
             Match::UidOwner(operand) if !leaves => Settled(operand.holds(false)),
             Match::GidOwner(operand) if !leaves => Settled(operand.holds(false)),
             Match::UidOwner(operand) => negatable(operand, |users| Is::Of(vec![*users], Vec::new())),
@@ -249,7 +249,7 @@ impl<'a> Walker<'a> {
         !self.ground.part.is_sent_here()
     }
 
-    fn interface(&self, operand: &Negatable<InterfaceName>) -> Asked {
+    fn interface(&self, operand: &Negatable<InterfaceName>) -> Requirement {
         let name = operand.value();
         let settled = match self.ground.part {
             Part::Within => Some(name.covers(InterfaceName::loopback().as_str())),
@@ -261,19 +261,19 @@ impl<'a> Walker<'a> {
             Part::Machines => (self.ground.machines == [name.clone()]).then_some(true),
         };
         match settled {
-            Some(has) => Asked::Settled(operand.holds(has)),
+            Some(has) => Requirement::Settled(operand.holds(has)),
             None => negatable(operand, |name| Is::Over(vec![name.clone()])),
         }
     }
 
-    fn mark(&self, operand: &Negatable<Mark>, state: &State) -> Asked {
-        let asked = operand.value();
-        let has = |mark: u32| asked.covers(mark);
+    fn mark(&self, operand: &Negatable<Mark>, state: &State) -> Requirement {
+        let condition = operand.value();
+        let has = |mark: u32| condition.covers(mark);
         let marks = self.ground.marks;
         match state.mark {
-            Some(mark) => Asked::Settled(operand.holds(has(mark))),
+            Some(mark) => Requirement::Settled(operand.holds(has(mark))),
             None if marks.iter().all(|mark| has(mark.value) == has(0)) => {
-                Asked::Settled(operand.holds(has(0)))
+                Requirement::Settled(operand.holds(has(0)))
             }
             None => negatable(operand, |mark| Is::Marked(*mark)),
         }
@@ -286,13 +286,13 @@ fn is_loopback(network: Cidr) -> bool {
 }
 
 /// What a condition comes to.
-enum Asked {
+enum Requirement {
     Settled(bool),
     Open(Is),
 }
 
-fn negatable<T>(operand: &Negatable<T>, need: impl Fn(&T) -> Is) -> Asked {
-    Asked::Open(match operand {
+fn negatable<T>(operand: &Negatable<T>, need: impl Fn(&T) -> Is) -> Requirement {
+    Requirement::Open(match operand {
         Negatable::Is(value) => need(value),
         Negatable::Not(value) => need(value).not(),
     })
@@ -321,7 +321,7 @@ fn is_end(target: &Target) -> bool {
     matches!(target.disposition(), Terminates | Continues)
 }
 
-/// The packets behind a rule that changes their marks; `None` if it changes nothing that a rule of ours asks.
+/// The packets behind a rule that changes their marks; `None` if it changes nothing that our rules match.
 fn written(target: &Target, state: &State) -> Option<State> {
     Some(match target {
         Target::SetMark(mark) => {

@@ -1,4 +1,4 @@
-//! What an arrow asks of packets, in words.
+//! The conditions of an arrow, in words.
 
 use super::flow::{Is, Place};
 use super::label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
@@ -11,16 +11,16 @@ const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 /// So many items of a list are written where another list is the longer one.
 const FEW: usize = 4;
 
-/// Words about packets: a list, with what stands before it.
+/// Words about packets: a list, with the text before it.
 struct Piece {
     before: &'static str,
     nouns: (&'static str, &'static str),
     items: Vec<String>,
-    /// What is said instead of the list.
+    /// The text in place of the list.
     instead: Option<String>,
 }
 
-/// What an arrow is about. `is_first` says that no arrow of the part stands before it.
+/// What an arrow is about. `is_first` is whether no arrow of the part precedes it.
 pub(super) fn label(needs: &[Is], proxy: &Proxy, part: Part, is_first: bool) -> Label {
     let subject = subject(needs, is_first);
     let ports = needs.iter().find_map(|need| match need {

@@ -1,9 +1,9 @@
 //! The list of calls: who calls whom.
 
-use super::{Call, Caller, Facts, expect, loopback, nobody};
+use super::{Call, Caller, Facts, expect, nobody};
 use crate::explain::Scene;
 use mesh::settings::Setting;
-use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector};
+use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector, loopback};
 use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -90,7 +90,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Whose calls are left alone, one by one; and the proxy's to its own pod.
+    /// Excluded owners, one by one; and the proxy's calls to its own pod.
     fn of_owners(&mut self, family: Family) {
         let facts = self.facts;
         // Where the application's calls are captured, theirs pass for no other reason.
@@ -120,7 +120,7 @@ impl<'a> Calls<'a> {
         }
         let others = self.listed(|selector| match selector {
             Selector::Group(gid) => Some(Caller::Group(*gid)),
-            Selector::User(uid, _) => Some(Caller::User(*uid)),
+            Selector::User(users) => Some(Caller::User(users.first())),
             _ => None,
         });
         for caller in others {
@@ -134,7 +134,7 @@ impl<'a> Calls<'a> {
         for to in self.own(family).into_iter().chain([loopback(family)]) {
             self.add(Caller::Application, Protocol::Tcp, None, to, port);
         }
-        // Somebody may have asked for loopback to be captured.
+        // Loopback may be captured, too.
         let asked = self.lists.iter().any(|listed| {
             matches!(listed.selector, Selector::Destination(network) if listed.captured && network.address().is_loopback())
         });
@@ -145,7 +145,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Inbound ports. Only a proxy that hands connections over unchanged calls its own pod by way of the rules for
-    /// inbound ones; with REDIRECT, those are met by packets from outside alone.
+    /// inbound ones; with REDIRECT, only packets from outside meet those.
     fn inbound(&mut self, family: Family) {
         if self.proxy.listeners.transparent.is_none() {
             return;
@@ -206,13 +206,13 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Somebody that no list names: we, if that is so.
+    /// An owner that no list names: ours, if that is so.
     fn application(&self) -> (Uid, Gid) {
         let Self { proxy, lists, facts, .. } = self;
         let is_named = |(uid, gid): (Uid, Gid)| {
             let is_listed = lists.iter().any(|listed| match listed.selector {
                 Selector::Group(group) => group == gid,
-                Selector::User(first, last) => (first..=last).contains(&uid),
+                Selector::User(users) => users.contains(uid),
                 _ => false,
             });
             proxy.uids.contains(&uid) || proxy.gids.contains(&gid) || is_listed
@@ -232,18 +232,18 @@ fn outbound_port(named: &Selector) -> Option<Port> {
 }
 
 /// How much of a list is tried.
-const MOST: usize = 4;
+const MAX: usize = 4;
 
 /// A short list, or some of a long one, from its start to its end.
 fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
-    let step = items.len().div_ceil(MOST - 1).max(1);
-    let last = items.last().filter(|_| items.len() > MOST && !(items.len() - 1).is_multiple_of(step));
-    let step = if items.len() > MOST { step } else { 1 };
+    let step = items.len().div_ceil(MAX - 1).max(1);
+    let last = items.last().filter(|_| items.len() > MAX && !(items.len() - 1).is_multiple_of(step));
+    let step = if items.len() > MAX { step } else { 1 };
     items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
 }
 
-/// An address of a network to call: one for documentation, if that lies in it, else the network's own, which is no
-/// machine's by custom. `None` where there is no such.
+/// An address of a network to call: one for documentation, if that lies in it, else the network's own, which no
+/// host has by convention. `None` where there is no such.
 fn within(cidr: Cidr) -> Option<IpAddr> {
     let documented = nobody(cidr.family());
     if cidr.contains(documented) {

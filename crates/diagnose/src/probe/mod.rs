@@ -1,14 +1,14 @@
-//! Connections worth trying in a pod, and what a configuration says becomes of each.
+//! Connections worth trying in a pod, and what a configuration makes of each.
 //!
 //! The list is made from the configuration: the usual calls, and one for each of its lists. What is expected of a call is
-//! what the walk through the rules says of its first packet, so the list can't promise what the rules don't. Nothing is
+//! the verdict of the walk of its first packet through the rules, so the list can't promise what the rules don't. Nothing is
 //! tried here.
 //!
 //! Where a call goes is chosen so that none does harm if it is not captured: to the pod itself, to addresses for
-//! documentation, which nobody has (RFC 5737, RFC 3849), and into a network only where just that network says what is to be
+//! documentation, which no host has (RFC 5737, RFC 3849), and into a network only where just that network determines what is to be
 //! seen.
 //!
-//! What only somebody else can send, packets from outside and those of virtual machines, is not in the list.
+//! What only others can send, packets from outside and those of virtual machines, is not in the list.
 
 mod calls;
 
@@ -68,7 +68,7 @@ pub struct Call {
     pub expected: Verdict,
     /// Why, in words.
     pub because: String,
-    /// The rule that decides; `None` where none has a say.
+    /// The rule that decides; `None` where no rule does.
     pub rule: Option<DecidedBy>,
 }
 
@@ -89,11 +89,11 @@ pub struct Facts<'a> {
     pub pod: Pod,
     /// The user and the group that we are, which need no right to be.
     pub own: (Uid, Gid),
-    /// The port that is called where none is meant: nobody listens there.
+    /// The port that is called where none is given: no process listens there.
     pub port: Port,
     /// The way to an address; `None` where there is none.
     pub way: &'a dyn Fn(IpAddr) -> Option<Way>,
-    /// How the configuration was said.
+    /// How the configuration was given.
     pub dialect: Dialect,
 }
 
@@ -134,13 +134,6 @@ pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
     config.families().filter_map(of).collect()
 }
 
-fn loopback(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::LOCALHOST.into(),
-        Family::V6 => Ipv6Addr::LOCALHOST.into(),
-    }
-}
-
 /// An address for documentation.
 fn nobody(family: Family) -> IpAddr {
     match family {
@@ -178,7 +171,7 @@ fn packet(
     Packet {
         direction: Direction::Outbound { interface, uid, gid },
         protocol,
-        source: SocketAddr::new(source.unwrap_or_else(|| loopback(Family::of(to.ip()))), SOURCE_PORT),
+        source: SocketAddr::new(source.unwrap_or_else(|| mesh::loopback(Family::of(to.ip()))), SOURCE_PORT),
         destination: to,
         mark: 0,
         connmark: 0,

@@ -1,4 +1,4 @@
-//! Rules as claims: which traffic a rule speaks of, what it says becomes of it, and whose traffic is the proxy's by that.
+//! Rules as claims: which traffic a rule is about, what becomes of it, and whose traffic is the proxy's by that.
 
 use mesh::reason::{About, Effect, Meaning, Phrase};
 use mesh::recognition::summary::{FieldValues, RuleSummary};
@@ -9,7 +9,7 @@ use rules::simulate::View;
 use rules::{Action, Mark, PortRange, Target};
 use std::str::FromStr;
 
-/// A rule that says what becomes of a part of the traffic.
+/// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     /// What becomes of it.
@@ -21,14 +21,14 @@ pub(super) struct Claim {
     pub(super) items: Vec<String>,
     /// Where captured packets go, and whether unchanged.
     pub(super) listener: Option<Listener>,
-    /// What the rule leaves alone in the same breath.
-    pub(super) spared: Vec<Spared>,
+    /// What the rule excludes by its own conditions.
+    pub(super) exclusions: Vec<Exclusion>,
     pub(super) sentence: Phrase,
 }
 
-/// What a rule that captures leaves alone.
+/// What a rule that captures excludes.
 #[derive(Clone, Debug)]
-pub(super) struct Spared {
+pub(super) struct Exclusion {
     pub(super) direction: &'static str,
     pub(super) items: Vec<String>,
     pub(super) sentence: Phrase,
@@ -42,7 +42,7 @@ pub(super) struct Listener {
 }
 
 /// The listener that a rule sends packets to, itself or by the chain that it leads to.
-pub(super) fn listener(view: &View, meant: &RecognizedRule<'_>) -> Option<Listener> {
+pub(super) fn listener(view: &View, recognized: &RecognizedRule<'_>) -> Option<Listener> {
     let of = |action: &Action| match action {
         Action::Target(Target::Redirect(ports)) => Some(Listener { ports: *ports, is_transparent: false }),
         Action::Target(Target::Tproxy { port, .. }) => {
@@ -50,23 +50,23 @@ pub(super) fn listener(view: &View, meant: &RecognizedRule<'_>) -> Option<Listen
         }
         _ => None,
     };
-    of(&meant.rule.action).or_else(|| {
-        let at = view.find(meant.rule.leads_to?, &|action| of(action).is_some())?;
+    of(&recognized.rule.action).or_else(|| {
+        let at = view.find(recognized.rule.leads_to?, &|action| of(action).is_some())?;
         of(&view.rule(at)?.action)
     })
 }
 
-/// What a rule says becomes of which traffic; `None` of rules on which others decide.
-pub(super) fn claim(view: &View, meant: &RecognizedRule<'_>) -> Option<Claim> {
-    let reason = meant.reason.filter(|_| meant.is_reached)?;
-    let (meaning, asks) = (meant.meaning()?, &meant.asks);
+/// What becomes of which traffic by a rule; `None` of rules on which others decide.
+pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Claim> {
+    let reason = recognized.reason.filter(|_| recognized.is_reached)?;
+    let (meaning, summary) = (recognized.meaning()?, &recognized.summary);
     let row = meaning.row();
     let is_captured = row.effect == Effect::Captured;
-    let listener = listener(view, meant).filter(|_| is_captured);
+    let listener = listener(view, recognized).filter(|_| is_captured);
     let decides = match meaning {
-        // The mark of another rule, and a chain of its own, decide.
-        Meaning::ApplicationLoopback => !asks.more,
-        Meaning::Dropped => matches!(meant.role, Role::Base(_)),
+        // The mark of another rule, and a separate chain, decide.
+        Meaning::ApplicationLoopback => !summary.more,
+        Meaning::Dropped => matches!(recognized.role, Role::Base(_)),
         _ => !is_captured || listener.is_some(),
     };
     Some(Claim {
@@ -74,44 +74,47 @@ pub(super) fn claim(view: &View, meant: &RecognizedRule<'_>) -> Option<Claim> {
         direction: row.direction,
         meaning,
         reason,
-        setting: meant.setting,
-        items: items(row.about, is_captured, asks),
+        setting: recognized.setting,
+        items: items(row.about, is_captured, summary),
         listener,
-        spared: if is_captured { spared(row.direction, asks) } else { Vec::new() },
+        exclusions: if is_captured { exclusions(row.direction, summary) } else { Vec::new() },
         sentence: row.claim.filter(|_| decides)?,
     })
 }
 
-/// The items of the list that a rule is about. What a rule that captures does not ask for is no item of its list.
-fn items(about: About, is_captured: bool, asks: &RuleSummary) -> Vec<String> {
-    let asked = match about {
+/// The items of the list that a rule is about. A negated condition of a rule that captures is not an item of its list.
+fn items(about: About, is_captured: bool, summary: &RuleSummary) -> Vec<String> {
+    let values = match about {
         About::Nothing => None,
-        About::Destination => asks.destination.as_ref(),
-        About::Source => asks.source.as_ref(),
-        About::Port => asks.destination_port.as_ref(),
-        About::Interface => asks.in_interface.as_ref().or(asks.out_interface.as_ref()),
-        About::Owner => return owners(asks),
+        About::Destination => summary.destination.as_ref(),
+        About::Source => summary.source.as_ref(),
+        About::Port => summary.destination_port.as_ref(),
+        About::Interface => summary.in_interface.as_ref().or(summary.out_interface.as_ref()),
+        About::Owner => return owners(summary),
         About::OwnerAndPorts => {
             let ports =
-                asks.destination_port.as_ref().map(|asked| format!(": port {}", asked.items.join(",")));
+                summary.destination_port.as_ref().map(|values| format!(": port {}", values.items.join(",")));
             let ports = ports.unwrap_or_default();
-            return owners(asks).into_iter().map(|owner| format!("{owner}{ports}")).collect();
+            return owners(summary).into_iter().map(|owner| format!("{owner}{ports}")).collect();
         }
     };
-    asked.filter(|asked| !(is_captured && asked.negated)).map(|asked| asked.items.clone()).unwrap_or_default()
+    values
+        .filter(|values| !(is_captured && values.negated))
+        .map(|values| values.items.clone())
+        .unwrap_or_default()
 }
 
-/// What a rule that captures leaves alone by its own words.
-fn spared(direction: &'static str, asks: &RuleSummary) -> Vec<Spared> {
-    let but = |asked: &Option<FieldValues>| {
-        asked.as_ref().filter(|asked| asked.negated).map(|asked| asked.items.clone())
+/// What a rule that captures excludes by its own conditions.
+fn exclusions(direction: &'static str, summary: &RuleSummary) -> Vec<Exclusion> {
+    let but = |values: &Option<FieldValues>| {
+        values.as_ref().filter(|values| values.negated).map(|values| values.items.clone())
     };
-    let tunnel = but(&asks.destination_port).filter(|_| direction == "inbound").map(|items| Spared {
+    let tunnel = but(&summary.destination_port).filter(|_| direction == "inbound").map(|items| Exclusion {
         direction: "inbound",
         items,
         sentence: Phrase { before: "port ", after: ": the mesh's tunnel", ..Phrase::default() },
     });
-    let own = but(&asks.mark).map(|marks| Spared {
+    let own = but(&summary.mark).map(|marks| Exclusion {
         direction: "outbound",
         items: marks.iter().map(|mark| format!("mark {mark}")).collect(),
         sentence: Phrase { before: "the proxy's own connections: ", ..Phrase::default() },
@@ -120,17 +123,18 @@ fn spared(direction: &'static str, asks: &RuleSummary) -> Vec<Spared> {
 }
 
 /// Users and groups, each with its noun.
-fn owners(asks: &RuleSummary) -> Vec<String> {
-    let named = |noun: &str, asked: &Option<FieldValues>| {
-        asked.iter().flat_map(|asked| &asked.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
+fn owners(summary: &RuleSummary) -> Vec<String> {
+    let named = |noun: &str, values: &Option<FieldValues>| {
+        values.iter().flat_map(|values| &values.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
     };
-    [named("user", &asks.uid), named("group", &asks.gid)].concat()
+    [named("user", &summary.uid), named("group", &summary.gid)].concat()
 }
 
-/// What live rules say of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
-/// is not asked.
+/// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
+/// is not included.
 pub fn proxy(view: &View) -> Proxy {
-    let claims: Vec<Claim> = recognized(view).iter().filter_map(|meant| claim(view, meant)).collect();
+    let claims: Vec<Claim> =
+        recognized(view).iter().filter_map(|recognized| claim(view, recognized)).collect();
     proxy_of(&claims)
 }
 
@@ -138,11 +142,12 @@ pub fn proxy(view: &View) -> Proxy {
 pub(super) fn proxy_of(claims: &[Claim]) -> Proxy {
     let own = claims.iter().filter(|claim| claim.meaning == Meaning::ProxyOutbound);
     let items: Vec<&String> = own.flat_map(|claim| &claim.items).collect();
-    let spared = claims.iter().flat_map(|claim| &claim.spared).flat_map(|spared| &spared.items);
+    let exclusions =
+        claims.iter().flat_map(|claim| &claim.exclusions).flat_map(|exclusions| &exclusions.items);
     Proxy {
         uids: all(items.iter().copied(), "user "),
         gids: all(items.iter().copied(), "group "),
-        mark: all::<Mark>(spared, "mark ").first().copied(),
+        mark: all::<Mark>(exclusions, "mark ").first().copied(),
         ..Proxy::default()
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Level {
-    /// It may be meant so.
+    /// It may be intended.
     #[serde(rename = "warning")]
     Warn,
     /// Traffic fails, or passes the proxy by.
@@ -28,7 +28,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Something that may be meant so.
+    /// Something that may be intended.
     pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
     }

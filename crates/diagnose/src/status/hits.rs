@@ -24,7 +24,7 @@ pub struct Hit {
     pub option: Option<String>,
     pub packets: u64,
     pub bytes: u64,
-    /// Packets a second, where somebody watches.
+    /// Packets a second, with `--watch`.
     pub per_second: Option<f64>,
     /// The rules, each.
     pub rules: Vec<Counted>,
@@ -45,31 +45,32 @@ pub struct Counted {
     pub bytes: u64,
 }
 
-/// All groups, in the order in which their first rules stand; of both families together.
-pub(super) fn counted(meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
+/// All groups, in the order of their first rules; of both families together.
+pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
     let mut groups: Vec<Hit> = Vec::new();
-    for (family, meant) in meant.iter() {
-        for meant in meant.iter().filter(|meant| meant.is_reached) {
-            let (Some(reason), Some(Hits { packets, bytes })) = (meant.reason, meant.rule.hits) else {
+    for (family, recognized) in recognized.iter() {
+        for recognized in recognized.iter().filter(|recognized| recognized.is_reached) {
+            let (Some(reason), Some(Hits { packets, bytes })) = (recognized.reason, recognized.rule.hits)
+            else {
                 continue;
             };
-            let row = meant.meaning().unwrap_or(reason.meaning()).row();
-            let (fate, text) = (row.effect.word(), counted_as(row, &meant.asks));
+            let row = recognized.meaning().unwrap_or(reason.meaning()).row();
+            let (fate, text) = (row.effect.word(), counted_as(row, &recognized.summary));
             let rule = Counted {
                 family: word(family),
-                table: meant.chain.table.to_string(),
-                chain: meant.chain.chain.clone(),
-                rule: meant.at.rule + 1,
-                text: meant.rule.text.clone().unwrap_or_default(),
+                table: recognized.chain.table.to_string(),
+                chain: recognized.chain.chain.clone(),
+                rule: recognized.at.rule + 1,
+                text: recognized.rule.text.clone().unwrap_or_default(),
                 packets,
                 bytes,
             };
-            let option = meant.setting.map(option);
+            let option = recognized.setting.map(option);
             let same = |group: &&mut Hit| {
                 (group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
             let at = groups.iter_mut().find(same);
-            // A rule for packets of both families stands in the views of both.
+            // A rule for packets of both families is in the views of both.
             let is_shared = |group: &Hit| {
                 let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
                 rule.table.starts_with("inet ")
@@ -100,24 +101,27 @@ pub(super) fn counted(meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
 }
 
 /// What the packets are that a rule counts.
-fn counted_as(row: &MeaningRow, asks: &RuleSummary) -> String {
-    let list = |noun: &str, asked: &Option<FieldValues>| match asked {
-        Some(asked) if asked.negated => format!("{noun} other than {}", shown(&asked.items)),
-        Some(asked) => format!("{noun} {}", shown(&asked.items)),
+fn counted_as(row: &MeaningRow, summary: &RuleSummary) -> String {
+    let list = |noun: &str, values: &Option<FieldValues>| match values {
+        Some(values) if values.negated => format!("{noun} other than {}", shown(&values.items)),
+        Some(values) => format!("{noun} {}", shown(&values.items)),
         None => String::new(),
     };
-    let ports = || list("port", &asks.destination_port);
-    let owner = || list("user", &asks.uid);
-    let owner = || Some(owner()).filter(|text| !text.is_empty()).unwrap_or_else(|| list("group", &asks.gid));
+    let ports = || list("port", &summary.destination_port);
+    let owner = || list("user", &summary.uid);
+    let owner =
+        || Some(owner()).filter(|text| !text.is_empty()).unwrap_or_else(|| list("group", &summary.gid));
     let items = match row.about {
         About::Nothing => String::new(),
-        // Of all networks but that of loopback nothing need be said.
-        About::Destination if asks.destination.as_ref().is_some_and(|asked| asked.negated) => String::new(),
-        About::Destination => list("to", &asks.destination),
-        About::Source => list("from", &asks.source),
+        // All networks but that of loopback need no mention.
+        About::Destination if summary.destination.as_ref().is_some_and(|values| values.negated) => {
+            String::new()
+        }
+        About::Destination => list("to", &summary.destination),
+        About::Source => list("from", &summary.source),
         About::Port => ports(),
-        About::Interface if asks.in_interface.is_some() => list("interface", &asks.in_interface),
-        About::Interface => list("interface", &asks.out_interface),
+        About::Interface if summary.in_interface.is_some() => list("interface", &summary.in_interface),
+        About::Interface => list("interface", &summary.out_interface),
         About::Owner => owner(),
         About::OwnerAndPorts => {
             [owner(), ports()].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")

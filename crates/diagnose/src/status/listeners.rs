@@ -11,7 +11,7 @@ use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A port that rules send packets to, and who is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Listening {
     pub purposes: Vec<&'static str>,
     /// The families whose packets are sent there.
     pub families: Vec<&'static str>,
-    /// Those for which nobody listens; null where listeners can't be seen.
+    /// Those without a listener; null where listeners can't be seen.
     pub missing: Option<Vec<&'static str>>,
     pub by: Vec<Process>,
     /// What it means, in words.
@@ -58,56 +58,59 @@ struct Sent {
 }
 
 /// Of a range of listeners, so many are looked at.
-const MOST_PORTS: usize = 64;
+const MAX_PORTS: usize = 64;
 
 /// The ports of all rules that capture, in order.
-pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Listening> {
+pub(super) fn listening(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
     let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
-    for (family, meant) in meant.iter() {
-        for meant in meant {
-            let Some(claim) = claim(seen.views.get(family), meant) else { continue };
+    for (family, recognized) in recognized.iter() {
+        for recognized in recognized {
+            let Some(claim) = claim(seen.views.get(family), recognized) else { continue };
             if claim.meaning == Meaning::ProxyOutbound {
-                proxies.entry(meant.mesh).or_default().extend(claim.items.iter().cloned());
+                proxies.entry(recognized.mesh).or_default().extend(claim.items.iter().cloned());
             }
             let Some(listener) = claim.listener.filter(|_| claim.effect == Effect::Captured) else {
                 continue;
             };
             let is_dns = claim.direction == "dns";
-            let protocols: &[&'static str] = match (is_dns, meant.asks.tcp, meant.asks.udp) {
+            let protocols: &[&'static str] = match (is_dns, recognized.summary.tcp, recognized.summary.udp) {
                 (true, false, true) => &["udp"],
                 (true, true, false) | (false, ..) => &["tcp"],
                 (true, ..) => &["tcp", "udp"],
             };
-            for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MOST_PORTS) {
+            for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MAX_PORTS) {
                 for protocol in protocols {
                     let sent = ports.entry((port, protocol)).or_default();
                     sent.purposes.insert(claim.direction);
                     sent.families.insert(family);
-                    sent.meshes.insert(meant.mesh);
+                    sent.meshes.insert(recognized.mesh);
                     sent.is_transparent |= listener.is_transparent;
                 }
             }
         }
     }
-    ports.into_iter().map(|((port, protocol), sent)| told(seen, port, protocol, &sent, &proxies)).collect()
+    ports
+        .into_iter()
+        .map(|((port, protocol), sent)| listening_at(seen, port, protocol, &sent, &proxies))
+        .collect()
 }
 
 /// The ports to which live rules send packets.
 pub fn ports(views: &ByFamily<View>) -> BTreeSet<u16> {
     let mut found = BTreeSet::new();
     for (_, view) in views.iter() {
-        for meant in recognized(view) {
-            let listener = claim(view, &meant).and_then(|claim| claim.listener);
+        for recognized in recognized(view) {
+            let listener = claim(view, &recognized).and_then(|claim| claim.listener);
             let ports =
                 listener.into_iter().flat_map(|to| to.ports.first().number()..=to.ports.last().number());
-            found.extend(ports.take(MOST_PORTS));
+            found.extend(ports.take(MAX_PORTS));
         }
     }
     found
 }
 
-fn told(
+fn listening_at(
     seen: &Seen<'_>,
     port: u16,
     protocol: &'static str,
@@ -165,10 +168,6 @@ fn told(
 /// The address that captured packets are sent to: REDIRECT gives what processes send to loopback, and what comes in to the
 /// interface's own address; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
 fn redirected(seen: &Seen<'_>, sent: &Sent, family: Family) -> IpAddr {
-    let loopback = match family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
-    };
     let is_own = |address: &&IpAddr| {
         let address = **address;
         let is_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
@@ -176,7 +175,7 @@ fn redirected(seen: &Seen<'_>, sent: &Sent, family: Family) -> IpAddr {
     };
     let comes_in = sent.purposes.contains("inbound");
     let own = seen.addresses.iter().find(is_own).filter(|_| comes_in);
-    own.copied().unwrap_or(loopback)
+    own.copied().unwrap_or(mesh::loopback(family))
 }
 
 fn name(protocol: Protocol) -> &'static str {
@@ -197,7 +196,7 @@ fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
         (Some(name), Some(pid)) => format!("{name} (process {pid})"),
         _ => "a process that can't be seen".to_owned(),
     };
-    // The kernel tells the user of a socket and not its group, by which it may be the proxy all the same.
+    // The kernel shows the user of a socket and not its group, by which it may be the proxy all the same.
     let is_proxy = proxy.is_empty() || proxy.contains(&format!("user {uid}"));
     let remark = if is_proxy { "" } else { ", not the proxy's by the rules" };
     format!("{what} as user {uid}{remark}")

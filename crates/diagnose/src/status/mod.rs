@@ -1,9 +1,9 @@
-//! What a network namespace captures and what it leaves alone, told from its live rules: for whoever has to understand it
+//! What a network namespace captures and what it excludes, read from its live rules: for readers who have to understand it
 //! without knowing a single flag.
 //!
 //! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
-//! reasons. What they claim is walked with a packet each, so that a rule of somebody else that decides before is seen.
-//! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
+//! reasons. What they claim is walked with a packet each, so that another program's rule that decides before is seen.
+//! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
 mod claims;
 mod family;
@@ -33,7 +33,7 @@ use seen::is_put_there;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// What is to be told, in the order in which it is told.
+/// The report, in its order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
@@ -46,7 +46,7 @@ pub struct Status {
     /// The families of which something is captured.
     pub families: Vec<&'static str>,
     pub held_by: Vec<Held>,
-    /// The first that is said in `held_by`.
+    /// The first of those in `held_by`.
     pub made: Option<Record>,
     pub captured: Vec<Part>,
     pub left_alone: Vec<Part>,
@@ -56,26 +56,26 @@ pub struct Status {
     pub findings: Vec<Finding>,
 }
 
-/// Tells what was seen.
+/// Reports what was read.
 pub fn status(seen: Seen<'_>) -> Status {
     let Seen { views, held, .. } = &seen;
-    let meant = |view| {
-        let mut meant = recognition::recognized(view);
-        meant.retain(|meant| seen.only.is_none_or(|only| only == meant.mesh));
-        meant
+    let recognized = |view| {
+        let mut recognized = recognition::recognized(view);
+        recognized.retain(|recognized| seen.only.is_none_or(|only| only == recognized.mesh));
+        recognized
     };
-    let meant = ByFamily { v4: meant(&views.v4), v6: meant(&views.v6) };
-    let told = parts::told(&seen, &meant);
-    let captured_in = |family: Family| told.captured.iter().any(|part| part.is_of(family));
+    let recognized = ByFamily { v4: recognized(&views.v4), v6: recognized(&views.v6) };
+    let parts = parts::of_rules(&seen, &recognized);
+    let captured_in = |family: Family| parts.captured.iter().any(|part| part.is_of(family));
     let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
-    let listeners = listeners::listening(&seen, &meant);
-    let mut findings = witness::findings(&seen, &meant);
+    let listeners = listeners::listening(&seen, &recognized);
+    let mut findings = witness::findings(&seen, &recognized);
     findings.extend(listeners::findings(&listeners));
-    let captures = |mesh: &Mesh| told.captured.iter().any(|part| part.mesh == mesh.name());
+    let captures = |mesh: &Mesh| parts.captured.iter().any(|part| part.mesh == mesh.name());
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
     findings.extend(gaps(&seen, &families, &meshes));
     findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
-    let summary = summary(held, &families, &meshes, &told);
+    let summary = summary(held, &families, &meshes, &parts);
     let held = held.clone();
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -86,17 +86,17 @@ pub fn status(seen: Seen<'_>) -> Status {
         families: families.iter().copied().map(word).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
         held_by: held,
-        captured: told.captured,
-        left_alone: told.left_alone,
-        dropped: told.dropped,
+        captured: parts.captured,
+        left_alone: parts.left_alone,
+        dropped: parts.dropped,
         listeners,
-        hits: hits::counted(&meant),
+        hits: hits::counted(&recognized),
         findings,
     }
 }
 
 impl Status {
-    /// Notes how many packets a second have come since an earlier look, so many seconds ago. Rules that were made anew
+    /// Sets the packets a second since an earlier reading, so many seconds ago. Rules that were made again
     /// since count from nothing.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
         for hit in &mut self.hits {
@@ -110,7 +110,7 @@ impl Status {
     }
 }
 
-fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Parts) -> String {
+fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], parts: &parts::Parts) -> String {
     let mut by: Vec<&str> = Vec::new();
     for held in held {
         if !by.contains(&held.backend.as_str()) {
@@ -124,7 +124,7 @@ fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Pa
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
             let ways: Vec<&str> = ["outbound", "inbound", "dns"]
                 .into_iter()
-                .filter(|way| told.captured.iter().any(|part| part.direction == *way))
+                .filter(|way| parts.captured.iter().any(|part| part.direction == *way))
                 .map(|way| if way == "dns" { "DNS" } else { way })
                 .collect();
             let by = if by.is_empty() { "rules of an unknown program".to_owned() } else { by.join(" and ") };
@@ -132,7 +132,7 @@ fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Pa
                 Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
                 _ => ways.concat(),
             };
-            // Of the mesh that is meant where none is named, nothing need be said.
+            // The default mesh needs no mention.
             let whose = match meshes {
                 [mesh] if *mesh == Mesh::default() => String::new(),
                 meshes => {

@@ -1,4 +1,4 @@
-//! What becomes of traffic, part by part, as the rules say: captured, left alone, dropped.
+//! What becomes of traffic, part by part, by the rules: captured, excluded, dropped.
 
 use super::claims::{Claim, claim};
 use super::family::word;
@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// The mesh whose rules say so, as `--mesh` takes it.
+    /// The mesh whose rules decide, as `--mesh` takes it.
     pub mesh: &'static str,
     /// `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
@@ -22,7 +22,7 @@ pub struct Part {
     pub text: String,
     /// All items of the list that it is about: ports, networks, users.
     pub items: Vec<String>,
-    /// The option that says so, where one does.
+    /// The option that decides, where one does.
     pub option: Option<String>,
     /// The name of the rules, as comments and log lines have it; `None` of what no rule is about.
     #[serde(rename = "rule")]
@@ -64,51 +64,53 @@ pub(super) struct Parts {
 }
 
 /// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
-pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
-    let mut told = Parts::default();
+pub(super) fn of_rules(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
+    let mut parts = Parts::default();
     for mesh in Mesh::ALL {
-        for (family, meant) in meant.iter() {
+        for (family, recognized) in recognized.iter() {
             let view = seen.views.get(family);
-            let of_mesh = meant.iter().filter(|meant| meant.mesh == *mesh);
-            let claims: Vec<Claim> = of_mesh.filter_map(|meant| claim(view, meant)).collect();
-            add_all(&mut told, family, *mesh, &claims);
+            let of_mesh = recognized.iter().filter(|recognized| recognized.mesh == *mesh);
+            let claims: Vec<Claim> = of_mesh.filter_map(|recognized| claim(view, recognized)).collect();
+            add_all(&mut parts, family, *mesh, &claims);
         }
     }
-    for list in [&mut told.captured, &mut told.left_alone, &mut told.dropped] {
+    for list in [&mut parts.captured, &mut parts.left_alone, &mut parts.dropped] {
         list.iter_mut().for_each(|part| part.text = sentence(part));
         let mesh = |part: &Part| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
         // Stable: within a direction in the order of the rules, and what no rule is about last.
         list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
     }
-    told
+    parts
 }
 
-fn add_all(told: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
+fn add_all(parts: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
     let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.effect == Effect::Captured).collect();
     if captured.is_empty() {
         return;
     }
     for claim in claims {
         let list = match claim.effect {
-            Effect::Captured => &mut told.captured,
-            Effect::LeftAlone => &mut told.left_alone,
-            Effect::Dropped => &mut told.dropped,
+            Effect::Captured => &mut parts.captured,
+            Effect::Excluded => &mut parts.left_alone,
+            Effect::Dropped => &mut parts.dropped,
             Effect::HandedOver | Effect::LedOn => continue,
         };
-        // What is said of the proxy's users and groups is one thing, whichever of two options said it.
+        // The proxy's users and groups are one part, whichever of two options gave them.
         let is_shared = claim.reason.settings().len() > 1;
         add(list, of_claim(mesh, family, claim), is_shared);
     }
-    for spared in captured.iter().flat_map(|claim| &claim.spared) {
-        let new =
-            Part { items: spared.items.clone(), ..part(mesh, family, spared.direction, spared.sentence) };
-        // Rules of the same option may have said it already.
-        if !told.left_alone.iter().any(|known| known.says(&new)) {
-            add(&mut told.left_alone, new, false);
+    for exclusions in captured.iter().flat_map(|claim| &claim.exclusions) {
+        let new = Part {
+            items: exclusions.items.clone(),
+            ..part(mesh, family, exclusions.direction, exclusions.sentence)
+        };
+        // Rules of the same option may have it already.
+        if !parts.left_alone.iter().any(|known| known.says(&new)) {
+            add(&mut parts.left_alone, new, false);
         }
     }
     for (direction, sentence) in rests(&captured) {
-        add(&mut told.left_alone, part(mesh, family, direction, sentence), false);
+        add(&mut parts.left_alone, part(mesh, family, direction, sentence), false);
     }
 }
 
@@ -174,7 +176,7 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> Part {
     }
 }
 
-/// Adds a part to the one that says the same, of whatever family; if it is shared, whichever option said it.
+/// Adds a part to an equal one, of whatever family; if it is shared, whichever option made it.
 fn add(list: &mut Vec<Part>, new: Part, is_shared: bool) {
     let same = |part: &&mut Part| {
         let is_same = (part.mesh, part.sentence, part.reason) == (new.mesh, new.sentence, new.reason);

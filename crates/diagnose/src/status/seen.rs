@@ -20,7 +20,7 @@ pub struct Seen<'a> {
     pub sockets: Option<&'a [Socket]>,
     /// What holds rules of meshes.
     pub held: Vec<Held>,
-    /// The one mesh to tell of; `None` for all that are there.
+    /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
     pub findings: Vec<Finding>,
@@ -36,9 +36,9 @@ pub struct Held {
     pub families: Vec<&'static str>,
     #[serde(rename = "rule_count")]
     pub rules: usize,
-    /// The program that made them, as far as the rules tell.
+    /// The program that made them, as far as the rules show.
     pub program: String,
-    /// How they were made; null where nothing says it, as in iptables.
+    /// How they were made; null where no record exists, as in iptables.
     pub made: Option<Record>,
 }
 
@@ -51,7 +51,7 @@ pub struct Record {
     /// When, as RFC 3339 writes it.
     #[serde(rename = "time")]
     pub at: String,
-    /// What was said to be captured; `None` where there was no room for it.
+    /// The settings of capture; `None` where there was no room for them.
     pub settings: Option<String>,
     pub settings_digest: String,
     pub rules_digest: String,

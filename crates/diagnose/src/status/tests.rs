@@ -64,7 +64,7 @@ const KUMA: [(Setting, &str); 9] = [
 
 const AMBIENT: [(Setting, &str); 2] = [(Ambient::DnsCapture, "true"), (Ambient::RerouteInterfaces, "vm0")];
 
-/// Configurations of every mesh but the first, whose rules a test of its own reads.
+/// Configurations of every mesh but the first, whose rules have a separate test.
 fn captures() -> Vec<Capture> {
     let of = |mesh, all: &[(Setting, &str)], more: &[&[(Setting, &str)]]| {
         let ways = [&[][..], all].into_iter().chain(more.iter().copied());
@@ -85,14 +85,14 @@ fn captures() -> Vec<Capture> {
 }
 
 /// The reason of each rule that decides something, in order.
-fn told(view: &View) -> Vec<(String, String, Option<&'static str>)> {
+fn read_reasons(view: &View) -> Vec<(String, String, Option<&'static str>)> {
     let reasons = recognition::reasons(view).into_iter();
     let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
-    let told = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
+    let read_reasons = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
         let chain = &view.chains()[at.chain];
         (chain.table.to_string(), format!("{} {}", chain.chain, at.rule), reason.map(Reason::name))
     });
-    told.collect()
+    read_reasons.collect()
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn rules_of_iptables_are_read_as_they_were_meant() {
     for capture in captures() {
         for family in Family::BOTH {
             let checked = capture.rules(family);
-            let expected = told(&View::of_rules(checked.rules()));
+            let expected = read_reasons(&View::of_rules(checked.rules()));
             assert!(expected.iter().all(|(.., reason)| reason.is_some()), "{capture:?}");
             let text = render::iptables::restore(&checked);
             let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
-            assert_eq!(told(&view), expected, "{capture:?} as\n{text}");
+            assert_eq!(read_reasons(&view), expected, "{capture:?} as\n{text}");
         }
     }
 }
@@ -113,8 +113,8 @@ fn rules_of_iptables_are_read_as_they_were_meant() {
 fn rules_without_the_words_of_comments_are_read_by_their_form() {
     for capture in captures() {
         let checked = capture.rules(Family::V4);
-        let expected = told(&View::of_rules(checked.rules()));
-        // Upstream's comments begin as ours do, and say the same in other words.
+        let expected = read_reasons(&View::of_rules(checked.rules()));
+        // Upstream's comments begin as ours do, and continue differently.
         let text = render::iptables::restore(&checked);
         let words = text.lines().map(|line| match line.split_once("proxy/") {
             Some((before, after)) => {
@@ -125,7 +125,7 @@ fn rules_without_the_words_of_comments_are_read_by_their_form() {
         });
         let text: String = words.collect();
         let view = View::of_listing(parse::listing(&text, Family::V4).expect("our own text"));
-        assert_eq!(told(&view), expected, "{capture:?} as\n{text}");
+        assert_eq!(read_reasons(&view), expected, "{capture:?} as\n{text}");
     }
 }
 
@@ -142,7 +142,7 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
     })
 }
 
-/// Whichever rules and options say it, a reader meets each sentence once.
+/// Whichever rules and options make it, each sentence is shown once.
 #[test]
 fn nothing_is_said_twice() {
     let istio: [&[(Setting, &str)]; 4] = [

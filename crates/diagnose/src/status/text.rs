@@ -6,7 +6,7 @@ use crate::Tone;
 use mesh::Mesh;
 use std::fmt::{self, Display, Write};
 
-/// Sections whose lines stand behind a word of this width.
+/// Sections whose lines follow a word of this width.
 const WORD: usize = 10;
 /// No line gets narrower than this, whatever the terminal.
 const LEAST: usize = 24;
@@ -94,7 +94,7 @@ impl Page {
             let word = if part.direction == before { "" } else { part.direction };
             before = part.direction;
             let mut notes: Vec<&str> = part.option.iter().map(String::as_str).collect();
-            // Addresses say themselves which family it is.
+            // Addresses show their family.
             let is_plain = part.items.iter().any(|item| item.contains(['.', ':']));
             match part.families.as_slice() {
                 ["ipv4"] if both && !is_plain => notes.push("IPv4"),
@@ -173,7 +173,7 @@ impl Page {
         }
     }
 
-    /// What stands in one place, and how it was made.
+    /// The rules in one place, and how they were made.
     fn held(&mut self, held: &Held) {
         let Held { backend, families, rules, program, made, .. } = held;
         let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
@@ -203,7 +203,7 @@ impl Page {
     }
 
     fn findings(&mut self, findings: &[Finding]) {
-        // What is wrong with listeners stands beside them.
+        // What is wrong with listeners is shown beside them.
         let findings: Vec<&Finding> = findings.iter().filter(|one| one.topic != "listeners").collect();
         if findings.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
-//! else's that decides before is seen. And what lies about without effect.
+//! A packet for each claim: what rules claim to capture is walked through all rules that are there, so that another
+//! program's rule that decides before is seen. And chains and marks without effect.
 
 use super::claims::{Claim, claim, proxy_of};
 use super::finding::Finding;
@@ -7,14 +7,14 @@ use super::seen::Seen;
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use mesh::DNS_PORT;
 use mesh::reason::{Effect, Meaning};
-use mesh::recognition::{RecognizedRule, Role};
+use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
 use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule};
-use rules::{Action, ByFamily, Cidr, Condition, Family, PortRange, Protocol, Target};
+use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Nobody has these (RFC 5737, RFC 3849): somebody outside, and the pod where it has no address of its own.
+/// No host has these (RFC 5737, RFC 3849): a host outside, and the pod where it has no address.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10))];
 const STAND_IN: [IpAddr; 2] =
@@ -24,40 +24,40 @@ const STAND_IN: [IpAddr; 2] =
 const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
 
 /// Ports of rules of others that are tried for each claim.
-const MOST_PORTS: usize = 8;
+const MAX_PORTS: usize = 8;
 
 /// What packets show, and what chains show that no packet comes to.
-pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
+pub(super) fn findings(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
-    for (family, meant) in meant.iter() {
-        found.extend(contradicted(seen, family, meant));
-        found.extend(unreached(family, meant));
-        found.extend(unrouted(seen, family, meant));
+    for (family, recognized) in recognized.iter() {
+        found.extend(contradicted(seen, family, recognized));
+        found.extend(unreached(family, recognized));
+        found.extend(unrouted(seen, family, recognized));
     }
     // A table of both families is walked twice.
-    let mut told = BTreeSet::new();
-    found.retain(|finding| told.insert(finding.text.clone()));
+    let mut texts = BTreeSet::new();
+    found.retain(|finding| texts.insert(finding.text.clone()));
     found
 }
 
 /// Claims of which a packet shows that others decide.
-fn contradicted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
+fn contradicted(seen: &Seen<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let view = seen.views.get(family);
-    let ours: BTreeSet<At> = meant.iter().map(|meant| meant.at).collect();
-    let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
+    let ours: BTreeSet<At> = recognized.iter().map(|recognized| recognized.at).collect();
+    let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
     let pod = pod(seen, &claims);
-    let asked = asked_by_others(view, &ours);
+    let others = ports_of_others(view, &ours);
     let captured = claims.iter().filter(|claim| claim.effect == Effect::Captured);
     captured
         .filter_map(|claim| {
-            let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).into_iter().map(Some));
+            let ports = std::iter::once(None).chain(ports(claim, &claims, &others).into_iter().map(Some));
             let mut witnesses = ports.filter_map(|port| witness(claim, family, &pod, &claims, port));
             witnesses.find_map(|witness| contradiction(seen, family, claim, &witness, &ours))
         })
         .collect()
 }
 
-/// What is to be told of a packet that does not go as the claim says.
+/// The finding about a packet that does not go as the claim has it.
 fn contradiction(
     seen: &Seen<'_>,
     family: Family,
@@ -76,19 +76,19 @@ fn contradiction(
     if port.is_some_and(|port| claim.listener.is_none_or(|listener| listener.ports == port)) {
         return None;
     }
-    // Our own exclusions are told as such, unless a rule of others has made the packet one of them.
+    // Our own exclusions are reported as such, unless another program's rule has made the packet one of them.
     let is_own = port.is_none() && outcome.decided_by.is_some_and(|at| ours.contains(&at));
     let is_changed = |at: &At| !ours.contains(at) && view.rule(*at).is_some_and(ViewRule::changes_packet);
     if is_own && !explanation.rules_met().any(|at| is_changed(&at)) {
         return None;
     }
     let option = claim.setting.map(|setting| format!(" ({})", super::parts::option(setting)));
-    let meant = match (port, claim.listener) {
+    let recognized = match (port, claim.listener) {
         (Some(_), Some(listener)) => format!("is to go to port {}", listener.ports),
         _ => "is to be captured".to_owned(),
     };
     let option = option.unwrap_or_default();
-    let text = format!("{} {meant}{option} and is {}", witness.what, explanation.sentence());
+    let text = format!("{} {recognized}{option} and is {}", witness.what, explanation.sentence());
     let remedy = "see all rules that it meets with sidecar-init explain --live";
     Some(match outcome.verdict {
         Verdict::Unknown => Finding::warn("foreign", text, remedy),
@@ -96,29 +96,23 @@ fn contradiction(
     })
 }
 
-/// The first ports of the lists that rules of others ask for.
-fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
-    let mut asked = BTreeSet::new();
+/// The first ports of the lists that rules of other programs match.
+fn ports_of_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
+    let mut ports = BTreeSet::new();
     for (chain, of_chain) in view.chains().iter().enumerate() {
-        for (rule, of_rule) in of_chain.rules.iter().enumerate() {
-            if !ours.contains(&At { chain, rule }) {
-                let fields = of_rule.conditions.iter().filter_map(|condition| match condition {
-                    Condition::Known(known) => known.condition(),
-                    Condition::Nft(field) => Some(field.clone()),
-                    _ => None,
-                });
-                for field in fields.filter(|asks| asks.field == Field::DestinationPort) {
-                    let first = |range: &Interval| u16::try_from(range.first).ok();
-                    asked.extend(field.values.ranges().iter().filter_map(first));
-                }
-            }
+        let rules = of_chain.rules.iter().enumerate();
+        let others = rules.filter(|(rule, _)| !ours.contains(&At { chain, rule: *rule }));
+        let conditions = others.flat_map(|(_, rule)| &rule.conditions).filter_map(field_condition);
+        for condition in conditions.filter(|condition| condition.field == Field::DestinationPort) {
+            let first = |range: &Interval| u16::try_from(range.first).ok();
+            ports.extend(condition.values.ranges().iter().filter_map(first));
         }
     }
-    asked
+    ports
 }
 
 /// The ports among these that the claim is about, where it is about all that no list names.
-fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> Vec<u16> {
+fn ports(claim: &Claim, claims: &[Claim], others: &BTreeSet<u16>) -> Vec<u16> {
     let is_of_ports = match claim.meaning {
         Meaning::OutboundNetwork => true,
         Meaning::OutboundPort | Meaning::InboundPort => claim.items.is_empty(),
@@ -128,15 +122,16 @@ fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> Vec<u16> {
         return Vec::new();
     }
     let beside = claims.iter().filter(|other| other.direction == claim.direction);
-    let ports = asked.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
-    ports.take(MOST_PORTS).collect()
+    let ports = others.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
+    ports.take(MAX_PORTS).collect()
 }
 
 /// Whether a list names the port.
 fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool {
     claims.any(|claim| {
-        let spared = claim.spared.iter().flat_map(|spared| &spared.items);
-        let mut ranges = claim.items.iter().chain(spared).filter_map(|item| item.parse::<PortRange>().ok());
+        let exclusions = claim.exclusions.iter().flat_map(|exclusions| &exclusions.items);
+        let mut ranges =
+            claim.items.iter().chain(exclusions).filter_map(|item| item.parse::<PortRange>().ok());
         ranges.any(|range| range.contains(port))
     })
 }
@@ -171,7 +166,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
     };
     let network = || {
         let cidr = claim.items.first()?.parse::<Cidr>().ok()?;
-        // The first address of a network is nobody's.
+        // No host has the first address of a network.
         Some(match cidr.address() {
             _ if cidr.is_everything() => elsewhere,
             IpAddr::V4(first) if cidr.length() < 31 => IpAddr::V4(Ipv4Addr::from(u32::from(first) + 1)),
@@ -213,17 +208,17 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
     Some(Witness { what, packet, called })
 }
 
-/// Chains of iptables that stand and that nothing leads to: what a killed run leaves, or somebody who removes jumps.
-fn unreached(family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
+/// Chains of iptables that nothing leads to: what a killed run leaves, or the removal of jumps.
+fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
-    for meant in meant.iter().filter(|meant| !meant.chain.table.starts_with("inet ")) {
-        let matters = match meant.role {
+    for recognized in recognized.iter().filter(|recognized| !recognized.chain.table.starts_with("inet ")) {
+        let matters = match recognized.role {
             Role::Outbound => true,
-            Role::Inbound => meant.reason.is_some_and(|reason| reason.meaning() == Meaning::InboundPort),
+            Role::Inbound => recognized.reason.is_some_and(|reason| reason.meaning() == Meaning::InboundPort),
             _ => false,
         };
         if matters {
-            chains.insert((&meant.chain.table, &meant.chain.chain), meant.is_reached);
+            chains.insert((&recognized.chain.table, &recognized.chain.chain), recognized.is_reached);
         }
     }
     let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
@@ -237,12 +232,15 @@ fn unreached(family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
 }
 
 /// TPROXY that nothing routes for.
-fn unrouted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Option<Finding> {
+fn unrouted(seen: &Seen<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.routing.get(family).local_marks;
-    let mark = meant.iter().filter(|meant| meant.is_reached).find_map(|meant| match &meant.rule.action {
-        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
-        _ => None,
-    })?;
+    let mark =
+        recognized.iter().filter(|recognized| recognized.is_reached).find_map(
+            |recognized| match &recognized.rule.action {
+                Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
+                _ => None,
+            },
+        )?;
     (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
         let text = format!(
             "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",

@@ -49,15 +49,15 @@ pub struct Block {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetRule {
-    /// The table; absent where the rule has told nothing but its name.
+    /// The table; absent where the rule reports nothing but its name.
     pub table: Option<String>,
     pub chain: Option<String>,
     /// Its number in the chain, from 1; absent for the chain's policy.
     #[serde(rename = "position")]
     pub rule: Option<usize>,
-    /// What it says.
+    /// Its text.
     pub text: Option<String>,
-    /// Its name, of rules of ours that tell it.
+    /// Its name, of our rules that have one.
     #[serde(rename = "rule")]
     pub name: Option<String>,
     /// The options that make rules of this name; empty for what is always there, and for rules of others.
@@ -125,7 +125,7 @@ impl Block {
 const HANG: usize = 4;
 
 impl MetRule {
-    /// Of a rule of somebody's, the words are whatever its author wrote.
+    /// The text of another program's rule is whatever its author wrote.
     fn line(&self) -> String {
         let options =
             if self.options.is_empty() { String::new() } else { format!(" ({})", self.options.join(", ")) };

@@ -12,7 +12,7 @@ use std::{
 /// What a packet must be; nothing given lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// The mesh that a rule is of that it has met.
+    /// The mesh of a rule that it has met.
     pub mesh: Option<Mesh>,
     /// The name of a rule that it has met.
     pub rule: Option<String>,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// So many packets are kept open at most.
-const MOST_OPEN: usize = 1_024;
+const MAX_OPEN: usize = 1_024;
 
 /// Packets that may meet further rules.
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Group {
 impl Groups {
     /// Takes a report; gives the reports of a packet that has made place, where there are too many.
     pub fn take(&mut self, report: Report, now: SystemTime) -> Option<Vec<Report>> {
-        // The first bytes hold a number that sender's give each packet (IPv4), or where its data stand in the stream (TCP).
+        // The first bytes hold a number that senders give each packet (IPv4), or the place of its data in the stream (TCP).
         let same = |group: &&mut Group| {
             let first = &group.reports[0];
             (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)
@@ -31,7 +31,7 @@ impl Groups {
             group.reports.push(report);
             return None;
         }
-        let crowd = (self.0.len() >= MOST_OPEN).then(|| self.0.remove(0).reports);
+        let crowd = (self.0.len() >= MAX_OPEN).then(|| self.0.remove(0).reports);
         self.0.push(Group { latest: now, reports: vec![report] });
         crowd
     }

@@ -1,18 +1,18 @@
-//! Packets as they meet rules: what the kernel reports, told to people and programs, packet by packet.
+//! Packets as they meet rules: what the kernel reports, for people and programs, packet by packet.
 //!
 //! Pure: who listens, and when to stop, is the caller's business.
 
 mod block;
 mod filter;
 mod groups;
-mod tell;
+mod outcome;
 mod utc;
 mod walks;
 
 pub use block::{Block, MetRule};
 pub use filter::{Destination, Filter};
 pub use groups::Groups;
-pub use tell::{Rules, of_reports, of_walk, reports_anything};
+pub use outcome::{Rules, of_reports, of_walk, reports_anything};
 pub use utc::utc;
 pub use walks::{Frame, Walk, Walks};
 

@@ -1,6 +1,6 @@
 //! Steps of traced packets, put together to the ways of single packets.
 //!
-//! A trace has chains of its own: `first` ones, which see a packet before all others, and `last` ones behind them. They tell
+//! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones behind them. They show
 //! where a way begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
 
 use rules::report::{Headers, Report, Seen, Traced, TracedStep};
@@ -13,7 +13,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// So many ways are kept open at most. Where so many packets are under way, the oldest have ended.
-const MOST_OPEN: usize = 4_096;
+const MAX_OPEN: usize = 4_096;
 
 /// The interface through which a machine talks to itself.
 const LOOPBACK: &str = "lo";
@@ -58,7 +58,7 @@ pub struct Walks {
     owners: BTreeMap<Flow, (SystemTime, Option<u32>, Option<u32>)>,
 }
 
-/// Protocol, addresses and ports, as text: what tells packets from each other that are under way at the same time.
+/// Protocol, addresses and ports, as text: what distinguishes packets that are on their way at the same time.
 type Flow = String;
 
 impl Walks {
@@ -66,7 +66,7 @@ impl Walks {
         Self { frame, open: Vec::new(), owners: BTreeMap::new() }
     }
 
-    /// Hears whose a packet is. It is told before the steps of the packet.
+    /// Takes the sender of a packet, which the kernel reports before the steps of the packet.
     pub fn hear(&mut self, report: &Report, now: SystemTime) {
         // A packet that comes back over loopback has lost its sender.
         if let Some(flow) = flow(&report.packet).filter(|_| report.uid.is_some()) {
@@ -139,9 +139,9 @@ impl Walks {
                 return None;
             }
         }
-        // The number was that of a packet that is no more.
+        // The number was that of an earlier packet.
         let before = self.open.iter().position(|walk| walk.id == step.id);
-        let crowd = (self.open.len() >= MOST_OPEN).then_some(0);
+        let crowd = (self.open.len() >= MAX_OPEN).then_some(0);
         let ended = before.or(crowd).map(|index| self.open.remove(index));
         let owner = step.seen.as_ref().and_then(|seen| self.owners.remove(&flow(&seen.packet)?));
         let (_, uid, gid) = owner.unwrap_or((now, None, None));
@@ -168,7 +168,7 @@ fn flow(packet: &[u8]) -> Option<Flow> {
     Headers::read(packet).map(|headers| format!("{headers:?}"))
 }
 
-/// Where a packet says that it comes from.
+/// The source of a packet.
 fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     let headers = Headers::read(packet)?;
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// What to capture. Ports and marks are ztunnel's and can't be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
-    /// Whether connections that arrive are left alone, as a gateway of another make wants it that takes them itself.
+    /// Whether connections that arrive are excluded, as needed by a gateway of another vendor that takes them itself.
     pub ingress: bool,
     /// Whether DNS queries go to ztunnel.
     pub dns: bool,
-    /// Interfaces behind which somebody else sits, such as a virtual machine: its TCP counts as outbound.
+    /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.
     pub interfaces: Vec<InterfaceName>,
     /// Whether IPv6 is captured too. IPv4 always is.
     pub ipv6: bool,

@@ -22,7 +22,7 @@ pub const PROXY_MARK: Mark = Mark { value: 0x539, mask: MASK };
 pub const CONNECTION_MARK: Mark = Mark { value: 0x111, mask: MASK };
 /// The routing table that delivers such answers to ztunnel (`RouteTableInbound`).
 pub const TABLE: u32 = 100;
-/// Where the policy rule stands that leads there: before the kernel's own for the table `main`, which has 32766.
+/// The preference of the policy rule that leads there: before the kernel's own for the table `main`, which has 32766.
 pub const PREFERENCE: u32 = 32764;
 
 /// The conntrack zone of ztunnel's DNS queries.

@@ -10,7 +10,7 @@ use rules::Protocol;
 use rules::simulate::{Direction, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// All limits, in the order in which they are told.
+/// All limits, in the order of reports.
 pub(super) const LIMITS: &[Limit] = &[
     Limit {
         code: Code::HostCallsPass,

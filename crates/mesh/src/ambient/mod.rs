@@ -1,8 +1,8 @@
 //! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel.
 //!
-//! ztunnel runs elsewhere and opens its sockets in the pod's namespace, marked. So nothing here asks for users: a mark
-//! tells the proxy's packets, and no port, network or process can be left alone. The rules are those of `cni/pkg/iptables`
-//! in their order. What is set on the host, for the probes of the kubelet, is none of a pod's and stands elsewhere.
+//! ztunnel runs elsewhere and opens its sockets in the pod's namespace, marked. So nothing here matches users: a mark
+//! identifies the proxy's packets, and no port, network or process can be excluded. The rules are those of `cni/pkg/iptables`
+//! in their order. What is set on the host, for the probes of the kubelet, is not part of a pod's rules.
 
 mod config;
 pub mod defaults;
@@ -28,14 +28,14 @@ use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy
 use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
-/// How its pods are told from others, and how they speak.
+/// How its pods are recognized and read.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
 
 /// By what this policy's rules and routing are known again. The chains are upstream's, and one of them is called like the
-/// sidecar's: it is ambient's where the other one stands. 138 is in nobody's `/etc/iproute2/rt_protos`.
+/// sidecar's: it is ambient's where the other one is installed. 138 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's ambient mode",
     mesh: "ambient",
@@ -55,8 +55,8 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// What the agent says of pods that say nothing, by its chart, each unless one of these settings is said.
-pub(crate) const USUAL: &[(Setting, &str, &[Setting])] =
+/// The agent's values for settings that pods leave open, by its chart, each unless one of these settings is given.
+pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =
     &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])];
 
 impl Policy for CaptureConfig {
@@ -76,7 +76,7 @@ impl Policy for CaptureConfig {
         routing::objects(self)
     }
 
-    /// Queries that conntrack knows from before the rules would pass them by. ztunnel's own stand in their zone.
+    /// Queries that conntrack knows from before would pass the rules by. ztunnel's own are in their zone.
     fn stale_flows(&self) -> Option<StaleFlows> {
         self.dns.then(|| StaleFlows {
             port: defaults::DNS_PORT.number(),

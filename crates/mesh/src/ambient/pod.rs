@@ -1,4 +1,4 @@
-//! Pods of Istio's ambient mode: how they are told from others, and by which annotations they speak.
+//! Pods of Istio's ambient mode: how they are recognized, and which annotations they have.
 
 use crate::pod::mesh::Form;
 
@@ -8,7 +8,7 @@ pub(crate) const FORM: Form = Form {
     init_reads_annotations: false,
     unsaid: &[],
     idle: &[],
-    // ztunnel runs in a pod of its own.
+    // ztunnel runs in a separate pod.
     proxy: None,
     signs: &[
         ("istio.io/dataplane-mode", &["ambient"]),

@@ -1,7 +1,7 @@
 //! Whose place we take: Istio's node agent, which sets the same rules from outside of the pod.
 //!
-//! All its rules stand in chains of names that are ours too, so no form of a rule has to be known. Its policy rule and its
-//! route carry no protocol of their own; they are known by mark, mask, preference and table.
+//! All its rules are in chains of names that are ours too, so no form of a rule has to be known. Its policy rule and its
+//! route carry no separate protocol; they are known by mark, mask, preference and table.
 
 use super::defaults::{CONNECTION_MARK, TABLE};
 use rules::Predecessor;

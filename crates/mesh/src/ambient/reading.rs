@@ -1,5 +1,5 @@
-//! Rules of ambient mode that do not say why they are there: ours in iptables, and those of Istio's node agent in iptables
-//! and in nf_tables. None of them has a comment; the chain, what a rule asks and what it does tell.
+//! Recognizes rules of ambient mode that carry no reason: ours in iptables, and those of Istio's node agent in iptables
+//! and in nf_tables. None of them has a comment; the chain, the conditions and the target identify them.
 
 use super::limits::LIMITS;
 use super::reason::{ROWS, Reason};
@@ -33,8 +33,8 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
-        read(met).map(Into::into)
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+        read(context).map(Into::into)
     }
 
     fn resolver(&self) -> &'static str {
@@ -46,23 +46,23 @@ impl Reasons for Known {
     }
 }
 
-fn read(met: &RuleContext<'_>) -> Option<Reason> {
-    let (asks, leads_on) = (met.asks, met.to.is_some());
-    let is_one = |asked: &Option<FieldValues>| asked.as_ref().is_some_and(|asked| !asked.negated);
-    match (met.kind(), met.role) {
+fn read(context: &RuleContext<'_>) -> Option<Reason> {
+    let (summary, leads_on) = (context.summary, context.to.is_some());
+    let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
+    match (context.kind(), context.role) {
         (Kind::Mangle, _) => Some(Reason::ProxyToApplication),
         (Kind::Raw, _) => Some(Reason::DnsZone),
         (Kind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
         (Kind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
-        (Kind::Nat, Role::Inbound) if asks.in_interface.is_some() => Some(Reason::Machine),
-        (Kind::Nat, Role::Inbound) if captures(met.rule) => Some(Reason::Inbound),
-        (Kind::Nat, Role::Inbound) if is_one(&asks.source) => Some(Reason::Probe),
-        (Kind::Nat, Role::Outbound) if captures(met.rule) => {
-            Some(if is_one(&asks.destination_port) { Reason::Dns } else { Reason::Outbound })
+        (Kind::Nat, Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
+        (Kind::Nat, Role::Inbound) if captures(context.rule) => Some(Reason::Inbound),
+        (Kind::Nat, Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
+        (Kind::Nat, Role::Outbound) if captures(context.rule) => {
+            Some(if is_one(&summary.destination_port) { Reason::Dns } else { Reason::Outbound })
         }
-        (Kind::Nat, Role::Outbound) if is_one(&asks.destination) => Some(Reason::Probe),
-        (Kind::Nat, Role::Outbound) if is_loopback(asks.out_interface.as_ref()) => Some(Reason::OwnPod),
-        (Kind::Nat, Role::Outbound) if asks.mark.is_some() => Some(Reason::ProxyToApplication),
+        (Kind::Nat, Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),
+        (Kind::Nat, Role::Outbound) if is_loopback(summary.out_interface.as_ref()) => Some(Reason::OwnPod),
+        (Kind::Nat, Role::Outbound) if summary.mark.is_some() => Some(Reason::ProxyToApplication),
         _ => None,
     }
 }

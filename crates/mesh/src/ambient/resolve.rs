@@ -7,7 +7,7 @@ use crate::settings::Setting;
 use crate::sources::{Host, Reader, Source};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host.
+/// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host.
 pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let (probe_v4, probe_v6) = probe_addresses(reader);
     CaptureConfig {
@@ -20,7 +20,7 @@ pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> 
     }
 }
 
-/// From where the host's own calls come over IPv4 and over IPv6, as far as anybody says: by the flag's addresses, else by
+/// The source of the host's own calls over IPv4 and over IPv6, as far as it is given: by the flag's addresses, else by
 /// the variables'.
 pub fn probe_addresses(reader: &mut Reader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let (mut v4, mut v6) = (None, None);
@@ -69,7 +69,7 @@ fn variable<T>(
     named.into_iter().next()
 }
 
-/// An address from which somebody on the host may call.
+/// An address from which processes of the host may call.
 fn probe_address(reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
     let address = reader.address_item(source, item)?;
     if address.is_loopback() || address.is_unspecified() || address.is_multicast() {

@@ -8,13 +8,12 @@ use super::defaults::{
 };
 use super::reason::Reason;
 use crate::writing::{
-    self, OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_port, jump, mark, not_mark,
-    not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
+    self, Comments, OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_port, jump, mark,
+    not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
 };
 use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, Table, Target};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The chain for what arrives. It stands in every table that has rules of ours.
+/// The chain for what arrives. It is in every table that has rules of ours.
 pub(super) const INBOUND: &str = "ISTIO_PRERT";
 /// The chain for what the pod sends. The sidecar has one of the same name.
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
@@ -26,9 +25,9 @@ type Writer<'a> = writing::Writer<'a, CaptureConfig>;
 
 /// All rules for a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family, &OWNERSHIP, None);
+    let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);
-    // The order of jumps is upstream's; each stands alone in its base chain.
+    // The order of jumps is upstream's; each is alone in its base chain.
     let (inbound, outbound) = (Reason::Arriving.origin(), Reason::Leaving.origin());
     writer.append(Table::Nat, OUTPUT, [], jump(LEAVES), outbound);
     writer.append(Table::Nat, PREROUTING, [], jump(ARRIVES), inbound);
@@ -75,7 +74,7 @@ fn machines(writer: &mut Writer<'_>) {
     }
 }
 
-/// Calls of the host itself come from an address of their own, and are no business of the mesh's.
+/// Calls of the host itself come from a separate address, and do not concern the mesh.
 fn probes(writer: &mut Writer<'_>) {
     let origin = Reason::Probe.origin();
     let address = Cidr::host(writer.config.probe_address(writer.family()));
@@ -91,7 +90,7 @@ fn arriving(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.origin());
 }
 
-/// DNS, to any server. What stays in the pod is left alone over UDP, and over TCP only what goes to the loopback network.
+/// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
 fn queries(writer: &mut Writer<'_>) {
     let origin = Reason::Dns.origin();
     let target = || Target::Redirect(DNS_LISTENER.into());
@@ -112,7 +111,7 @@ fn leaving(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, LEAVES, others, target, Reason::Outbound.origin());
 }
 
-/// ztunnel asks a server from a port that the application may use too. In one zone of conntrack the two would be one
+/// ztunnel queries a server from a port that the application may use too. In one zone of conntrack the two would be one
 /// connection, and the answer would go to the wrong one.
 fn zones(writer: &mut Writer<'_>) {
     let origin = Reason::DnsZone.origin();
@@ -126,10 +125,7 @@ fn zones(writer: &mut Writer<'_>) {
 
 /// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
 fn loopback(writer: &Writer<'_>) -> Cidr {
-    Cidr::host(match writer.family() {
-        Family::V4 => IpAddr::from(Ipv4Addr::LOCALHOST),
-        Family::V6 => Ipv6Addr::LOCALHOST.into(),
-    })
+    Cidr::host(crate::mesh::loopback(writer.family()))
 }
 
 fn not_to_loopback() -> Match {

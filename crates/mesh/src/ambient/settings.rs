@@ -1,4 +1,4 @@
-//! What can be said of capture in the ambient mesh. The variables are those of Istio's node agent, the annotations those
+//! Settings of capture in the ambient mesh. The variables are those of Istio's node agent, the annotations those
 //! that it reads of a pod.
 
 use crate::mesh::Mesh;

@@ -1,4 +1,4 @@
-//! What pods and agents may say, and the rules and the routing that come of it.
+//! Settings of pods and agents, and the rules and the routing that they make.
 
 use super::{Ambient, CaptureConfig, OWNERSHIP, Reason, configure, defaults};
 use crate::mesh::{Capture, Mesh, Policy};
@@ -100,7 +100,7 @@ fn machines_come_before_all_else_that_arrives() {
     check(&[(Ambient::RerouteInterfaces, " vm0,, br+ ")], Family::V4, Table::Nat, &nat);
 }
 
-/// Chains stand in the order in which they are used first, as upstream makes them.
+/// Chains are in the order of their first use, as upstream makes them.
 #[test]
 fn chains_are_made_in_upstreams_order() {
     let chains = |flags: &[(Setting, &str)], table| -> Vec<String> {
@@ -217,7 +217,8 @@ fn all_reasons_but_those_that_lead_on_have_a_sentence() {
     for &reason in Reason::ALL {
         assert!(reason.name().starts_with("ambient-"), "{}", reason.name());
         let leads_on = matches!(reason, Reason::Arriving | Reason::Leaving);
-        assert_eq!(reason.sentence(None, "--flag").is_none(), leads_on, "{}", reason.name());
+        let sentence = crate::Reason::from(reason).sentence(None, "--flag");
+        assert_eq!(sentence.is_none(), leads_on, "{}", reason.name());
     }
 }
 

@@ -18,7 +18,7 @@ pub fn block(tree: &Tree) -> String {
     out
 }
 
-/// What stands behind a key or a dash, up to the end of its last line.
+/// What follows a key or a dash, up to the end of its last line.
 fn value(out: &mut String, tree: &Tree, depth: usize) {
     match tree {
         Tree::Null => out.push_str("null"),
@@ -40,7 +40,7 @@ fn value(out: &mut String, tree: &Tree, depth: usize) {
     out.push('\n');
 }
 
-/// Whether a text is lines of print, which can stand as they are: a file in a ConfigMap.
+/// Whether a text is printable lines, which can be written as they are: a file in a ConfigMap.
 fn has_plain_lines(text: &str) -> bool {
     let is_print = |c: char| c == ' ' || c.is_ascii_graphic();
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -86,7 +86,7 @@ fn list(out: &mut String, items: &[Tree], depth: usize) {
         indent(out, depth);
         out.push_str("- ");
         match item {
-            // The first field stands behind the dash.
+            // The first field follows the dash.
             Tree::Map(fields) if !fields.is_empty() => map(out, fields, depth + 1),
             Tree::List(inner) if !inner.is_empty() => {
                 out.pop();

@@ -1,4 +1,4 @@
-//! The annotations that Istio knows of pods (`istio.io/api`, `annotation` and `label`): those that say how a sidecar is
+//! The annotations that Istio knows of pods (`istio.io/api`, `annotation` and `label`): those that control how a sidecar is
 //! injected, by name, and all others, so that a misspelt one is noticed.
 
 pub const MODE: &str = "sidecar.istio.io/interceptionMode";
@@ -28,7 +28,7 @@ pub const BIND_SERVICE: &str = "sidecar.istio.io/capNetBindService";
 pub const USER_VOLUMES: &str = "sidecar.istio.io/userVolume";
 pub const USER_MOUNTS: &str = "sidecar.istio.io/userVolumeMount";
 pub const REWRITE_PROBES: &str = "sidecar.istio.io/rewriteAppHTTPProbers";
-/// What is asked of CPU and memory, what is allowed of them.
+/// Requests and limits of CPU and memory.
 pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyCPU", "requests", "cpu"),
     ("sidecar.istio.io/proxyMemory", "requests", "memory"),
@@ -36,7 +36,7 @@ pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyMemoryLimit", "limits", "memory"),
 ];
 
-/// Those that say how a sidecar is injected.
+/// Those that control how a sidecar is injected.
 pub const OF_INJECTION: &[&str] = &[
     MODE,
     INCLUDE_NETWORKS,

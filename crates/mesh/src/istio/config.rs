@@ -66,7 +66,7 @@ pub enum OutboundCidrs {
 pub enum OwnerGroups {
     /// Everybody's but these groups'.
     AllBut(Vec<Gid>),
-    /// Only these groups'; nobody's if the list is empty.
+    /// Only these groups'; none if the list is empty.
     Only(Vec<Gid>),
 }
 
@@ -100,17 +100,17 @@ pub struct CaptureConfig {
     pub proxy_gids: Vec<Gid>,
     /// Inbound ports captured.
     pub inbound_ports: InboundPorts,
-    /// Interfaces whose traffic is left alone in both directions.
+    /// Interfaces excluded in both directions.
     pub excluded_interfaces: Vec<InterfaceName>,
     /// Interfaces of virtual machines, whose inbound traffic counts as outbound.
     pub vm_interfaces: Vec<InterfaceName>,
     /// Outbound destinations captured.
     pub outbound_cidrs: OutboundCidrs,
-    /// Outbound destinations left alone.
+    /// Excluded outbound destinations.
     pub excluded_cidrs: Vec<Cidr>,
     /// Outbound ports captured whatever the destination.
     pub outbound_ports: Vec<PortRange>,
-    /// Outbound ports left alone, TCP and UDP.
+    /// Excluded outbound ports, TCP and UDP.
     pub excluded_outbound_ports: Vec<PortRange>,
     /// Whose outbound traffic is captured.
     pub owner_groups: OwnerGroups,

@@ -12,14 +12,14 @@ pub const OUTBOUND_LISTENER: Port = port(15001);
 pub const INBOUND_LISTENER: Port = port(15006);
 /// The HBONE tunnel's port.
 pub const TUNNEL_PORT: Port = port(15008);
-/// The port that the validation dials, where nobody listens.
+/// The port that the validation dials, where no process listens.
 pub const PROBE_PORT: Port = port(15002);
 /// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
 pub const AGENT_PORT: Port = port(15053);
 
-/// The user and the group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
+/// The user and the group of the proxy where none is given (upstream's `DefaultProxyUID`).
 pub const PROXY_ID: u32 = 1337;
-/// The name of the proxy's user when nobody says anything.
+/// The name of the proxy's user where none is given.
 pub const PROXY_USER: &str = "istio-proxy";
 
 /// Marks packets that TPROXY hands to the proxy.
@@ -29,7 +29,7 @@ pub const PROXY_MARK: Mark = Mark::whole(1338);
 /// The routing table that delivers marked packets.
 pub const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
 
-/// NFLOG group to which rules report their hits when asked to.
+/// NFLOG group to which rules report their hits, if enabled.
 pub const LOG_GROUP: u16 = 1337;
 
 /// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and

@@ -37,7 +37,7 @@ pub(super) fn write(writer: &mut Writer<'_>) {
     zones(writer, &servers, origin);
 }
 
-/// The agent asks the resolver from a port of its own choosing, which may be one that an application uses
+/// The agent queries the resolver from a port of its own choosing, which may be one that an application uses
 /// for a redirected query to the same resolver. In one zone the two would be one connection to conntrack,
 /// and an answer would go to the wrong one.
 fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
@@ -61,7 +61,7 @@ fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
     }
 }
 
-/// Queries that the rules capture and that conntrack may know from before. The agent's own are left alone.
+/// Queries that the rules capture and that conntrack may know from before. The agent's own are excluded.
 pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
     let destinations = match &config.dns {
         DnsCapture::Off => return None,

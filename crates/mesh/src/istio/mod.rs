@@ -1,8 +1,8 @@
-//! The policy: which rules a configuration asks for. The only place that decides it.
+//! The policy: which rules a configuration makes. The only place that decides it.
 //!
 //! Pure: a [`CaptureConfig`] goes in, rules for one family come out. Who calls it, and which program or
 //! kernel interface will take the rules, is unknown here. The order of the rules is upstream's, because
-//! people compare previews; each step's reason stands beside it.
+//! people compare previews; each step has its reason beside it.
 
 pub mod annotations;
 mod config;
@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
-/// How its pods speak stands in [`crate::settings::mapping`], and they are those that are no other mesh's.
+/// How its pods are read is in [`crate::settings::mapping`]; they are all pods that no other mesh recognizes.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
 
 /// The annotations that it knows of pods.
@@ -127,12 +127,12 @@ impl Policy for CaptureConfig {
     }
 
     fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
-        let is_asked = raw.is_on(Setting::DualStack);
-        let why = match is_asked {
+        let is_requested = raw.is_on(Setting::DualStack);
+        let why = match is_requested {
             false => "IPv6 is not captured in this pod: its first address is not IPv6",
             true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
         };
-        let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_asked) {
+        let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_requested) {
             (true, ..) => (Setting::PodIps, "give {--dual-stack}"),
             (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
             (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
@@ -143,8 +143,8 @@ impl Policy for CaptureConfig {
     }
 }
 
-/// What injection says of pods that say nothing, each unless one of these settings is said.
-pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+/// The injector's values for settings that pods leave open, each unless one of these settings is given.
+pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),

@@ -41,7 +41,7 @@ impl Names<'_> {
 
     pub(super) fn owner_groups(&self, reader: &mut Reader<'_>) -> OwnerGroups {
         /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each is a match in one rule.
-        const MOST: usize = 64;
+        const MAX: usize = 64;
         let read = |reader: &mut Reader<'_>, source: &Source, item: &str| self.group(reader, source, item);
         let excluded = reader.list(Setting::OwnerGroupsExclude, read);
         if reader.raw.get(Setting::OwnerGroups).is_none() {
@@ -50,9 +50,9 @@ impl Names<'_> {
         match reader.wildcard(Setting::OwnerGroups, read) {
             Wildcard::All => OwnerGroups::AllBut(excluded),
             Wildcard::Items(included) => {
-                if included.len() > MOST {
+                if included.len() > MAX {
                     let (_, source) = reader.items(Setting::OwnerGroups);
-                    let text = format!("names {} groups; at most {MOST} can be included", included.len());
+                    let text = format!("names {} groups; at most {MAX} can be included", included.len());
                     reader.whole(&source, text);
                 }
                 OwnerGroups::Only(included)

@@ -9,7 +9,7 @@ use super::words::{
 use super::writer::Writer;
 use rules::{Table, Target};
 
-/// What is left alone before it matters whose connection it is.
+/// What is excluded before the owner of the connection matters.
 pub(super) fn start(writer: &mut Writer<'_>) {
     let config = writer.config;
     writer.append(Table::Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound.origin());

@@ -1,4 +1,4 @@
-//! Whose connection it is: the proxy's own, that of a group to be left alone, or the application's.
+//! The owner of a connection: the proxy, an excluded group, or the application.
 
 use super::config::{DnsCapture, OutboundCidrs, OwnerGroups};
 use super::words::{
@@ -45,7 +45,7 @@ fn proxy(writer: &mut Writer<'_>, owner: Owner) {
     writer.append(Table::Nat, OUTBOUND, [owner.is()], Target::Return, origin);
 }
 
-/// Whether somebody asked for loopback destinations to be captured. Upstream asks both families at once,
+/// Whether a list captures loopback destinations. Upstream checks both families at once,
 /// and looks at the network's first address only: `0.0.0.0/0` does not count.
 fn captures_loopback(cidrs: &OutboundCidrs) -> bool {
     match cidrs {

@@ -4,7 +4,7 @@ use super::{defaults, provenance};
 use rules::{Chains, Ownership, PolicyRules};
 
 /// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
-/// in nobody's `/etc/iproute2/rt_protos`.
+/// not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",

@@ -22,7 +22,7 @@ const PATTERNS: [Pattern; 12] = [
     of(Table::Nat, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
     of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
     of(Table::Mangle, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
-    // Until 1.20; since then the packets go to a chain of its own.
+    // Until 1.20; since then the packets go to a separate chain.
     of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Confidence::ByTable),
     of(
         Table::Mangle,
@@ -73,12 +73,13 @@ mod tests {
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
 
-    /// Of a table's rules, those that are inherited, and those of which nobody knows whose they are.
+    /// Of a table's rules, those that are inherited, and those of unknown origin.
     fn check(table: Table, rules: &str, inherited: &[&str], doubtful: &[&str]) {
         let text = format!("*{table}\n{CHAINS}{rules}COMMIT\n");
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
-        let lines =
-            state.chains(table).flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
+        let lines = state
+            .chains(table)
+            .flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
         let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
         let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         assert_eq!(found, inherited, "inherited of\n{rules}");
@@ -118,7 +119,7 @@ mod tests {
         check(Table::Nat, &format!("{machine}{inbound}\n"), &[inbound], &[]);
         let inbound_jump = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
         check(Table::Nat, &format!("{inbound_jump}{inbound}\n"), &[], &[inbound]);
-        // A machine's interface without capture of what goes out stands at the head of a table that is upstream's.
+        // A machine's interface without capture of what goes out is at the head of a table that is upstream's.
         let machine = "-A PREROUTING -i virt0 -j RETURN";
         let other = "-A PREROUTING -i eth7 -j RETURN";
         let listing = format!("{machine}\n{inbound}\n-A PREROUTING -j LOG\n{other}\n{outbound}\n{JUMP}");

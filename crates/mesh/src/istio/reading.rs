@@ -1,6 +1,6 @@
-//! Rules of the mesh's that do not say why they are there: ours in iptables, upstream's, and those of its native mode.
+//! Recognizes the mesh's rules that carry no reason: ours in iptables, upstream's, and those of its native mode.
 //!
-//! The chain that a rule stands in, what it asks and what it does tell. A test holds that against the policy that wrote
+//! The chain, the conditions and the target identify them. A test compares that with the policy that wrote
 //! the rules, for any configuration.
 
 use super::limits::CAUTIONS;
@@ -50,22 +50,22 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
-        read(met).map(Into::into)
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+        read(context).map(Into::into)
     }
 
-    /// Whoever reads a listing of these rules has upstream's beside it, and compares places and texts.
-    fn tells_of_listings(&self) -> bool {
+    /// Readers of a listing of these rules compare places and texts with upstream's.
+    fn explains_listings(&self) -> bool {
         false
     }
 
-    fn setting(&self, reason: crate::Reason, met: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, reason: crate::Reason, context: &RuleContext<'_>) -> Option<Setting> {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
-        (reason.settings() == by_owner).then(|| by_owner[usize::from(met.asks.gid.is_some())])
+        (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])
     }
 
-    fn owns(&self, met: &RuleContext<'_>) -> bool {
-        owns(met)
+    fn owns(&self, context: &RuleContext<'_>) -> bool {
+        owns(context)
     }
 
     fn settle(&self, all: &mut [RecognizedRule<'_>]) {
@@ -74,55 +74,59 @@ impl Reasons for Known {
 }
 
 /// Upstream's rules, which carry no comment: the forms that it writes, where something leads to its chains.
-fn owns(met: &RuleContext<'_>) -> bool {
-    let asks = met.asks;
-    let is_capturing = matches!(met.kind(), Kind::Nat | Kind::Mangle);
-    let is_one = |asked: &Option<FieldValues>| asked.as_ref().is_some_and(|asked| !asked.negated);
-    let is_interface = (is_one(&asks.in_interface) || is_one(&asks.out_interface))
-        && [&asks.source, &asks.destination, &asks.destination_port].iter().all(|asked| asked.is_none());
+fn owns(context: &RuleContext<'_>) -> bool {
+    let summary = context.summary;
+    let is_capturing = matches!(context.kind(), Kind::Nat | Kind::Mangle);
+    let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
+    let is_interface = (is_one(&summary.in_interface) || is_one(&summary.out_interface))
+        && [&summary.source, &summary.destination, &summary.destination_port]
+            .iter()
+            .all(|values| values.is_none());
     is_capturing
-        && match met.rule.action {
+        && match context.rule.action {
             Action::Target(Target::Return) if is_interface => {
-                met.mesh_is_reached(true) || asks.more && met.mesh_is_reached(false)
+                context.mesh_is_reached(true) || summary.more && context.mesh_is_reached(false)
             }
-            Action::Target(Target::SaveMark | Target::RestoreMark) => asks.more && met.mesh_is_reached(false),
+            Action::Target(Target::SaveMark | Target::RestoreMark) => {
+                summary.more && context.mesh_is_reached(false)
+            }
             Action::Target(Target::SetMark(_)) => {
-                (asks.uid.is_some() || asks.gid.is_some()) && met.mesh_is_reached(false)
+                (summary.uid.is_some() || summary.gid.is_some()) && context.mesh_is_reached(false)
             }
             _ => false,
         }
 }
 
-fn read(met: &RuleContext<'_>) -> Option<Reason> {
-    if met.kind() == Kind::Raw {
+fn read(context: &RuleContext<'_>) -> Option<Reason> {
+    if context.kind() == Kind::Raw {
         return Some(Reason::Dns);
     }
-    match met.role {
+    match context.role {
         Role::ToOutboundListener => Some(Reason::ToOutboundListener),
         Role::ToInboundListener => Some(Reason::ToInboundListener),
         Role::Dns => Some(Reason::Dns),
         Role::Divert => Some(Reason::TproxyMark),
         Role::Drop => Some(Reason::DropInvalid),
-        Role::Inbound => inbound(met),
-        Role::Outbound => outbound(met),
-        Role::Base(hook) => base(met, hook),
+        Role::Inbound => inbound(context),
+        Role::Outbound => outbound(context),
+        Role::Base(hook) => base(context, hook),
         Role::Other => None,
     }
 }
 
-fn inbound(met: &RuleContext<'_>) -> Option<Reason> {
-    let RuleContext { rule, asks, to, .. } = *met;
+fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { rule, summary, to, .. } = *context;
     if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || captures(rule) {
         return Some(Reason::InboundPort);
     }
     if !returns(rule) {
         return None;
     }
-    if let Some(ports) = &asks.destination_port {
-        let is_tunnels = met.kind() == Kind::Nat && met.is_first() && ports.items.len() == 1;
+    if let Some(ports) = &summary.destination_port {
+        let is_tunnels = context.kind() == Kind::Nat && context.is_first() && ports.items.len() == 1;
         return Some(if is_tunnels { Reason::TunnelPort } else { Reason::ExcludedInboundPort });
     }
-    match (&asks.source, is_loopback(asks.in_interface.as_ref()), asks.more) {
+    match (&summary.source, is_loopback(summary.in_interface.as_ref()), summary.more) {
         (Some(_), ..) => Some(Reason::ProxyToApplication),
         (None, true, _) => Some(Reason::ApplicationLoopback),
         (None, false, true) => Some(Reason::TproxyMark),
@@ -130,13 +134,13 @@ fn inbound(met: &RuleContext<'_>) -> Option<Reason> {
     }
 }
 
-fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
-    let RuleContext { rule, asks, to, .. } = *met;
+fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { rule, summary, to, .. } = *context;
     match to {
         Some(Role::Dns) => return Some(Reason::Dns),
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
         Some(Role::ToOutboundListener) => {
-            let is_of_ports = asks.destination_port.is_some();
+            let is_of_ports = summary.destination_port.is_some();
             return Some(if is_of_ports { Reason::OutboundPort } else { Reason::OutboundNetwork });
         }
         _ => {}
@@ -144,9 +148,9 @@ fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
     if !returns(rule) {
         return None;
     }
-    let owner = asks.uid.as_ref().or(asks.gid.as_ref());
-    match (owner, &asks.destination, &asks.destination_port) {
-        (Some(owner), ..) if owner.negated && is_loopback(asks.out_interface.as_ref()) => {
+    let owner = summary.uid.as_ref().or(summary.gid.as_ref());
+    match (owner, &summary.destination, &summary.destination_port) {
+        (Some(owner), ..) if owner.negated && is_loopback(summary.out_interface.as_ref()) => {
             Some(Reason::ApplicationLoopback)
         }
         (Some(owner), ..) if owner.negated => Some(Reason::OtherGroups),
@@ -157,15 +161,15 @@ fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
             Some(if is_loopback { Reason::Loopback } else { Reason::ExcludedNetwork })
         }
         (None, None, Some(_)) => Some(Reason::ExcludedOutboundPort),
-        (None, None, None) if asks.source.is_some() => Some(Reason::ProxyToApplication),
+        (None, None, None) if summary.source.is_some() => Some(Reason::ProxyToApplication),
         // Of no group is anything captured.
-        (None, None, None) if asks.out_interface.is_none() && !asks.more => Some(Reason::OtherGroups),
+        (None, None, None) if summary.out_interface.is_none() && !summary.more => Some(Reason::OtherGroups),
         (None, None, None) => None,
     }
 }
 
-fn base(met: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
-    let RuleContext { chain: held, rule, asks, to, .. } = *met;
+fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
+    let RuleContext { chain: chain_rules, rule, summary, to, .. } = *context;
     match (to, &rule.action) {
         (Some(Role::Inbound), _) => Some(Reason::InboundPort),
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
@@ -174,42 +178,44 @@ fn base(met: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
         (Some(Role::Drop), _) | (None, Action::Target(Target::Drop)) => Some(Reason::DropInvalid),
         (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => Some(Reason::TproxyMark),
         (None, Action::Target(Target::SetMark(_))) => Some(Reason::ProxyCallsOwnPod),
-        (None, Action::Target(Target::Return)) if asks.more => Some(Reason::TproxyMark),
+        (None, Action::Target(Target::Return)) if summary.more => Some(Reason::TproxyMark),
         (None, Action::Target(Target::Return)) => {
-            let items = asks.in_interface.as_ref().or(asks.out_interface.as_ref())?;
+            let items = summary.in_interface.as_ref().or(summary.out_interface.as_ref())?;
             let twin = |other: &ViewChain| {
-                other.table == held.table
+                other.table == chain_rules.table
                     && other.base.is_some_and(|base| base.hook == Hook::Output)
                     && other
                         .rules
                         .iter()
                         .any(|rule| RuleSummary::of(&rule.conditions).out_interface.as_ref() == Some(items))
             };
-            let is_both_ways = hook == Hook::Output || met.view().chains().iter().any(twin);
+            let is_both_ways = hook == Hook::Output || context.view().chains().iter().any(twin);
             Some(if is_both_ways { Reason::ExcludedInterface } else { Reason::VmInterface })
         }
         _ => None,
     }
 }
 
-/// A group that is left alone is the proxy's if other rules of the proxy's name it.
+/// An excluded group is the proxy's if other rules of the proxy's name it.
 fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
-    let names_proxy = |meant: &&RecognizedRule<'_>| {
+    let names_proxy = |recognized: &&RecognizedRule<'_>| {
         [Reason::ProxyCallsOwnPod, Reason::ApplicationLoopback]
             .map(|own| Some(own.into()))
-            .contains(&meant.reason)
+            .contains(&recognized.reason)
     };
-    let of_proxy =
-        found.iter().filter(names_proxy).filter_map(|meant| Some(meant.asks.gid.as_ref()?.items.clone()));
+    let of_proxy = found
+        .iter()
+        .filter(names_proxy)
+        .filter_map(|recognized| Some(recognized.summary.gid.as_ref()?.items.clone()));
     let of_proxy: BTreeSet<String> = of_proxy.flatten().collect();
-    for meant in found {
-        let others = |asked: &FieldValues| !asked.items.iter().any(|group| of_proxy.contains(group));
-        if meant.reason == Some(Reason::ProxyOutbound.into())
-            && meant.rule.origin.is_none()
-            && meant.asks.gid.as_ref().is_some_and(others)
+    for recognized in found {
+        let others = |values: &FieldValues| !values.items.iter().any(|group| of_proxy.contains(group));
+        if recognized.reason == Some(Reason::ProxyOutbound.into())
+            && recognized.rule.origin.is_none()
+            && recognized.summary.gid.as_ref().is_some_and(others)
         {
-            meant.reason = Some(Reason::ExcludedGroup.into());
-            meant.setting = Some(Setting::OwnerGroupsExclude);
+            recognized.reason = Some(Reason::ExcludedGroup.into());
+            recognized.setting = Some(Setting::OwnerGroupsExclude);
         }
     }
 }

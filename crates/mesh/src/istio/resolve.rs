@@ -11,7 +11,7 @@ use crate::sources::{Host, Reader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
+/// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
 /// the host's users and groups are not the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let interception = interception(reader);
@@ -167,7 +167,7 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
     mode
 }
 
-/// Whether IPv6 is captured; `None` where that can't be told.
+/// Whether IPv6 is captured; `None` where that is unknown.
 fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();

@@ -14,12 +14,12 @@ pub struct PolicyRoute {
     pub table: RouteTable,
 }
 
-/// Routing wanted beside the rules.
+/// Routing that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
     /// For transparent packets, which are addressed to others than this machine.
     pub transparent: Option<PolicyRoute>,
-    /// Whether the route is wanted for IPv6 too.
+    /// Whether the route is needed for IPv6 too.
     pub transparent_ipv6: bool,
     /// Whether `lo` carries `::6`, from which the proxy calls the application over IPv6. IPv4 needs
     /// nothing: all of 127.0.0.0/8 is there.
@@ -43,7 +43,7 @@ impl Routing {
     }
 }
 
-/// The routing that a configuration asks for.
+/// The routing that a configuration needs.
 pub fn routing(config: &CaptureConfig) -> Routing {
     let transparent = match config.interception {
         Interception::None => return Routing::default(),

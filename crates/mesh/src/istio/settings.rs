@@ -1,4 +1,4 @@
-//! What Istio's sidecar can be told about capture: upstream's flags, and ours.
+//! Settings of capture of Istio's sidecar: upstream's flags, and ours.
 
 use crate::mesh::Mesh;
 use crate::settings::Kind::{Switch, Value};
@@ -20,30 +20,40 @@ settings! {
         ProxyGid: "proxy-gid" 'g' ["PROXY_GID"] example "1337" features [Identity], Value("GROUP,.."),
             "Groups, by number or name, whose traffic is the proxy's own [default: the numbers of --proxy-uid]";
         InterceptionMode: "istio-inbound-interception-mode" 'm' ["ISTIO_INBOUND_INTERCEPTION_MODE"]
+            @ ["sidecar.istio.io/interceptionMode"]
             example "TPROXY" of ["REDIRECT", "TPROXY", "NONE"] features [Tproxy], Value("MODE"),
             "REDIRECT, TPROXY, or NONE to capture nothing [default: REDIRECT]";
         InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"]
+            @ ["traffic.sidecar.istio.io/includeInboundPorts"]
             example "80,8000-8999" features [Directions, InboundOnly, Ranges], Value("PORT,.."),
             "Inbound ports to capture, or '*' for all; empty captures none";
         InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"]
+            @ ["traffic.sidecar.istio.io/excludeInboundPorts"]
             example "15020,15021,15090" features [InboundExcept, Ranges], Value("PORT,.."),
             "Inbound ports to leave alone; only with -b '*'";
         ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"]
+            @ ["traffic.sidecar.istio.io/excludeInterfaces"]
             example "eth1,br+" features [Interfaces], Value("NAME,.."),
             "Interfaces to leave alone in both directions; 'br+' means all that start with br";
         ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"]
+            @ ["traffic.sidecar.istio.io/includeOutboundIPRanges"]
             example "10.0.0.0/8,fd00::/8" features [Directions, OutboundNetworks], Value("CIDR,.."),
             "Outbound networks to capture, or '*' for all; empty captures none";
         ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"]
+            @ ["traffic.sidecar.istio.io/excludeOutboundIPRanges"]
             example "10.96.0.1/32" features [OutboundNetworksExcept], Value("CIDR,.."),
             "Outbound networks to leave alone";
         OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"]
+            @ ["traffic.sidecar.istio.io/includeOutboundPorts"]
             example "443,9000-9099" features [OutboundOnly, Ranges], Value("PORT,.."),
             "Outbound ports to capture whatever the network";
         OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"]
+            @ ["traffic.sidecar.istio.io/excludeOutboundPorts"]
             example "5432" features [OutboundExcept, Ranges], Value("PORT,.."),
             "Outbound ports to leave alone, TCP and UDP";
-        VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"] example "vm0" features [Machines], Value("NAME,.."),
+        VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"]
+            @ ["istio.io/reroute-virtual-interfaces", "traffic.sidecar.istio.io/kubevirtInterfaces"]
+            example "vm0" features [Machines], Value("NAME,.."),
             "Interfaces of virtual machines, whose inbound traffic counts as outbound";
         TproxyMark: "istio-inbound-tproxy-mark" 't' ["ISTIO_INBOUND_TPROXY_MARK"]
             example "1337" features [Tproxy], Value("MARK"),

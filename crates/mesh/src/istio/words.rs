@@ -1,4 +1,4 @@
-//! Short words for what this policy alone says: its chains, its way with lists of ports, the proxy's owners.
+//! Short words for this policy's rules: its chains, lists of ports, the proxy's owners.
 
 pub(super) use crate::writing::{
     OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_loopback, from_port, group, jump, mark,

@@ -1,9 +1,10 @@
-//! What this policy asks its configuration about the family that it writes rules for.
+//! The writer of this policy's rules, and what they need of the configuration by family.
 
 use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use super::ownership::OWNERSHIP;
 use super::words::Owner;
+use crate::writing::Comments;
 use rules::{Cidr, Family};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,7 +14,7 @@ pub(super) type Writer<'a> = crate::writing::Writer<'a, CaptureConfig>;
 impl<'a> Writer<'a> {
     /// Begins the rules of a family.
     pub(super) fn of(config: &'a CaptureConfig, family: Family) -> Self {
-        Self::new(config, family, &OWNERSHIP, config.log_hits.then_some(LOG_GROUP))
+        Self::new(config, family, &OWNERSHIP, Comments::Last, config.log_hits.then_some(LOG_GROUP))
     }
 
     /// The network that counts as loopback.

@@ -23,13 +23,13 @@ pub struct Flow {
     /// The proxy's port that they go to.
     pub listener: Port,
     pub ports: Ports,
-    /// Addresses of the other end whose traffic is left alone.
+    /// Addresses of the other end whose traffic is excluded.
     pub excluded: Vec<Cidr>,
-    /// Whether the jump into the mesh stands among the first rules of the base chain, and not behind all others.
+    /// Whether the jump into the mesh is among the first rules of the base chain, and not behind all others.
     pub is_inserted: bool,
 }
 
-/// Destination ports that are left alone where users of these numbers call them.
+/// Destination ports that are excluded for calls of these users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPorts {
     pub protocol: Protocol,
@@ -55,7 +55,7 @@ pub struct Dns {
     pub capture: DnsCapture,
     /// Where the proxy answers them.
     pub port: Port,
-    /// Whether the proxy's queries and those of others are kept in zones of their own.
+    /// Whether the proxy's queries and those of others are kept in separate zones.
     pub splits_zones: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Dns {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VirtualNetwork {
     pub interface: InterfaceName,
-    /// Its own addresses: calls within it are left alone.
+    /// Its own addresses: calls within it are excluded.
     pub network: Cidr,
 }
 
@@ -76,7 +76,7 @@ pub struct CaptureConfig {
     pub proxy_uid: Uid,
     pub inbound: Flow,
     pub outbound: Flow,
-    /// What is left alone of some users' outbound traffic.
+    /// What is excluded of some users' outbound traffic.
     pub excluded_owners: Vec<OwnerPorts>,
     pub dns: Dns,
     /// Sorted by interface, at most one of a family each.
@@ -85,7 +85,7 @@ pub struct CaptureConfig {
     pub drops_invalid: bool,
     /// The level at which the kernel logs packets that meet the rules; `None` where it does not.
     pub log_level: Option<LogLevel>,
-    /// Whether every rule says in a comment what it is for.
+    /// Whether every rule has a comment on its purpose.
     pub comments: bool,
     /// Families whose table `nat` holds Docker's chain for DNS.
     pub docker: Vec<Family>,

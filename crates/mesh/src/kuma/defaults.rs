@@ -12,12 +12,12 @@ pub const INBOUND_LISTENER: Port = port(15006);
 /// Where it answers DNS queries.
 pub const DNS_LISTENER: Port = port(15053);
 
-/// The user of the proxy when nobody says anything: that of upstream's images.
+/// The user of the proxy where none is given: that of upstream's images.
 pub const PROXY_ID: u32 = 5678;
-/// The name of the proxy's user, where the number is nobody's.
+/// The name of the proxy's user, where no user has the number.
 pub const PROXY_USER: &str = "kuma-dp";
 
-/// Level at which the kernel logs when asked to: debug.
+/// Level at which the kernel logs if enabled: debug.
 pub const LOG_LEVEL: LogLevel = LogLevel::Debug;
 
 /// The file that names the DNS servers.

@@ -1,4 +1,4 @@
-//! The settings whose values have a form of their own: ports of users, networks behind interfaces; and the names of those
+//! The settings whose values have a special form: ports of users, networks behind interfaces; and the names of those
 //! that each direction has.
 
 use super::config::{OwnerPorts, VirtualNetwork};
@@ -57,7 +57,7 @@ pub(super) fn network(reader: &mut Reader<'_>, source: &Source, item: &str) -> O
 }
 
 /// Whether a list has any item.
-pub(super) fn is_said(reader: &Reader<'_>, setting: Setting) -> bool {
+pub(super) fn is_given(reader: &Reader<'_>, setting: Setting) -> bool {
     reader.raw.get(setting).is_some_and(|given| items(given).next().is_some())
 }
 
@@ -65,7 +65,7 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
     given.value.split(';').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty())
 }
 
-/// Ports that are left alone for users, one item a protocol.
+/// Ports that are excluded for users, one item a protocol.
 pub(super) fn of_users(reader: &mut Reader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
     let mut owners = Vec::new();

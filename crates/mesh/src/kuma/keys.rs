@@ -1,6 +1,6 @@
-//! Configuration files as settings: which key says which setting, and the values of a file as words.
+//! Configuration files as settings: the setting of each key, and the values of a file as text.
 //!
-//! A file is YAML or JSON. What it lists replaces what an earlier file lists; a key that is null says nothing.
+//! A file is YAML or JSON. A list replaces that of an earlier file; a key that is null has no effect.
 
 use super::settings::Kuma;
 use crate::Problem;
@@ -9,7 +9,7 @@ use crate::settings::{Kind, Setting, nearest};
 use crate::sources::{Given, Source};
 use serde_json::Value;
 
-/// Each key, and the setting that it says.
+/// Each key, and its setting.
 const KEYS: &[(&str, Setting)] = &[
     ("kumaDPUser", Kuma::ProxyUser),
     ("ipFamilyMode", Kuma::IpFamilyMode),
@@ -48,10 +48,10 @@ const KEYS: &[(&str, Setting)] = &[
     ("cniMode", Kuma::CniMode),
 ];
 
-/// Another program's engine, which can be named as long as it is not asked for.
+/// Another program's engine, which can be named as long as it is not enabled.
 const EBPF: &str = "ebpf";
 
-/// What a file says, and what is wrong with how it says it.
+/// The settings of a file, and what is wrong with it.
 #[derive(Debug, Default)]
 pub struct File {
     pub given: Vec<(Setting, Given)>,
@@ -156,7 +156,7 @@ fn scalar(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What a file says, and what is wrong with it.
+    /// The settings of a file, and what is wrong with it.
     fn check(text: &str, said: &[(Setting, &str)], problems: &[&str]) {
         let file = read("tproxy.yaml", text, |key| Source::Key(format!("tproxy.yaml: {key}")));
         let found: Vec<(Setting, &str)> =

@@ -1,7 +1,7 @@
 //! Kuma: what `kumactl install transparent-proxy` captures.
 //!
 //! Pure: a [`CaptureConfig`] goes in, rules for one family come out. The order of the rules is upstream's, because people
-//! compare previews; each rule's reason stands in its comment, and its sentence beside the reason's name.
+//! compare previews; each rule has its reason in its comment, and the reason's row has its sentence.
 
 mod config;
 pub mod defaults;
@@ -35,7 +35,7 @@ use ::rules::routing::Object;
 use ::rules::{Family, Ownership, PortRange, Protocol, RuleSet};
 use std::collections::BTreeSet;
 
-/// How its pods are told from others, and how they speak.
+/// How its pods are recognized and read.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
@@ -121,8 +121,9 @@ impl Policy for CaptureConfig {
     }
 }
 
-/// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
+/// The injector's values for settings that pods leave open, each unless one of these settings is given.
+pub const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =
+    &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
 
 fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
@@ -145,8 +146,7 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     add(Kuma::InboundIpsExclude, false, sources.collect());
     let destinations = config.outbound.excluded.iter().copied().map(Selector::Destination);
     add(Kuma::OutboundIpsExclude, false, destinations.collect());
-    let users =
-        config.excluded_owners.iter().map(|owner| Selector::User(owner.uids.first(), owner.uids.last()));
+    let users = config.excluded_owners.iter().map(|owner| Selector::User(owner.uids));
     add(Kuma::OutboundPortsForUids, false, users.collect());
     if let DnsCapture::Servers(servers) = &config.dns.capture {
         add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());

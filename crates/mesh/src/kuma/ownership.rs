@@ -7,7 +7,7 @@ use rules::{Chains, Ownership, PolicyRules};
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
 /// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
-/// in nobody's `/etc/iproute2/rt_protos`.
+/// not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Kuma",
     mesh: "kuma",

@@ -1,6 +1,6 @@
-//! The rules as text in upstream's form: what its dry run prints, and with it whoever compares the two.
+//! The rules as text in upstream's form, as its dry run prints them, for comparison.
 //!
-//! The words of a rule stand in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses
+//! The words of a rule are in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses
 //! of single machines without a length.
 
 use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
@@ -22,7 +22,7 @@ pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) 
     rules.into_iter().map(of_family).collect::<Vec<_>>().join("\n")
 }
 
-/// The rules of a family. `verbose` asks for long options, and for headings.
+/// The rules of a family. `verbose` is for long options, and for headings.
 pub fn restore(rules: &Checked, verbose: bool) -> String {
     let words = Words { verbose };
     let mut text = Vec::new();
@@ -78,7 +78,7 @@ impl Words {
         }
     }
 
-    /// A condition, between those that stand before it and the next one.
+    /// A condition, between the preceding ones and the next one.
     fn matched(self, matched: &Match, next: Option<&Match>, before: &[Match]) -> String {
         let module = |name: &str| format!("{} {name}", self.pick("-m", "--match"));
         let port = self.pick("--dport", "--destination-port");

@@ -1,5 +1,5 @@
-//! Whose place we take: kumactl. Its rules stand in chains of names that are ours too, or say in a comment that they are
-//! Kuma's, unless it was told to write none. Then those beside the chains are known by what they ask and do.
+//! The predecessor: kumactl. Its rules are in chains of names that are ours too, or have a comment that they are
+//! Kuma's, unless comments are switched off. Then those outside of the chains are known by conditions and targets.
 
 use rules::predecessor::{Confidence, Pattern, Predecessor};
 use rules::{Hook, Table};
@@ -7,7 +7,7 @@ use rules::{Hook, Table};
 pub(super) const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
-/// Rules that other programs make too and that harm nobody where they remain are not among them: those for excluded
+/// Rules that other programs make too and that do no harm where they remain are not among them: those for excluded
 /// networks, and those that drop INVALID packets.
 const PATTERNS: [Pattern; 18] = [
     zone(Hook::Prerouting, "-p udp --sport 53 -j CT --zone 1"),
@@ -53,7 +53,8 @@ mod tests {
         );
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
         let lines = state.tables.values().flatten();
-        let lines = lines.flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
+        let lines =
+            lines.flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
         let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
         let mut found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         found.sort();
@@ -76,13 +77,13 @@ mod tests {
             "-A OUTPUT -d 10.0.0.10/32 -p udp --dport 53 -j REDIRECT --to-ports 15053",
             "-A PREROUTING ! -d 172.18.0.0/16 -i br+ -p tcp -j REDIRECT --to-ports 15001",
         ];
-        // Whose these are, nothing tells.
+        // The origin of these is unknown.
         let others = "-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 15053\n\
                       -A PREROUTING -p tcp --dport 80 -j REDIRECT --to-ports 15001\n";
         let text = |rules: &[&str]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
         let (raw_text, nat_text) = (text(&raw), text(&nat));
         check(&raw_text, &format!("{nat_text}{others}{JUMPS}"), &[&raw[..], &nat].concat());
-        // Without a jump nothing says that Kuma was here; a comment says that its rules have comments.
+        // Without a jump nothing shows that Kuma was here; a comment shows that its rules have comments.
         check(&raw_text, &format!("{nat_text}{others}"), &[]);
         let comment =
             "-A OUTPUT -p tcp -m comment --comment \"kuma/mesh/transparent/proxy/x\" -j KUMA_MESH_OUTBOUND\n";

@@ -1,5 +1,5 @@
 //! Rules of Kuma's in iptables. The comments of ours end with the reason's name. Those of upstream's are prose, or switched
-//! off: there the chain, what a rule asks and what it does tell.
+//! off: there the chain, the conditions and the target identify them.
 
 use super::ownership::COMMENTS;
 use super::reason::{ROWS, Reason};
@@ -47,14 +47,14 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
-        read(met).map(Into::into)
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+        read(context).map(Into::into)
     }
 
-    fn setting(&self, _reason: crate::Reason, met: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: crate::Reason, context: &RuleContext<'_>) -> Option<Setting> {
         // Of all servers none is named.
-        let of_servers = met.asks.destination.is_some() || met.asks.source.is_some();
-        (met.asks.udp && captures(met.rule)).then_some(if of_servers {
+        let of_servers = context.summary.destination.is_some() || context.summary.source.is_some();
+        (context.summary.udp && captures(context.rule)).then_some(if of_servers {
             Kuma::RedirectDns
         } else {
             Kuma::CaptureAllDns
@@ -64,56 +64,61 @@ impl Reasons for Known {
     /// A list of ports has not made the rule that captures all of them.
     fn settle(&self, all: &mut [RecognizedRule<'_>]) {
         let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::Reason::from);
-        for meant in all {
-            if meant.asks.destination_port.is_none() && meant.reason.is_some_and(|one| lists.contains(&one)) {
-                meant.setting = None;
+        for recognized in all {
+            if recognized.summary.destination_port.is_none()
+                && recognized.reason.is_some_and(|one| lists.contains(&one))
+            {
+                recognized.setting = None;
             }
         }
     }
 }
 
-fn read(met: &RuleContext<'_>) -> Option<Reason> {
-    let named = || Reason::named(&format!("kuma-{}", met.asks.comment.as_deref()?.strip_prefix(COMMENTS)?));
-    named().or_else(|| by_form(met))
+fn read(context: &RuleContext<'_>) -> Option<Reason> {
+    let named =
+        || Reason::named(&format!("kuma-{}", context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?));
+    named().or_else(|| by_form(context))
 }
 
-fn by_form(met: &RuleContext<'_>) -> Option<Reason> {
-    let RuleContext { asks, rule, to, .. } = *met;
-    match (met.kind(), met.role) {
+fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { summary, rule, to, .. } = *context;
+    match (context.kind(), context.role) {
         (Kind::Raw, _) => Some(Reason::DnsZone),
         (Kind::Mangle, _) => Some(Reason::DropInvalid),
         (Kind::Nat, Role::Base(_)) => match to {
             Some(Role::Inbound) => Some(Reason::Inbound),
             Some(Role::Outbound) => Some(Reason::Outbound),
-            _ => base(met),
+            _ => base(context),
         },
         (Kind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
         (Kind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
         (Kind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
-        (Kind::Nat, Role::Inbound) if returns(rule) => Some(match (&asks.source, &asks.destination_port) {
-            (Some(_), _) => Reason::ExcludedSource,
-            (None, Some(_)) => Reason::ExcludedInboundPort,
-            (None, None) => Reason::InboundOff,
-        }),
-        (Kind::Nat, Role::Outbound) => outbound(met),
+        (Kind::Nat, Role::Inbound) if returns(rule) => {
+            Some(match (&summary.source, &summary.destination_port) {
+                (Some(_), _) => Reason::ExcludedSource,
+                (None, Some(_)) => Reason::ExcludedInboundPort,
+                (None, None) => Reason::InboundOff,
+            })
+        }
+        (Kind::Nat, Role::Outbound) => outbound(context),
         _ => None,
     }
 }
 
 /// In the chains that the kernel calls.
-fn base(met: &RuleContext<'_>) -> Option<Reason> {
-    let RuleContext { asks, rule, .. } = *met;
+fn base(context: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { summary, rule, .. } = *context;
     if captures(rule) {
-        return Some(match (&asks.in_interface, asks.udp) {
+        return Some(match (&summary.in_interface, summary.udp) {
             (Some(_), true) => Reason::VirtualNetworkDns,
             (Some(_), false) => Reason::VirtualNetwork,
             (None, _) => Reason::Dns,
         });
     }
-    // A user's ports are a list, that of DNS stands alone.
+    // A user's ports are a list, that of DNS is alone.
     let is_list =
         rule.conditions.iter().any(|one| matches!(one, Condition::Known(Match::DestinationPorts(_))));
-    match (&asks.uid, &asks.destination) {
+    match (&summary.uid, &summary.destination) {
         _ if !returns(rule) => None,
         (Some(uid), _) if uid.negated => Some(Reason::DnsOverTcp),
         (Some(_), _) if is_list => Some(Reason::ExcludedUser),
@@ -123,15 +128,15 @@ fn base(met: &RuleContext<'_>) -> Option<Reason> {
     }
 }
 
-fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
-    let RuleContext { asks, rule, to, .. } = *met;
+fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { summary, rule, to, .. } = *context;
     match to {
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
         Some(Role::ToOutboundListener) => return Some(Reason::OutboundPort),
         _ if !returns(rule) => return None,
         _ => {}
     }
-    Some(match (&asks.source, &asks.uid, &asks.destination, &asks.destination_port) {
+    Some(match (&summary.source, &summary.uid, &summary.destination, &summary.destination_port) {
         (Some(_), ..) => Reason::ProxyToApplication,
         (None, Some(uid), ..) if uid.negated => Reason::ApplicationLoopback,
         (None, Some(_), ..) => Reason::ProxyOutbound,

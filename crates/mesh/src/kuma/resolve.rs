@@ -9,7 +9,7 @@ use crate::sources::{Given, Host, Raw, Reader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
 use std::{io, net::IpAddr};
 
-/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
+/// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
 /// the host's users are not the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let ipv6 = ipv6(reader, host);
@@ -17,7 +17,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let inbound = flow(reader, &Directions::INBOUND);
     let outbound = flow(reader, &Directions::OUTBOUND);
     let excluded_owners = exclusions::of_users(reader);
-    if exclusions::is_said(reader, Kuma::InboundPortsForUids) {
+    if exclusions::is_given(reader, Kuma::InboundPortsForUids) {
         let text = "can't be: packets that arrive are no user's, so every port of it would be left alone for everybody; \
                     use {--exclude-inbound-ports}";
         reader.blame(Kuma::InboundPortsForUids, text);
@@ -97,7 +97,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
     found
 }
 
-/// Networks of machines that mean something in the other family only. Those of other lists are told by lint.
+/// Networks of machines that have an effect in the other family only. Lint reports those of other lists.
 fn warn_of_ipv6(reader: &mut Reader<'_>, networks: &[VirtualNetwork]) {
     let (_, source) = reader.items(Kuma::Vnet);
     let cidrs = networks.iter().map(|network| network.network);
@@ -132,12 +132,12 @@ fn proxy_user(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> U
     standard
 }
 
-/// What to say where nobody names the proxy's user, and none of those that it has by itself is known to the host. Upstream
+/// The problem where the proxy's user is not given, and the host knows none of its defaults. Upstream
 /// refuses then.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_named = raw.get(Kuma::ProxyUser).is_some_and(|given| !given.value.trim().is_empty());
     let standard = Uid::new(defaults::PROXY_ID)?;
-    // Where users can't be asked for, as in an image without any, nothing is known.
+    // Where users can't be looked up, as in an image without any, nothing is known.
     let is_unknown = || {
         let (number, name) = (host.has_user(standard).ok()?, host.user(defaults::PROXY_USER).ok()?);
         (!number && name.is_none()).then_some(())
@@ -150,7 +150,7 @@ pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     ))
 }
 
-/// The number that the proxy's user has where the standard one is nobody's.
+/// The number of the proxy's user where no user has the standard one.
 fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     let standard = Uid::new(defaults::PROXY_ID)?;
     if numbers_only || host.has_user(standard).unwrap_or(true) {
@@ -202,7 +202,7 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
     }
     let declared = reader.raw.get(Setting::DnsServers).is_some();
     let declared = declared.then(|| reader.list(Setting::DnsServers, Reader::address_item));
-    // The key says how much is captured where anything is; the flag says that anything is, too.
+    // The key limits what is captured where anything is; the flag also turns capture on.
     let capture = match (enabled || (all && all_by_flag), all) {
         (false, true) => {
             reader.warn(
@@ -246,7 +246,7 @@ fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>>
         .ok()
 }
 
-/// The families in which Docker answers DNS by a chain of its own.
+/// The families in which Docker answers DNS by a separate chain.
 fn docker(reader: &mut Reader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
     let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || ipv6);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Which rules a configuration asks for, in upstream's order: a table after the other, of each the base chains first.
+//! Which rules a configuration makes, in upstream's order: a table after the other, of each the base chains first.
 
 use super::config::{CaptureConfig, DnsCapture, Flow, OwnerPorts, Ports};
 use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
@@ -20,7 +20,7 @@ const TO_OUTBOUND_LISTENER: Place = own("KUMA_MESH_OUTBOUND_REDIRECT");
 
 /// The rules for one family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     if config.splits_zones(family) {
         zones(&mut writer);
     }
@@ -50,12 +50,12 @@ fn servers(writer: &Writer<'_>) -> Vec<Option<Cidr>> {
     match writer.config.dns.capture {
         DnsCapture::All => vec![None],
         DnsCapture::Servers(_) | DnsCapture::Off => {
-            writer.config.servers(writer.family).into_iter().map(Some).collect()
+            writer.config.servers(writer.family()).into_iter().map(Some).collect()
         }
     }
 }
 
-/// The proxy asks the resolver from a port of its own choosing, which may be one that an application uses for a captured
+/// The proxy queries the resolver from a port of its own choosing, which may be one that an application uses for a captured
 /// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
 /// wrong one.
 fn zones(writer: &mut Writer<'_>) {
@@ -89,16 +89,16 @@ fn prerouting(writer: &mut Writer<'_>) {
         let target = kernel_log("PREROUTING:", level);
         writer.append(Table::Nat, PREROUTING, [], target, Reason::Log.origin());
     }
-    let networks = config.networks.iter().filter(|network| network.network.family() == writer.family);
+    let networks = config.networks.iter().filter(|network| network.network.family() == writer.family());
     let networks: Vec<_> = networks.collect();
     for network in &networks {
         let came_by = || from_interface(&network.interface);
         let dns = Target::Redirect(config.dns.port.into());
         let origin = Reason::VirtualNetworkDns.origin();
-        writer.insert(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, origin);
+        writer.insert_next(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, origin);
         let mesh = Target::Redirect(config.outbound.listener.into());
         let matches = [not_to(network.network), came_by(), tcp()];
-        writer.insert(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.origin());
+        writer.insert_next(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.origin());
     }
     let inserts = config.inbound.is_inserted || !networks.is_empty();
     writer.add(inserts, (Table::Nat, PREROUTING), [tcp()], jump(INBOUND), Reason::Inbound.origin());
@@ -107,28 +107,28 @@ fn prerouting(writer: &mut Writer<'_>) {
 fn output(writer: &mut Writer<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        writer.insert(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.origin());
+        writer.insert_next(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.origin());
     }
     let origin = Reason::ExcludedUser.origin();
     for owner in &config.excluded_owners {
         for rule in owned(owner) {
-            writer.insert(Table::Nat, OUTPUT, rule, Target::Return, origin);
+            writer.insert_next(Table::Nat, OUTPUT, rule, Target::Return, origin);
         }
     }
     let origin = Reason::ExcludedDestination.origin();
     for network in writer.own_family(&config.outbound.excluded) {
-        writer.insert(Table::Nat, OUTPUT, [to(network)], Target::Return, origin);
+        writer.insert_next(Table::Nat, OUTPUT, [to(network)], Target::Return, origin);
     }
     let inserts = config.outbound.is_inserted;
-    if config.captures_dns(writer.family) {
+    if config.captures_dns(writer.family()) {
         let own_query = [udp(), port(DNS_PORT), user(config.proxy_uid)];
         // Docker's rules in the same chain have to see it: they send it to the server that knows the network's names.
-        let target = match config.docker.contains(&writer.family) {
+        let target = match config.docker.contains(&writer.family()) {
             true => Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain")),
             false => Target::Return,
         };
-        writer.insert(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
-        // Behind the jump it would never be met.
+        writer.insert_next(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
+        // Behind the jump no packet would meet it.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
         let origin = dns_origin(config, Reason::DnsOverTcp);
         writer.add(inserts, (Table::Nat, OUTPUT), others, Target::Return, origin);
@@ -136,13 +136,13 @@ fn output(writer: &mut Writer<'_>) {
         for server in servers(writer) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
             let target = Target::Redirect(config.dns.port.into());
-            writer.insert(Table::Nat, OUTPUT, query, target, origin);
+            writer.insert_next(Table::Nat, OUTPUT, query, target, origin);
         }
     }
     writer.add(inserts, (Table::Nat, OUTPUT), [tcp()], jump(OUTBOUND), Reason::Outbound.origin());
 }
 
-/// The conditions that leave ports of users alone: one rule, or more where the ports are too many for one.
+/// The conditions that exclude ports of users: one rule, or more where the ports are too many for one.
 fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
     let sets = match PortSet::new(owner.ports.iter().copied()) {
         Some(set) => vec![set],
@@ -178,7 +178,7 @@ fn inbound(writer: &mut Writer<'_>) {
                 let origin = Reason::ExcludedInboundPort.origin();
                 writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, origin);
             }
-            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.unsaid());
+            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.by_default());
         }
     }
 }
@@ -204,12 +204,12 @@ fn outbound(writer: &mut Writer<'_>) {
             }
         }
         Ports::AllBut(_) => {
-            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.unsaid());
+            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.by_default());
         }
     }
 }
 
-/// What the proxy sends, and what the pod says to itself.
+/// What the proxy sends, and what the pod sends to itself.
 fn own_traffic(writer: &mut Writer<'_>) {
     let uid = writer.config.proxy_uid;
     let (loopback, passthrough) = (writer.loopback(), writer.passthrough());

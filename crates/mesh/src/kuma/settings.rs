@@ -1,4 +1,4 @@
-//! What Kuma's proxy can be told about capture: upstream's flags and variables, and flags of ours for what upstream knows
+//! Settings of capture of Kuma's proxy: upstream's flags and variables, and flags of ours for what upstream knows
 //! by variables alone.
 
 use crate::mesh::Mesh;

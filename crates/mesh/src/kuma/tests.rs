@@ -63,9 +63,9 @@ fn read(flags: &[(Setting, &str)], host: &dyn Host) -> Result<(CaptureConfig, Ve
     let raw = Raw::new(flags, |_| true, |_| None);
     let mut reader = Reader::new(&raw, Vec::new());
     let config = configure(&mut reader, host, false);
-    let told =
+    let warnings =
         reader.finish().map_err(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    Ok((config, told))
+    Ok((config, warnings))
 }
 
 fn config(flags: &[(Setting, &str)]) -> CaptureConfig {

@@ -4,7 +4,7 @@ use super::config::{CaptureConfig, InboundPorts};
 use super::ownership::OWNERSHIP;
 use super::reason::Reason;
 use crate::writing::{
-    self, OUTPUT, PREROUTING, Place, any_of, from, group, jump, own, port, tcp, to_loopback, user,
+    self, Comments, OUTPUT, PREROUTING, Place, any_of, from, group, jump, own, port, tcp, to_loopback, user,
 };
 use rules::{Comment, Family, Match, Origin, PortRange, PortSet, RuleSet, Table, Target};
 use std::fmt::Display;
@@ -14,20 +14,20 @@ const OUTBOUND: Place = own("PROXY_INIT_OUTPUT");
 
 /// What all comments begin with.
 const COMMENT: &str = "proxy-init/";
-/// What the comment on a network's rule says before the network, as it was written.
+/// The prefix of the comment on a network's rule, before the network as it was written.
 pub(super) const OF_SUBNET: &str = "proxy-init/ignore-subnet-";
 
 type Writer<'a> = writing::Writer<'a, CaptureConfig>;
 
 /// Writes the rules of a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family, &OWNERSHIP, None);
+    let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, None);
     inbound(&mut writer);
     outbound(&mut writer);
     writer.finish()
 }
 
-/// Connections that arrive. One that the pod makes to itself never meets these: NAT asks PREROUTING only about what came
+/// Connections that arrive. One that the pod makes to itself never meets these: NAT uses PREROUTING only for what came
 /// from outside.
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;

@@ -1,4 +1,4 @@
-//! The rules as the commands that `proxy-init` would run for them, word for word: what its simulation tells.
+//! The rules as the commands that `proxy-init` would run for them, word for word: what its simulation prints.
 
 use super::config::CaptureConfig;
 use crate::mesh::Policy;
@@ -25,23 +25,27 @@ pub fn commands(config: &CaptureConfig, family: Family) -> Vec<String> {
 }
 
 fn words(rule: &Rule) -> String {
-    let mut asked = String::new();
-    // What stands behind the target.
+    let mut conditions = String::new();
+    // What follows the target.
     let (mut source, mut comment) = (String::new(), String::new());
     for m in &rule.matches {
         match m {
-            Match::Protocol(protocol) => asked.push_str(&format!("-p {protocol} ")),
+            Match::Protocol(protocol) => conditions.push_str(&format!("-p {protocol} ")),
             Match::DestinationPorts(Negatable::Is(ports)) => {
-                asked.push_str(&format!("--match multiport --dports {ports} "));
+                conditions.push_str(&format!("--match multiport --dports {ports} "));
             }
             Match::DestinationPort(Negatable::Is(port)) => {
-                asked.push_str(&format!("--destination-port {port} "));
+                conditions.push_str(&format!("--destination-port {port} "));
             }
-            Match::UidOwner(Negatable::Is(uid)) => asked.push_str(&format!("-m owner --uid-owner {uid} ")),
-            Match::GidOwner(Negatable::Is(gid)) => asked.push_str(&format!("-m owner --gid-owner {gid} ")),
-            Match::OutInterface(Negatable::Is(name)) => asked.push_str(&format!("-o {name} ")),
+            Match::UidOwner(Negatable::Is(uid)) => {
+                conditions.push_str(&format!("-m owner --uid-owner {uid} "));
+            }
+            Match::GidOwner(Negatable::Is(gid)) => {
+                conditions.push_str(&format!("-m owner --gid-owner {gid} "));
+            }
+            Match::OutInterface(Negatable::Is(name)) => conditions.push_str(&format!("-o {name} ")),
             Match::Source(Negatable::Is(_)) => {
-                asked.push_str("-p all ");
+                conditions.push_str("-p all ");
                 source = format!(" -s {}", written(rule));
             }
             Match::Comment(text) => comment = format!(" -m comment --comment {text}"),
@@ -54,10 +58,10 @@ fn words(rule: &Rule) -> String {
         Target::Redirect(ports) => format!("REDIRECT --to-port {}", ports.dashed()),
         other => unreachable!("proxy-init does nothing like {other:?}"),
     };
-    format!("{asked}-j {target}{source}{comment}")
+    format!("{conditions}-j {target}{source}{comment}")
 }
 
-/// A network in the words of whoever named it, which its rule's comment keeps.
+/// A network as it was written, which its rule's comment keeps.
 fn written(rule: &Rule) -> &str {
     let mut comments = rule.matches.iter().filter_map(|m| match m {
         Match::Comment(text) => text.as_str().strip_prefix(super::chains::OF_SUBNET),

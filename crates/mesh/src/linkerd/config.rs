@@ -2,7 +2,7 @@
 
 use rules::{Cidr, Gid, Port, PortRange, Uid};
 
-/// Which inbound connections are captured, of those that no list leaves alone.
+/// Which inbound connections are captured, of those that no list excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboundPorts {
     /// To every port.
@@ -11,7 +11,7 @@ pub enum InboundPorts {
     Only(Vec<Port>),
 }
 
-/// A network that is left alone, as it was written: the comment on its rule says it so.
+/// An excluded network, as it was written: the comment on its rule has it so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     network: Cidr,
@@ -19,19 +19,19 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// The network that a text means; `None` if the text is no network in the form of `ADDRESS/LENGTH`. Host bits that
+    /// The network of a text; `None` if the text is not a network in the form of `ADDRESS/LENGTH`. Host bits that
     /// are set count for nothing.
     pub fn new(written: &str) -> Option<Self> {
         let network = written.parse().ok()?;
         Some(Self { network, written: written.to_owned() })
     }
 
-    /// What is left alone.
+    /// What is excluded.
     pub fn network(&self) -> Cidr {
         self.network
     }
 
-    /// The text that it was said by: digits and letters of an address, dots, colons and a slash.
+    /// The text that gave it: digits and letters of an address, dots, colons and a slash.
     pub fn written(&self) -> &str {
         &self.written
     }
@@ -52,10 +52,10 @@ pub struct CaptureConfig {
     pub proxy_gid: Option<Gid>,
     /// Inbound ports captured.
     pub inbound_ports: InboundPorts,
-    /// Inbound ports left alone, in the order given.
+    /// Excluded inbound ports, in the order given.
     pub ignored_inbound: Vec<PortRange>,
-    /// Outbound ports left alone, in the order given.
+    /// Excluded outbound ports, in the order given.
     pub ignored_outbound: Vec<PortRange>,
-    /// Networks from which connections come that are left alone, in the order given; of both families.
+    /// Excluded networks that call, in the order given; of both families.
     pub ignored_subnets: Vec<Subnet>,
 }

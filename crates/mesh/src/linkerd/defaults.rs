@@ -1,4 +1,4 @@
-//! The numbers that linkerd's charts have chosen, each once, and those that its injector always says.
+//! The numbers of linkerd's charts, each once, and those that its injector always adds.
 
 use crate::mesh::port;
 use rules::Port;
@@ -14,7 +14,7 @@ pub const ADMIN_PORT: Port = port(4191);
 /// The user of the proxy (`proxy.uid`).
 pub const PROXY_ID: u32 = 2102;
 
-/// What the charts say, as flags and annotations have it.
+/// The values of the charts, as flags and annotations have them.
 pub mod text {
     /// [`super::INBOUND_LISTENER`].
     pub const INBOUND_LISTENER: &str = "4143";
@@ -22,7 +22,7 @@ pub mod text {
     pub const OUTBOUND_LISTENER: &str = "4140";
     /// [`super::PROXY_ID`].
     pub const PROXY_ID: &str = "2102";
-    /// Ports left alone on either side where nobody names others: those of Galera's replication, which the proxy can't
+    /// Ports excluded on either side where none are named: those of Galera's replication, which the proxy can't
     /// take part in (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub const SKIPPED_PORTS: &str = "4567,4568";
     /// The same of connections that arrive, with the proxy's control and admin ports.

@@ -1,7 +1,7 @@
 //! The policy of linkerd's sidecar: the rules that its `proxy-init` sets.
 //!
-//! All of it stands in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
-//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists leave alone. Rules, their order and
+//! All of it is in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
+//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists exclude. Rules, their order and
 //! their comments are upstream's, letter for letter, because people compare listings.
 
 mod chains;
@@ -30,14 +30,14 @@ use defaults::text;
 use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
-/// How its pods are told from others, and how they speak.
+/// How its pods are recognized and read.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
 
-/// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
-pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+/// The injector's values for settings that pods leave open, by the charts, each unless one of these settings is given.
+pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[
     (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER, &[]),
     (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER, &[]),
     (Linkerd::ProxyUid, text::PROXY_ID, &[]),

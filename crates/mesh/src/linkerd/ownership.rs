@@ -4,7 +4,7 @@ use rules::predecessor::Predecessor;
 use rules::{Chains, Ownership, PolicyRules};
 
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
-/// and 140 is in nobody's `/etc/iproute2/rt_protos`.
+/// and 140 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
@@ -21,6 +21,6 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
+/// The predecessor. Our rules are its rules, comments included, so that nothing else distinguishes them.
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };

@@ -37,7 +37,7 @@ pub(crate) const FORM: Form = Form {
 fn more(pod: &Pod, said: &mut Said) {
     let port = |name: &str, default: Port| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
-        // The injector passes over what is no number.
+        // The injector skips what is not a number.
         given.and_then(|text| text.trim().parse().ok()).unwrap_or(default)
     };
     let (control, admin) = (port("control-port", CONTROL_PORT), port("admin-port", ADMIN_PORT));

@@ -1,5 +1,5 @@
-//! Rules of linkerd's in iptables: the chain that a rule stands in, what it asks and what it does tell why it is there, of
-//! ours and upstream's alike. The comments say the same; a rule that lost its own is read all the same.
+//! Recognizes rules of linkerd in iptables, ours and upstream's alike, by the chain, the conditions and the target.
+//! The comments agree; a rule that lost its own is recognized all the same.
 
 use super::reason::{ROWS, Reason};
 use crate::reason::{Reasons, Row};
@@ -26,26 +26,26 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
-        read(met).map(Into::into)
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+        read(context).map(Into::into)
     }
 }
 
-fn read(met: &RuleContext<'_>) -> Option<Reason> {
-    let asks = met.asks;
-    let has_ports = asks.destination_port.is_some();
-    match (met.role, captures(met.rule), returns(met.rule)) {
-        (Role::Base(Hook::Prerouting), ..) if met.to == Some(Role::Inbound) => Some(Reason::Inbound),
-        (Role::Base(Hook::Output), ..) if met.to == Some(Role::Outbound) => Some(Reason::Outbound),
+fn read(context: &RuleContext<'_>) -> Option<Reason> {
+    let summary = context.summary;
+    let has_ports = summary.destination_port.is_some();
+    match (context.role, captures(context.rule), returns(context.rule)) {
+        (Role::Base(Hook::Prerouting), ..) if context.to == Some(Role::Inbound) => Some(Reason::Inbound),
+        (Role::Base(Hook::Output), ..) if context.to == Some(Role::Outbound) => Some(Reason::Outbound),
         (Role::Inbound, true, _) if has_ports => Some(Reason::InboundPort),
         (Role::Inbound, true, _) => Some(Reason::ToInboundListener),
-        (Role::Inbound, _, true) if asks.source.is_some() => Some(Reason::IgnoredSubnet),
+        (Role::Inbound, _, true) if summary.source.is_some() => Some(Reason::IgnoredSubnet),
         (Role::Inbound, _, true) if has_ports => Some(Reason::IgnoredInboundPort),
         (Role::Outbound, true, _) => Some(Reason::ToOutboundListener),
-        (Role::Outbound, _, true) if asks.uid.is_some() => Some(Reason::ProxyUser),
-        (Role::Outbound, _, true) if asks.gid.is_some() => Some(Reason::ProxyGroup),
+        (Role::Outbound, _, true) if summary.uid.is_some() => Some(Reason::ProxyUser),
+        (Role::Outbound, _, true) if summary.gid.is_some() => Some(Reason::ProxyGroup),
         (Role::Outbound, _, true) if has_ports => Some(Reason::IgnoredOutboundPort),
-        (Role::Outbound, _, true) if is_loopback(asks.out_interface.as_ref()) => Some(Reason::Loopback),
+        (Role::Outbound, _, true) if is_loopback(summary.out_interface.as_ref()) => Some(Reason::Loopback),
         _ => None,
     }
 }

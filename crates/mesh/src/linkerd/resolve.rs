@@ -8,13 +8,13 @@ use crate::sources::{Host, Raw, Reader};
 use rules::{Gid, Port, Uid};
 use std::str::FromStr;
 
-/// What says that nobody is meant, where a user or a group is expected.
+/// The value for no user or group.
 pub(super) const NOBODY: &str = "-1";
 
-/// What `proxy-init` means by flags that are not given, where that is another thing than what the charts say.
+/// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
 pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, NOBODY)];
 
-/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host:
+/// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.
 pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let config = CaptureConfig {
@@ -52,7 +52,7 @@ fn owner<T: FromStr + Copy>(
     reader.scalar(setting, &complaint, read).unwrap_or(default)
 }
 
-/// The ports that are captured and no others. A range is none of them: each port has a rule of its own.
+/// The ports that are captured and no others. A range is not allowed: each port has a separate rule.
 fn inbound_ports(reader: &mut Reader<'_>) -> InboundPorts {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let port: Option<Port> = item.parse().ok();
@@ -72,7 +72,7 @@ fn subnets(reader: &mut Reader<'_>) -> Vec<Subnet> {
     })
 }
 
-/// The flags of which `proxy-init` has no default, where nobody has said them.
+/// The flags of which `proxy-init` has no default, where they are not given.
 pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
     [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What linkerd's proxy can be told about capture: the flags of its `proxy-init`, and the annotations of pods that say the
+//! Settings of capture of linkerd's proxy: the flags of its `proxy-init`, and the annotations of pods that mean the
 //! same.
 
 use crate::mesh::Mesh;

@@ -19,16 +19,16 @@ fn configured(words: &[(Setting, &str)]) -> (CaptureConfig, Vec<String>) {
     }
 }
 
-/// The rules of a family without what all have: the table, and comments, which a test of their own looks at.
+/// The rules of a family without what all have: the table, and comments, which have a separate test.
 fn lines(words: &[(Setting, &str)], family: Family) -> Vec<String> {
     let rules = configured(words).0.rules(family);
-    let told = rules.rules().statements.iter().map(|one| {
+    let commands_of = rules.rules().statements.iter().map(|one| {
         let text = statement(one);
         let (before, behind) = text.split_once("-m comment --comment \"").expect("a comment");
         let (_, behind) = behind.split_once("\" ").expect("its end");
         format!("{before}{behind}").replace("PROXY_INIT_REDIRECT", "R").replace("PROXY_INIT_OUTPUT", "O")
     });
-    told.collect()
+    commands_of.collect()
 }
 
 const PORTS: [(Setting, &str); 3] =
@@ -242,7 +242,7 @@ fn the_policy_names_its_proxy_and_its_lists() {
 }
 
 /// The commands of a call without what all have: the table, and comments.
-fn told(words: &[(Setting, &str)], family: Family) -> Vec<String> {
+fn commands_of(words: &[(Setting, &str)], family: Family) -> Vec<String> {
     let words: Vec<_> = PORTS.iter().chain(words).copied().collect();
     let commands = commands(&configured(&words).0, family);
     let short = commands.iter().map(|command| {
@@ -257,7 +257,7 @@ fn told(words: &[(Setting, &str)], family: Family) -> Vec<String> {
 fn commands_are_those_of_proxy_init() {
     let (to_in, to_out) =
         ("-A R -p tcp -j REDIRECT --to-port 4143", "-A O -p tcp -j REDIRECT --to-port 4140");
-    assert_eq!(told(&[], Family::V4), ["-N R", to_in, IN, "-N O", LO, to_out, OUT]);
+    assert_eq!(commands_of(&[], Family::V4), ["-N R", to_in, IN, "-N O", LO, to_out, OUT]);
     let usual = [
         (Linkerd::ProxyUid, "2102"),
         (Linkerd::ProxyGid, "2102"),
@@ -279,11 +279,11 @@ fn commands_are_those_of_proxy_init() {
         to_out,
         OUT,
     ];
-    assert_eq!(told(&usual, Family::V4), expected);
+    assert_eq!(commands_of(&usual, Family::V4), expected);
     let of_v6: Vec<&str> = expected.into_iter().filter(|line| !line.contains("172.17")).collect();
-    assert_eq!(told(&usual, Family::V6), of_v6);
+    assert_eq!(commands_of(&usual, Family::V6), of_v6);
     let port = "-A R -p tcp --destination-port 80 -j REDIRECT --to-port 4143";
-    assert_eq!(told(&[(Linkerd::PortsToRedirect, "80")], Family::V4)[1], port);
+    assert_eq!(commands_of(&[(Linkerd::PortsToRedirect, "80")], Family::V4)[1], port);
     let whole = commands(&configured(&usual).0, Family::V4);
     assert_eq!(
         whole[2],

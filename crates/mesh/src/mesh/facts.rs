@@ -1,8 +1,12 @@
-//! What all that is asked about a policy needs to know of it, beside its rules: who the proxy is, where it listens, and
+//! Facts about a policy, beside its rules: who the proxy is, where it listens, and
 //! what the lists name.
 
 use crate::settings::Setting;
-use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid};
+use rules::nft::Condition;
+use rules::{
+    Cidr, Family, Gid, InterfaceName, Mark, Match, Negatable, Port, PortRange, Protocol, Uid, UidRange,
+};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A port by its number, for the defaults of meshes.
@@ -12,6 +16,14 @@ pub(crate) const fn port(number: u16) -> Port {
 
 /// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
+
+/// The address by which a host calls itself.
+pub fn loopback(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
+}
 
 /// Where the proxy listens; `None` where nothing is sent to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,18 +64,18 @@ impl Proxy {
     }
 }
 
-/// That IPv6 is not captured, as advice tells it.
+/// The facts for advice where IPv6 is not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoIpv6 {
     /// Why, in a sentence without its stop.
     pub why: &'static str,
-    /// The setting that says so.
+    /// The setting that decides it.
     pub setting: Setting,
     /// What helps where the pod has IPv6.
     pub remedy: &'static str,
 }
 
-/// What helps where settings leave nothing to capture, and no single one says what to capture.
+/// What helps where settings leave nothing to capture, and no single one decides what to capture.
 pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
     (None, "take out of them what leaves everything alone");
 
@@ -80,20 +92,20 @@ pub struct Unused {
 /// The settings that change what every mesh has, for advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKeys {
-    /// What says that nothing is to be captured, where one setting does, and what helps if that was not meant.
+    /// The setting that switches capture off, where there is one, and what helps if that is unintended.
     pub off: Option<(Setting, &'static str)>,
-    /// What says what to capture, where one setting does, and what helps where it captures nothing.
+    /// The setting of what to capture, where there is one, and what helps where it captures nothing.
     pub on: (Option<Setting>, &'static str),
-    /// What says whether IPv6 is captured, and how it comes to be, such as `give --dual-stack`.
+    /// The setting of whether IPv6 is captured, and how to capture it, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
-    /// What says whose traffic is the proxy's own; `None` if nothing does.
+    /// The setting of whose traffic is the proxy's own; `None` if there is none.
     pub proxy: Option<Setting>,
-    /// What says where the proxy listens, and at which ports it does.
+    /// The settings of where the proxy listens, and its ports.
     pub listeners: Vec<(Setting, PortRange)>,
 }
 
 /// What is named by a list of a setting, or by the policy itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selector {
     /// Where connections go that leave.
     Destination(Cidr),
@@ -107,14 +119,53 @@ pub enum Selector {
     Tunnel(Port),
     /// An interface by which traffic comes and goes.
     Interface(InterfaceName),
-    /// An interface behind which somebody else sits, such as a virtual machine.
+    /// An interface of guests behind the pod, such as virtual machines.
     Machine(InterfaceName),
-    /// A user of the application, or a range of them, with both ends.
-    User(Uid, Uid),
+    /// A user of the application, or a range of them.
+    User(UidRange),
     /// A group of the application.
     Group(Gid),
     /// A DNS server.
     Server(IpAddr),
+}
+
+impl Selector {
+    /// The condition by which rules select such packets.
+    pub fn condition(&self) -> Condition {
+        let asked = match self {
+            Self::Destination(network) => Match::Destination(Negatable::Is(*network)),
+            Self::Source(network) => Match::Source(Negatable::Is(*network)),
+            Self::OutboundPort(ports, _) | Self::InboundPort(ports) => {
+                Match::DestinationPort(Negatable::Is(*ports))
+            }
+            Self::Tunnel(port) => Match::DestinationPort(Negatable::Is((*port).into())),
+            Self::Interface(name) | Self::Machine(name) => Match::InInterface(Negatable::Is(name.clone())),
+            Self::User(users) => Match::UidOwner(Negatable::Is(*users)),
+            Self::Group(group) => Match::GidOwner(Negatable::Is(*group)),
+            Self::Server(address) => Match::Destination(Negatable::Is(Cidr::host(*address))),
+        };
+        asked.condition().expect("each of these matches asks something")
+    }
+
+    /// The family of the addresses that it names; `None` where it names none.
+    pub fn family(&self) -> Option<Family> {
+        self.condition().field.family()
+    }
+}
+
+/// The item as lists have it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Destination(network) | Self::Source(network) => network.fmt(f),
+            Self::OutboundPort(ports, _) | Self::InboundPort(ports) => ports.fmt(f),
+            Self::Tunnel(port) => port.fmt(f),
+            Self::Interface(name) | Self::Machine(name) => name.fmt(f),
+            Self::User(users) => users.dashed().fmt(f),
+            Self::Group(group) => group.fmt(f),
+            Self::Server(address) => address.fmt(f),
+        }
+    }
 }
 
 /// An item of a list.
@@ -123,7 +174,7 @@ pub struct ListItem {
     /// The setting that names it.
     pub setting: Setting,
     pub selector: Selector,
-    /// Whether it is selector to be captured, and not to be left alone.
+    /// Whether it names what is captured, and not what is excluded.
     pub captured: bool,
 }
 

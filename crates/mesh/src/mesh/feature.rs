@@ -1,8 +1,8 @@
-//! What can be said of capture, whatever the mesh: the rows of the table that compares them.
+//! Features of capture in all meshes: the rows of the table that compares them.
 
 macro_rules! features {
     ($($feature:ident $title:literal;)*) => {
-        /// A thing that a mesh may let people say.
+        /// A thing that settings of a mesh may cover.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Feature {
             $($feature,)*

@@ -1,4 +1,4 @@
-//! How rules are made, in words that fit beside them: what was called, and what was said to be captured.
+//! A record of how rules are made, which is kept beside them: the command, and the settings of capture.
 
 use super::Mesh;
 use crate::settings::{self, Kind, Row, Setting, Topic};
@@ -6,14 +6,14 @@ use crate::sources::pflag::{self, Flags, Word};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
-/// A note of who makes rules; `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are no part of it: pods that are told the same are noted alike.
+/// A record of who makes rules; `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are not part of it: pods with the same settings have the same record.
 pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
-    // Nobody needs to know it by the microsecond.
+    // Drop fractional seconds.
     let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
     Made { version: version.to_owned(), command: command.to_owned(), at, settings }
 }
 
-/// What was said to be captured, as flags that a shell takes: short where a flag has a letter, since there is little room.
+/// The settings of capture, as flags that a shell takes: short where a flag has a letter, since there is little room.
 pub fn said(raw: &Raw) -> String {
     let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = meant.map(|(setting, given)| (setting.row(), given.value.trim()));
@@ -40,7 +40,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// What was said, by the note that [`said`] has made of it for a mesh. `None` if it is no such note, or one of a version
+/// The settings in the record that [`said`] has made of them for a mesh. `None` if it is not such a record, or one of a version
 /// that has other settings.
 pub fn noted(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static Row> = settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();

@@ -1,4 +1,4 @@
-//! What every policy can say of itself.
+//! What every policy provides.
 
 use super::Capture;
 use super::facts::{ConfigKeys, ListItem, NoIpv6, Proxy, Unused};
@@ -11,7 +11,7 @@ use rules::{
 };
 use std::{collections::BTreeSet, fmt};
 
-/// A validated configuration, as whoever works with rules sees it.
+/// A validated configuration, for code that works with rules.
 pub trait Policy: fmt::Debug {
     /// By what its rules and its routing are known again.
     fn owner(&self) -> Ownership;
@@ -27,7 +27,7 @@ pub trait Policy: fmt::Debug {
     /// Writes the rules down for a family that is captured, in the order in which they take effect.
     fn write(&self, family: Family) -> RuleSet;
 
-    /// The rules for one family, held against what rules of their owner may be; none for a family that is not captured.
+    /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
     ///
     /// # Panics
     /// If the policy broke the rules of the rule model, which would be a defect of it.
@@ -48,7 +48,7 @@ pub trait Policy: fmt::Debug {
         None
     }
 
-    /// The same, with questions for names left alone.
+    /// The same without capture of DNS queries.
     fn without_dns(&self) -> Capture;
 
     /// Who the proxy is, and where it listens.
@@ -65,7 +65,7 @@ pub trait Policy: fmt::Debug {
         &[]
     }
 
-    /// Why IPv6 is not captured, where it is not, by what the words say. `names_it` says that they name an IPv6 address of
+    /// Why IPv6 is not captured, where it is not, by the settings. `names_it` is whether they name an IPv6 address of
     /// the pod.
     fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> NoIpv6 {
         let (setting, remedy) = self.keys().ipv6;
@@ -74,7 +74,7 @@ pub trait Policy: fmt::Debug {
 }
 
 impl dyn Policy + '_ {
-    /// All that it asks of a network namespace.
+    /// The desired state of a network namespace.
     ///
     /// # Panics
     /// As [`Policy::rules`].

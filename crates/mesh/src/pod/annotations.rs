@@ -1,4 +1,4 @@
-//! What a pod's annotations and its proxy's container say, as settings: how a pod speaks to a plugin.
+//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
 use super::facts::{Container, Pod, STATUS, Value};
 use super::mesh;
@@ -10,7 +10,7 @@ use crate::settings::{self, Row as SettingRow, Setting, nearest};
 use crate::sources::{Raw, Source};
 use std::collections::BTreeMap;
 
-/// Reads a pod by the table of [`crate::settings::mapping`]. What it does not say is taken from `defaults`, setting by setting, and
+/// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
 /// then from the table's own defaults.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     if let Some((of, source)) = mesh_of(pod, defaults) {
@@ -35,12 +35,12 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     said
 }
 
-/// The mesh whose pod it is, if another than the default; the defaults know where the pod says nothing, as one does that
+/// The mesh whose pod it is, if another than the default; the defaults decide where the pod leaves it open, as one does that
 /// the default's injector has seen.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
-    let says_nothing = !pod.annotations.contains_key(STATUS);
+    let has_no_effect = !pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
-    let of_defaults = || of_defaults().filter(|_| says_nothing);
+    let of_defaults = || of_defaults().filter(|_| has_no_effect);
     mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
 }
 
@@ -87,7 +87,7 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
 }
 
 fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
-    let found = row.annotations.iter().find_map(|name| Some((*name, annotations.get(*name)?)));
+    let found = row.annotations().iter().find_map(|name| Some((*name, annotations.get(*name)?)));
     let Some((name, value)) = found else { return };
     let source = Source::Annotation(name.to_owned());
     for (item, text) in row.form.faults(value) {
@@ -108,7 +108,7 @@ fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Said
     said
 }
 
-/// A setting by its name, which stands behind a `prefix`.
+/// A setting by its name, which follows a `prefix`.
 fn named(said: &mut Said, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
     let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
@@ -152,11 +152,11 @@ fn of_proxy(said: &mut Said, proxy: &Container) {
     }
 }
 
-/// What a pod means that says nothing.
+/// The values of settings that a pod leaves open.
 fn presets(title: &str) -> Said {
     let mut said = Said::by(title);
     for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
-        said.say(row.setting, row.default, Source::Preset(row.annotations[0].to_owned()));
+        said.say(row.setting, row.default, Source::Preset(row.annotations()[0].to_owned()));
     }
     for &(name, setting) in FIELDS {
         said.say(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));

@@ -1,4 +1,4 @@
-//! As whom the containers of an application run.
+//! The users and groups that the containers of an application run as.
 //!
 //! Init containers are left out, as they may well run as the proxy's user: where a plugin sets the rules, that is how they
 //! reach the network before there is a proxy.
@@ -7,7 +7,7 @@ use super::facts::{Container, Pod};
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
 
-/// A container that is no proxy, with its user and its group where the manifest says them.
+/// A container that is not a proxy, with its user and its group where the manifest has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     pub container: String,
@@ -19,7 +19,7 @@ pub struct Application {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     pub number: u32,
-    /// Whether the pod says it, and not the container.
+    /// Whether the pod's security context has it, and not the container's.
     pub is_of_pod: bool,
 }
 

@@ -1,19 +1,19 @@
 //! Whether a plugin captures a pod at all: Istio's reasons not to, in its order (`cni/pkg/plugin/plugin.go`), and the
 //! two that come before it is asked.
 //!
-//! What nobody knows is not asked. With annotations alone, the injector's own list of what it has added stands for the
+//! Unknown facts are skipped. With annotations alone, the injector's own list of what it has added replaces the
 //! containers.
 
 use super::facts::{Pod, STATUS, Value};
 use super::mesh;
 use crate::settings::Setting;
-use crate::settings::mapping::{PROXY, Row};
+use crate::settings::mapping::PROXY;
 use crate::sources::boolean;
 use std::fmt;
 
 /// The init container whose rules are there already.
 pub const INIT: &str = "istio-init";
-/// The namespaces whose pods are left alone when nobody says which.
+/// The namespaces whose pods are excluded where none are named.
 pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
 
 const INJECT: &str = "sidecar.istio.io/inject";
@@ -21,7 +21,7 @@ const INJECT: &str = "sidecar.istio.io/inject";
 /// Why nothing of a pod is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// The runtime does not say which pod it is.
+    /// The runtime does not name the pod.
     Nameless,
     NamespaceExcluded(String),
     HostNetwork,
@@ -29,9 +29,9 @@ pub enum Skip {
     InitContainer,
     EnvoyDisabled,
     NoProxy,
-    /// The proxy is something else; what its arguments say.
+    /// The proxy is something else, by its arguments.
     NotSidecar(String),
-    /// Somebody has said no, by a label or an annotation.
+    /// A label or an annotation refuses injection.
     Refused {
         label: bool,
     },
@@ -39,7 +39,7 @@ pub enum Skip {
     NotInjected,
     /// Its mode is NONE.
     ModeNone,
-    /// What another mesh than Istio's sidecar has to say, and whether its injector has yet to see the pod.
+    /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
     OfMesh {
         text: String,
         before: bool,
@@ -127,14 +127,14 @@ fn containers(pod: &Pod) -> Option<Skip> {
     }
 }
 
-/// Whether a pod says anything in Istio's words, or has its containers: then it is nobody else's by a mere word of theirs.
+/// Whether a pod has Istio's labels, annotations or containers: then mere annotations of another mesh do not make it that mesh's.
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
     names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
         || mesh::words(pod).any(|name| mesh::is_within(name, "istio.io"))
 }
 
-/// The label decides alone where there is one, whatever it says.
+/// The label decides alone where there is one, whatever its value.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
     let (text, is_label) = match label {
@@ -146,7 +146,7 @@ fn refused(pod: &Pod) -> Option<Skip> {
 
 fn is_none(pod: &Pod) -> bool {
     let ours = Setting::InterceptionMode.row().annotation().and_then(|name| pod.annotations.get(&name));
-    let rows = Row::of(Setting::InterceptionMode).map_or(&[][..], |row| row.annotations);
+    let rows = Setting::InterceptionMode.row().annotations;
     let said = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));
     said.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("NONE"))
 }

@@ -15,7 +15,7 @@ pub(super) struct Environment<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expanded {
     Text(String),
-    /// It needs this variable, whose value nobody can know before the container starts.
+    /// It needs this variable, whose value is unknown before the container starts.
     Unknowable(String),
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a pod, whoever has told it: a manifest, an API server, or a container runtime that hands over
+//! What is known of a pod, from any source: a manifest, an API server, or a container runtime that hands over
 //! annotations and nothing else.
 
 use crate::settings::mapping::PROXY;
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 pub struct Pod {
     /// Its name; empty if it has none yet.
     pub name: String,
-    /// Its namespace; empty if nobody says.
+    /// Its namespace; empty if unknown.
     pub namespace: String,
-    /// `None` if nobody knows them.
+    /// `None` if they are not known.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: BTreeMap<String, String>,
-    /// `None` if nobody knows it.
+    /// `None` if it is not known.
     pub spec: Option<Spec>,
 }
 
@@ -23,7 +23,7 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub host_network: bool,
-    /// As whom containers run that do not say it themselves.
+    /// The user and group of containers that do not set them.
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
     /// In their order.
@@ -47,7 +47,7 @@ pub struct Container {
     pub has_foreign_env: bool,
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
-    /// Whether it runs all along, though it may stand among the init containers (`restartPolicy: Always`).
+    /// Whether it runs all along, though it may be among the init containers (`restartPolicy: Always`).
     pub always_restarts: bool,
 }
 
@@ -88,7 +88,7 @@ impl Pod {
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)
     }
 
-    /// What the injector says that it has added; `None` if it says nothing, or nothing that can be read.
+    /// What the injector has added by its own record; `None` if there is none, or it can't be read.
     pub fn status(&self) -> Option<Status> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -10,10 +10,10 @@ use rules::{Cidr, PortRange};
 type Fault<'a> = (&'a str, String);
 
 impl Form {
-    /// What is wrong with a value beyond what every reader of the setting says: the items, and the complaint about each.
+    /// What is wrong with a value beyond what every reader of the setting reports: the items, and the complaint about each.
     pub fn faults(self, value: &str) -> Vec<(&str, String)> {
         let all = matches!(self, Self::PortsOrAll | Self::NetworksOrAll);
-        // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they stand.
+        // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they are.
         let blank = match self {
             Self::Networks | Self::NetworksOrAll => value.is_empty(),
             Self::Mode | Self::Ports | Self::PortsOrAll | Self::Interfaces => value.trim().is_empty(),

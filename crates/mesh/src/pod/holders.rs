@@ -1,12 +1,12 @@
-//! A manifest whose pods are to be changed where they stand: its documents as data, and the path of each pod in them.
+//! A manifest whose pods are to be changed in place: its documents as data, and the path of each pod in them.
 //!
-//! Reading settings is generous: it takes a template wherever it sees one. Whoever changes pods has to know what they
+//! Reading settings is generous: it takes a template wherever it sees one. Changing pods requires to know what they
 //! are, so that only kinds count here whose controllers are known.
 
 use super::node::Node;
 use super::shape::Shape;
 use super::values::data;
-use super::walk::{FoundObject, MOST_OBJECTS, foreign, template_of, walk};
+use super::walk::{FoundObject, MAX_OBJECTS, foreign, template_of, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub struct Holder {
     pub generate_name: String,
     /// Empty where it names none.
     pub namespace: String,
-    /// What of the pod has not the form that Kubernetes wants, with the lines where it stands.
+    /// What of the pod has not the form that Kubernetes wants, with its lines.
     pub problems: Vec<Problem>,
 }
 
@@ -54,8 +54,8 @@ pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
         walk(node, &mut count, &mut |met| document.take(&met, at + 1));
         found.push(document);
     }
-    match count > MOST_OBJECTS {
-        true => Err(problem(format!("holds more than {MOST_OBJECTS} objects; give fewer at once"))),
+    match count > MAX_OBJECTS {
+        true => Err(problem(format!("holds more than {MAX_OBJECTS} objects; give fewer at once"))),
         false => Ok(found),
     }
 }
@@ -66,7 +66,7 @@ impl Document {
         let version = met.version.unwrap_or_default();
         let text = |key: &str| met.node.at(&["metadata", key]).and_then(Node::text).unwrap_or_default();
         let (name, namespace) = (text("name"), text("namespace"));
-        // Without a version nobody knows whose kind it is; the API server refuses it.
+        // Without a version the group of the kind is unknown; the API server refuses it.
         let path = met.version.and_then(|version| template_of(kind, version));
         let Some((path, template)) = path.and_then(|path| Some((path, met.node.at(path)?))) else {
             if path.is_none() && foreign(met.node).is_some() {
@@ -102,9 +102,10 @@ mod tests {
 
     fn check(text: &str, expected: &[&str], strangers: &[&str]) {
         let found = holders("file", text).unwrap_or_else(|problems| panic!("{problems}"));
-        let told = |holder: &Holder| format!("{} {} {}", holder.kind, holder.name, holder.template);
-        let told: Vec<String> = found.iter().flat_map(|document| document.holders.iter().map(told)).collect();
-        assert_eq!(told, expected, "{text}");
+        let found_holders = |holder: &Holder| format!("{} {} {}", holder.kind, holder.name, holder.template);
+        let found_holders: Vec<String> =
+            found.iter().flat_map(|document| document.holders.iter().map(found_holders)).collect();
+        assert_eq!(found_holders, expected, "{text}");
         let odd: Vec<&String> = found.iter().flat_map(|document| &document.strangers).collect();
         assert_eq!(odd, strangers, "{text}");
     }

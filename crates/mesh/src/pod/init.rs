@@ -1,4 +1,4 @@
-//! What an init container says, as settings: by its arguments and its environment, as the drop-in reads them.
+//! The settings of an init container: its arguments and its environment, as the drop-in reads them.
 
 use super::expand::{Environment, Expanded};
 use super::facts::{Container, Value};
@@ -13,7 +13,7 @@ use crate::sources::{Source, boolean};
 pub(super) const VALIDATION: &str = "istio-validation";
 /// The names that Istio gives such containers.
 const NAMES: [&str; 2] = [super::decision::INIT, VALIDATION];
-/// Programs and commands behind which such arguments stand.
+/// Programs and commands that such arguments follow.
 const COMMANDS: [&str; 2] = ["istio-iptables", "apply"];
 
 /// What an init container that is about capture does.
@@ -22,7 +22,7 @@ pub(super) struct Init {
     pub(super) name: String,
     /// Why it sets no rules; `None` if it does.
     pub(super) idle: Option<&'static str>,
-    /// Whether the pod's annotations count for what it does not say.
+    /// Whether the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
     pub(super) said: Said,
 }
@@ -67,7 +67,7 @@ impl Dialect {
     }
 }
 
-/// In whose words a container speaks, and where its arguments start, if a word says so.
+/// The mesh whose flags a container has, and where its arguments start, if its program shows it.
 fn spoken(container: &Container, words: &[&String], flags_at: usize) -> Option<(Dialect, Option<usize>)> {
     let last = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let start = words.iter().position(|word| COMMANDS.contains(&&*last(word))).map(|at| at + 1);
@@ -95,11 +95,11 @@ struct Arguments<'a> {
     container: &'a Container,
     title: &'a str,
     said: Said,
-    /// All settings that were given, those too that say how to run.
+    /// All settings that were given, those of how to run included.
     every: Vec<(Setting, String)>,
 }
 
-/// Whether a pod's init container may say this of the pod: what is captured, and not how a container runs.
+/// Whether a pod's init container may set this for the pod: what is captured, and not how a container runs.
 fn is_of_pod(row: &Row) -> bool {
     matches!(row.topic, Topic::Capture | Topic::Facts) && row.setting != Setting::IptablesVersion
 }
@@ -188,7 +188,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// The variables, for what no flag says. One that is set to nothing counts as not set, but where it is all there is.
+    /// The variables, for settings without a flag. One that is set to nothing counts as not set, but where it is all there is.
     fn variables(&mut self, environment: &Environment<'_>) {
         for row in self.dialect.rows() {
             if self.every.iter().any(|(setting, _)| *setting == row.setting) {
@@ -214,7 +214,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// What the program means by what nobody says.
+    /// The program's values for settings that are not given.
     fn unsaid(&mut self) {
         let Dialect::Of(_, form) = self.dialect else { return };
         for (setting, value) in form.unsaid {

@@ -1,13 +1,13 @@
-//! Annotations that no mesh knows: most are misspelt, have no effect, and nothing else says so.
+//! Annotations that no mesh knows: most are misspelt, have no effect, and nothing else reports them.
 
 use super::mesh::is_within;
 use crate::mesh::Mesh;
-use crate::settings::{mapping, nearest};
+use crate::settings::nearest;
 
 /// The domains of the meshes' annotations.
 const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
 
-/// What to say of an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
+/// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
 /// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
 pub fn unknown(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
@@ -36,7 +36,7 @@ fn known() -> impl Iterator<Item = &'static str> {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
         mesh.annotations().iter().copied().flatten().chain(of_settings)
     });
-    of_meshes.chain(mapping::TABLE.iter().flat_map(|row| row.annotations)).copied()
+    of_meshes.copied()
 }
 
 #[cfg(test)]
@@ -45,9 +45,9 @@ mod tests {
     use crate::istio::annotations::{EXCLUDE_OUTBOUND, INCLUDE_NETWORKS, VM_INTERFACES};
 
     fn check(name: &str, meant: Option<&str>) {
-        let told = unknown(name);
-        let found = told.as_deref().and_then(|told| told.strip_suffix('?')?.rsplit(' ').next());
-        assert_eq!(found, meant, "{name}: {told:?}");
+        let text = unknown(name);
+        let found = text.as_deref().and_then(|text| text.strip_suffix('?')?.rsplit(' ').next());
+        assert_eq!(found, meant, "{name}: {text:?}");
     }
 
     #[test]
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn an_unknown_name_about_capture_is_reported_without_a_like_name() {
         for name in ["traffic.sidecar.istio.io/zzz", "traffic.kuma.io/zzz"] {
-            let told = format!("the annotation {name} is not known and has no effect");
-            assert_eq!(unknown(name), Some(told));
+            let text = format!("the annotation {name} is not known and has no effect");
+            assert_eq!(unknown(name), Some(text));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Why a text is no YAML that we take: what is wrong, where, and what to write instead.
+//! Why a text is not YAML that we take: what is wrong, where, and what to write instead.
 //!
-//! The parser says what it did not find. Whoever wrote the text wants to know what to change, so the faults that people make
+//! The parser reports what it did not find. Authors want to know what to change, so the faults that people make
 //! get a remedy.
 
 use super::node::Place;

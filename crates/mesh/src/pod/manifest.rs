@@ -1,10 +1,10 @@
-//! The pods of a manifest, read for what they say.
+//! The pods of a manifest, read for their settings.
 
 use super::facts::Pod;
 use super::node::Node;
 use super::shape::Shape;
 use super::standard::{ENFORCE, Standard};
-use super::walk::{FoundObject, MOST_OBJECTS, describes, walk};
+use super::walk::{FoundObject, MAX_OBJECTS, describes, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde::Deserialize;
@@ -37,7 +37,7 @@ impl Object {
 /// The objects of a manifest that describe pods, in their order. `name` is that of the file, for problems.
 ///
 /// # Errors
-/// When the text is no YAML, or nothing in it describes a pod.
+/// When the text is not YAML, or nothing in it describes a pod.
 pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
     let malformed = |malformed| Problem::of(name, format!("is no YAML or JSON: {malformed}"));
     let documents = documents(text).map_err(|error| Problems(vec![malformed(error)]))?;
@@ -63,8 +63,8 @@ fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Probl
         walk(document, &mut count, &mut |met| found.take(&met));
         found.count = count;
     }
-    if found.count > MOST_OBJECTS {
-        return Err(problem(format!("holds more than {MOST_OBJECTS} objects; give fewer at once")));
+    if found.count > MAX_OBJECTS {
+        return Err(problem(format!("holds more than {MAX_OBJECTS} objects; give fewer at once")));
     }
     if !found.problems.is_empty() {
         return Err(Problems(found.problems));
@@ -136,7 +136,7 @@ impl Found {
     }
 }
 
-/// A title stands before rules, as a comment that must end where it ends.
+/// A title precedes rules, as a comment that must end where it ends.
 fn printable(title: &str) -> String {
     title.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -1,7 +1,7 @@
 //! Of which mesh a pod is, and how pods of that mesh speak.
 //!
-//! Istio's own way of speaking has a table of its own ([`crate::settings::mapping`]) and reasons of its own to leave a pod
-//! alone. What the other meshes have in common stands here, and what differs is a [`Form`] in each mesh's folder.
+//! Istio has a separate table ([`crate::settings::mapping`]) and separate reasons to exclude a pod
+//! from capture. What the other meshes have in common is here, and what differs is a [`Form`] in each mesh's folder.
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::Pod;
@@ -10,50 +10,51 @@ use crate::mesh::Mesh;
 use crate::settings::{ANNOTATIONS, Setting};
 use crate::sources::Source;
 
-/// A label or an annotation, and the values by which it says something; none for any value.
+/// A label or an annotation, and the values that count; none for any value.
 pub(crate) type Word = (&'static str, &'static [&'static str]);
 
 /// How pods of a mesh look and speak.
 pub(crate) struct Form {
     /// Init containers that set the mesh's rules by themselves.
     pub(crate) init_containers: &'static [&'static str],
-    /// Programs behind which the arguments stand that such a container has, the last of a path and of the words.
+    /// Programs that the arguments of such a container follow, the last of a path and of the words.
     pub(crate) commands: &'static [&'static str],
-    /// Whether annotations count where such a container says nothing: it reads them itself.
+    /// Whether annotations count where such a container leaves settings open: it reads them itself.
     pub(crate) init_reads_annotations: bool,
-    /// What such a container's program means where it does not say it, if that is not the setting's default.
+    /// The values of such a container's program for settings that are not given, if they are not the setting's default.
     pub(crate) unsaid: &'static [(Setting, &'static str)],
     /// Switches of such a container's arguments by which it sets no rules, and why.
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// The proxy's container; `None` where the proxy runs elsewhere.
     pub(crate) proxy: Option<&'static str>,
-    /// By what a pod says that it is the mesh's.
+    /// The labels and annotations that make a pod the mesh's.
     pub(crate) signs: &'static [Word],
-    /// The domains of the mesh's labels and annotations: whoever has one of them, and nothing of another mesh, is the mesh's.
+    /// The domains of the mesh's labels and annotations: a pod that has one of them, and nothing of another mesh, is the mesh's.
     pub(crate) domains: &'static [&'static str],
-    /// By what it says that it is not to be captured.
+    /// The labels and annotations that refuse capture.
     pub(crate) refusals: &'static [Word],
-    /// By what it says that its injector has seen it; none where it needs no injection.
+    /// The labels and annotations that the injector sets; none where pods need no injection.
     pub(crate) injected: &'static [Word],
-    /// What pods mean that say nothing.
+    /// The values of settings that pods leave open.
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// Lists to which an annotation of the mesh adds, where a network configuration has said something of them. Others are
+    /// Lists to which an annotation of the mesh adds, where a network configuration has set them. Others are
     /// replaced.
     pub(crate) added_to: &'static [Setting],
-    /// What a pod says in other ways than by the annotations of the settings' table.
+    /// Settings that a pod gives in other ways than by the annotations of the settings' table.
     pub(crate) more: fn(&Pod, &mut Said),
 }
 
 impl Form {
-    /// Why nothing of the pod is captured by whoever sets rules from outside; `None` if it is.
+    /// Why a plugin captures nothing of the pod; `None` if it does.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
         let refused = self.refusals.iter().find(|word| says(pod, word).is_some());
         if let Some((name, _)) = refused {
             return Some(Skip::OfMesh { text: format!("its {name} says no"), before: false });
         }
         let Some(spec) = &pod.spec else {
-            let told = self.injected.is_empty() || self.injected.iter().any(|word| says(pod, word).is_some());
-            return (!told).then(|| not_injected(mesh));
+            let is_injected =
+                self.injected.is_empty() || self.injected.iter().any(|word| says(pod, word).is_some());
+            return (!is_injected).then(|| not_injected(mesh));
         };
         let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
         if let Some(init) = init {
@@ -68,7 +69,7 @@ impl Form {
         })
     }
 
-    /// Whether a pod is the mesh's, and what says so.
+    /// Whether a pod is the mesh's, and what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
         let word = self.signs.iter().chain(self.injected).find_map(|word| says(pod, word));
         let container = || {
@@ -80,8 +81,8 @@ impl Form {
         word.or_else(container)
     }
 
-    /// Whether a pod says anything in the mesh's words, be it that it wants no capture, and by which word.
-    fn is_spoken_by(&self, pod: &Pod) -> Option<Source> {
+    /// Whether a pod has any label or annotation of the mesh's domains, be it a refusal, and which one.
+    fn domain_sign(&self, pod: &Pod) -> Option<Source> {
         let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
         words(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
@@ -102,7 +103,7 @@ fn not_injected(mesh: Mesh) -> Skip {
     Skip::OfMesh { text: format!("it was not injected: nothing says that {mesh} has seen it"), before: true }
 }
 
-/// The label or annotation of a pod that says this.
+/// The label or annotation of a pod that matches.
 fn says(pod: &Pod, (name, values): &Word) -> Option<Source> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(*name));
     let value = label.or_else(|| pod.annotations.get(*name))?.trim();
@@ -110,7 +111,7 @@ fn says(pod: &Pod, (name, values): &Word) -> Option<Source> {
     is_meant.then(|| Source::Annotation((*name).to_owned()))
 }
 
-/// The mesh whose pod it is, and what says so: the pod's own word for it, or what the meshes know their pods by. `None` if
+/// The mesh whose pod it is, and what shows it: the pod's own annotation, or the signs of the meshes. `None` if
 /// nothing does.
 pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     let own = format!("{ANNOTATIONS}{}", Setting::Mesh.row().name());
@@ -120,6 +121,6 @@ pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     }
     let forms = || Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?)));
     let surely = forms().find_map(|(mesh, form)| Some((mesh, form.is_of(pod)?)));
-    let by_word = || forms().find_map(|(mesh, form)| Some((mesh, form.is_spoken_by(pod)?)));
-    surely.or_else(|| if speaks_istio(pod) { None } else { by_word() })
+    let by_domain = || forms().find_map(|(mesh, form)| Some((mesh, form.domain_sign(pod)?)));
+    surely.or_else(|| if speaks_istio(pod) { None } else { by_domain() })
 }

@@ -1,9 +1,9 @@
-//! A pod as a source of configuration: what its manifest or its annotations say, as the settings that flags are.
+//! A pod as a source of configuration: its manifest or its annotations, as the settings that flags are.
 //!
 //! A pod speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by the
 //! arguments and variables of an init container that sets them itself. Both become a [`Said`]: a [`Raw`] whose values
-//! know where they come from, and what is wrong with how they were said. Whether a plugin captures the pod at all is
-//! [`skip`]'s to say.
+//! know where they come from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod
+//! at all.
 //!
 //! A plugin that is handed annotations, and a network configuration that holds settings, does this:
 //!

@@ -1,13 +1,13 @@
 //! A manifest as a tree: what was written, and where.
 //!
 //! Positions are what a parsed value of another kind would have lost. A scalar keeps its text: whether `0755` is a number
-//! depends on who asks.
+//! depends on the reader.
 
 use super::scalar::{Kind, kind};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::{collections::BTreeSet, fmt, rc::Rc};
 
-/// A place in a text; of what JSON holds, nobody knows it.
+/// A place in a text; unknown of what JSON holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: usize,
@@ -20,12 +20,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) place: Option<Place>,
     pub(super) value: Value,
-    /// How many values it holds, those that aliases stand for included.
+    /// How many values it holds, those of aliases included.
     pub(super) size: usize,
 }
 
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// Reads JSON, whose keys may stand once, too.
+/// Reads JSON, whose keys must be unique, too.
 struct FromJson;
 
 fn scalar(text: String, kind: Kind) -> Node {

@@ -1,6 +1,6 @@
 //! An object of a manifest as settings: which of the two ways in which pods speak counts, and where they disagree.
 //!
-//! An init container that sets rules sets them whatever annotations say. Without one a plugin reads the annotations, if
+//! An init container that sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if
 //! it captures the pod at all.
 
 use super::annotations::annotated;
@@ -27,7 +27,7 @@ pub enum Way {
     Annotations,
 }
 
-/// What an object says.
+/// The settings of an object.
 #[derive(Clone, Debug)]
 pub struct Reading {
     pub way: Way,
@@ -54,7 +54,7 @@ impl fmt::Display for Remark {
     }
 }
 
-/// A remark about how a manifest says it.
+/// A remark about the form of a manifest.
 fn of_form(text: String) -> Remark {
     Remark { level: Level::Warning, code: Code::OddManifest, text }
 }
@@ -107,11 +107,11 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
             ),
         });
     }
-    // One that reads annotations itself contradicts only those whose settings its arguments say too.
+    // One that reads annotations itself contradicts only those whose settings its arguments have too.
     let counts = |setting| !setter.reads_annotations || setter.said.raw.get(setting).is_some();
-    let told = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
-    let told = Raw::of(told.map(|(setting, given)| (setting, given.clone())));
-    let differing = disagreements(&setter.said.raw, &told, "the init container's counts");
+    let contrary = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
+    let contrary = Raw::of(contrary.map(|(setting, given)| (setting, given.clone())));
+    let differing = disagreements(&setter.said.raw, &contrary, "the init container's counts");
     warnings.extend(differing.into_iter().map(of_form));
     Reading {
         way: Way::InitContainer(name.clone()),
@@ -143,7 +143,7 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
         if name != init::VALIDATION {
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
-        // It sets nothing, so that what it does not say matters to nobody.
+        // It sets nothing, so that what it leaves open does not matter.
         let asked = said.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
         let asked = Raw::of(asked.map(|(setting, given)| (setting, given.clone())));
         let differing = disagreements(&of_init.raw, &asked, "a plugin asks the pod's annotations");
@@ -152,7 +152,7 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
     Reading { way: Way::Annotations, said, skip, warnings, applications: applications(&object.pod) }
 }
 
-/// What the cluster has told of the pod.
+/// What the cluster reports of the pod.
 fn facts(object: &Object, title: &str) -> Said {
     let mut said = Said::by(title);
     let Some(spec) = &object.pod.spec else { return said };
@@ -169,10 +169,10 @@ fn facts(object: &Object, title: &str) -> Said {
     said
 }
 
-/// Where an init container says other than annotations, or the proxy's fields, say themselves.
+/// Where an init container contradicts annotations, or the proxy's fields, among themselves.
 fn disagreements(init: &Raw, annotations: &Raw, counts: &str) -> Vec<String> {
-    let told = annotations.iter().filter(|(_, given)| says_itself(&given.source));
-    let differing = told.filter_map(|(setting, given)| {
+    let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
+    let differing = contrary.filter_map(|(setting, given)| {
         let other = init.get(setting);
         let value = other.map_or("", |given| given.value.as_str());
         let said_by = match other {
@@ -194,7 +194,7 @@ fn says_itself(source: &Source) -> bool {
     }
 }
 
-/// A list's items, or the one value; what stands for the same is the same.
+/// A list's items, or the one value; equal meanings are equal.
 fn items(setting: Setting, value: &str) -> BTreeSet<String> {
     let value = match (setting, value) {
         (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),

@@ -1,4 +1,4 @@
-//! What a pod says, understood: the capture that its words make.
+//! The settings of a pod, understood: the capture that they make.
 
 use super::said::Said;
 use crate::Problems;
@@ -6,7 +6,7 @@ use crate::mesh::{self, Resolved};
 use crate::sources::{Host, Reader};
 
 impl Said {
-    /// Understands them. Users and groups are numbers: whoever asks from outside of a pod does not know its names.
+    /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
     ///
     /// # Errors
     /// Every problem found.
@@ -14,7 +14,7 @@ impl Said {
         self.resolved(host, true)
     }
 
-    /// Understands them as the pod does when it starts: `host` tells what names of users and groups mean there.
+    /// Resolves them as the pod does when it starts: `host` looks up the names of users and groups there.
     ///
     /// # Errors
     /// Every problem found.

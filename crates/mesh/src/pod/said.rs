@@ -1,10 +1,10 @@
-//! What a pod says, as settings: the words, and what is wrong with them before they are understood.
+//! The settings of a pod, and what is wrong with their form before they are understood.
 
 use crate::Problem;
 use crate::settings::Setting;
 use crate::sources::{Given, Raw, Source};
 
-/// Settings that somebody has said, and what is wrong with how they said it.
+/// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     pub raw: Raw,
@@ -13,7 +13,7 @@ pub struct Said {
     before: Vec<Problem>,
 }
 
-/// A problem with what was said of a setting; of none, where nobody can tell which one was meant.
+/// A problem with the value of a setting; of none, where it is unknown which setting it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fault {
     setting: Option<Setting>,
@@ -62,13 +62,13 @@ impl Said {
         self.before.extend(problems);
     }
 
-    /// The same, said after such problems.
+    /// The same, given after such problems.
     pub(super) fn after(mut self, problems: &[Problem]) -> Self {
         self.before.extend_from_slice(problems);
         self
     }
 
-    /// What is wrong, for whoever understands the settings: it comes before the problems with their values.
+    /// What is wrong, before the problems with the settings' values.
     pub fn problems(&self) -> Vec<Problem> {
         let problem = |fault: &Fault| {
             let name = self.raw.named(&fault.source);

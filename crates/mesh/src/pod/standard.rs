@@ -14,7 +14,7 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// The one that a value of the label stands for; `None` where nothing is refused.
+    /// The one that a value of the label names; `None` where nothing is refused.
     pub fn enforced(label: Option<&str>) -> Option<Self> {
         match label? {
             "baseline" => Some(Self::Baseline),

@@ -16,7 +16,7 @@ pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(parsed(name, text)?.iter().map(|node| data(node)).collect())
 }
 
-/// The same where the later of two equal keys counts, with a remark for each key that stands twice.
+/// The same where the later of two equal keys counts, with a remark for each repeated key.
 ///
 /// # Errors
 /// When it is neither.
@@ -32,7 +32,7 @@ pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<S
     Ok((documents.iter().map(|node| data(node)).collect(), remarks.collect()))
 }
 
-/// An object of a manifest, and the line where it begins; of what JSON holds, nobody knows that.
+/// An object of a manifest, and the line where it begins; unknown of what JSON holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     pub line: Option<usize>,

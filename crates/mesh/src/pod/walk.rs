@@ -41,29 +41,29 @@ pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// The most objects of a manifest: a list may hold aliases.
-pub(super) const MOST_OBJECTS: usize = 10_000;
+pub(super) const MAX_OBJECTS: usize = 10_000;
 
 /// Lists in lists make no sense, but are read.
 const DEEPEST: usize = 8;
 
-/// What stands where an object is expected, outside of lists.
+/// A value where an object is expected, outside of lists.
 pub(super) struct FoundObject<'a> {
     pub(super) node: &'a Rc<Node>,
     /// Its path in the document, as a JSON pointer.
     pub(super) pointer: String,
-    /// Its own kind, or what the list says that its items are.
+    /// Its own kind, or the kind of the list's items.
     pub(super) kind: Option<&'a str>,
     /// The same for `apiVersion`.
     pub(super) version: Option<&'a str>,
 }
 
-/// Shows each object of a document, and adds their number, lists included, to `count`, which stops at [`MOST_OBJECTS`].
+/// Shows each object of a document, and adds their number, lists included, to `count`, which stops at [`MAX_OBJECTS`].
 pub(super) fn walk<'a>(document: &'a Rc<Node>, count: &mut usize, show: &mut dyn FnMut(FoundObject<'a>)) {
     let met = FoundObject { node: document, pointer: String::new(), kind: None, version: None };
     within(met, 0, count, show);
 }
 
-/// `met` holds the kind and the version that the list says.
+/// `met` holds the kind and the version of the list.
 fn within<'a>(
     mut met: FoundObject<'a>,
     depth: usize,
@@ -71,7 +71,7 @@ fn within<'a>(
     show: &mut dyn FnMut(FoundObject<'a>),
 ) {
     let node = met.node;
-    if node.is_null() || *count > MOST_OBJECTS {
+    if node.is_null() || *count > MAX_OBJECTS {
         return;
     }
     *count += 1;
@@ -83,7 +83,7 @@ fn within<'a>(
         && let Some(of) = met.kind.and_then(|kind| kind.strip_suffix("List"))
         && depth < DEEPEST
     {
-        // Items of a list of anything say themselves what they are.
+        // Items of a list of any kind have their own.
         let of = (!of.is_empty()).then_some(of);
         let version = met.version.filter(|_| of.is_some());
         for (at, item) in items.iter().enumerate() {
@@ -105,7 +105,7 @@ pub(super) fn template_of(kind: &str, version: &str) -> Option<&'static [&'stati
 
 /// Where an object describes a pod, as far as it can be seen; `None` if it does not.
 pub(super) fn describes<'a>(object: &'a Node, kind: &str, version: Option<&str>) -> Option<&'a Node> {
-    // What is said by no version, or by one without its group, is read as it is meant.
+    // A kind without a version, or with one without its group, is read as the known one.
     let known = match version {
         None | Some("v1") => KINDS.iter().find(|row| row.kind == kind).map(|row| row.template),
         Some(version) => template_of(kind, version),

@@ -1,8 +1,8 @@
 //! YAML into trees, one a document: the events of a parser, put together so that no input can hurt.
 //!
-//! Keys that stand twice are refused, as Kubernetes refuses them, unless the caller takes the later one, as programs do that
-//! read what they have written themselves. Aliases share what they stand for, and what all of
-//! them stand for is counted and bounded, so that a few lines can't become a billion.
+//! Repeated keys are refused, as Kubernetes refuses them, unless the caller takes the later one, as programs do that
+//! read what they have written themselves. Aliases share their values, and all of
+//! those are counted and bounded, so that a few lines can't become a billion.
 
 use super::malformed::{DEEPEST, Malformed, place};
 use super::node::{Node, Place, Value};
@@ -11,11 +11,11 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag, options};
 use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
 /// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
-const MOST_BYTES: usize = 64 << 20;
-/// The most values in a document, those that aliases stand for included.
-const MOST_VALUES: usize = 4_000_000;
+const MAX_BYTES: usize = 64 << 20;
+/// The most values in a document, those of aliases included.
+const MAX_VALUES: usize = 4_000_000;
 
-/// A key that stands again in its mapping.
+/// A repeated key of a mapping.
 pub(super) struct Repeated {
     pub(super) key: String,
     pub(super) first: Place,
@@ -37,12 +37,12 @@ pub(super) fn documents_of_later_keys(
 }
 
 fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>>, Malformed> {
-    if text.len() > MOST_BYTES {
-        return Err(Malformed::whole(format!("has more than {} MiB", MOST_BYTES >> 20)));
+    if text.len() > MAX_BYTES {
+        return Err(Malformed::whole(format!("has more than {} MiB", MAX_BYTES >> 20)));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     yaml(text, repeated).or_else(|malformed| {
-        // What of JSON is no YAML: several objects without anything between them.
+        // What of JSON is not YAML: several objects without anything between them.
         let is_json = text.trim_start().starts_with('{');
         let json =
             || serde_json::Deserializer::from_str(text).into_iter::<Node>().collect::<Result<Vec<_>, _>>();
@@ -68,7 +68,7 @@ struct Loader<'a> {
     documents: Vec<Rc<Node>>,
     open: Vec<Open>,
     anchors: BTreeMap<usize, Rc<Node>>,
-    /// Where keys may stand twice, those that do.
+    /// Where keys may be repeated, those that are.
     repeated: Option<&'a mut Vec<Repeated>>,
 }
 
@@ -84,7 +84,7 @@ enum Items {
     List(Vec<Rc<Node>>),
     Map {
         entries: Vec<(String, Rc<Node>)>,
-        /// Where each key stands.
+        /// The place of each key.
         places: BTreeMap<String, Place>,
         key: Option<String>,
         /// What `<<` brings in, beneath what is written.
@@ -105,7 +105,7 @@ impl Loader<'_> {
                 None => Err(Malformed::at(start, "the alias stands within what it stands for")),
             },
             Event::Scalar(text, style, anchor, tag) => {
-                // Where nothing stands, the parser says ~.
+                // Where there is nothing, the parser reports ~.
                 let text = if span.is_empty() { Cow::Borrowed("") } else { text };
                 let kind = of_scalar(&text, style, tag.as_deref(), span)?;
                 let value = Value::Scalar { text: text.into_owned(), kind };
@@ -122,7 +122,7 @@ impl Loader<'_> {
                 Some(open) => self.close(open, start),
                 None => Err(Malformed::at(start, "something ends that has not begun")),
             },
-            // Begin and end of the stream, the end of a document, and what was not asked for.
+            // Begin and end of the stream, the end of a document, and comments.
             _ => Ok(()),
         }
     }
@@ -184,10 +184,10 @@ impl Loader<'_> {
             return Ok(());
         };
         open.size = open.size.saturating_add(node.size);
-        if open.size > MOST_VALUES {
+        if open.size > MAX_VALUES {
             return Err(Malformed::at(
                 at,
-                format!("there are more than {MOST_VALUES} values, aliases included"),
+                format!("there are more than {MAX_VALUES} values, aliases included"),
             ));
         }
         match &mut open.items {
@@ -246,7 +246,7 @@ fn of_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> 
             "int" | "float" | "bool" | "null" => Ok(kind(text)),
             _ => Err(unknown_tag(tag, span)),
         },
-        // `!` alone says that it is a text.
+        // `!` alone marks a string.
         Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(Kind::Text),
         Some(tag) => Err(unknown_tag(tag, span)),
     }

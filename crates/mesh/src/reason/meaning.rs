@@ -4,7 +4,7 @@
 /// Makes the enum of meanings and its table.
 ///
 /// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, CLAIM, COUNTED;`, where the last two are phrases: the words before a list, those
-/// in place of an empty one, and those behind. `_` stands for no claim.
+/// in place of an empty one, and those behind. `_` is for no claim.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $claim:tt, $counted:tt;)*) => {
         /// What a rule does.
@@ -44,11 +44,11 @@ meanings! {
     /// Captures what the proxy calls in its own pod.
     ProxyCallsOwnPod: Captured "inbound" Owner,
         ["calls of the proxy (", "", ") to its own pod come in through the proxy"], ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
-    /// Captures what comes from somebody behind the pod, such as a virtual machine, as if the pod sent it.
-    Machine: Captured "outbound" Interface,
+    /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
+    VirtualMachine: Captured "outbound" Interface,
         ["what virtual machines send by ", "", "goes to the proxy"], ["outbound, ", "outbound", ""];
-    /// Captures DNS queries of somebody behind the pod.
-    MachineDns: Captured "dns" Interface,
+    /// Captures DNS queries of a guest behind the pod.
+    VirtualMachineDns: Captured "dns" Interface,
         ["DNS queries of virtual machines by ", "", "go to"], ["DNS queries, ", "DNS queries", ""];
     /// Hands to the listener for what leaves, as a rule before has decided.
     ToOutboundListener: HandedOver "outbound" Nothing,
@@ -57,58 +57,58 @@ meanings! {
     ToInboundListener: HandedOver "inbound" Nothing,
         _, ["", "connections handed to the proxy, inbound", ""];
     /// Excludes ports, of what leaves.
-    ExcludedOutboundPort: LeftAlone "outbound" Port,
+    ExcludedOutboundPort: Excluded "outbound" Port,
         ["port ", "", ""], ["outbound, ", "outbound", ""];
     /// Excludes ports, of what arrives.
-    ExcludedInboundPort: LeftAlone "inbound" Port,
+    ExcludedInboundPort: Excluded "inbound" Port,
         ["port ", "", ""], ["inbound, ", "inbound", ""];
     /// Excludes networks, of what leaves.
-    ExcludedDestination: LeftAlone "outbound" Destination,
+    ExcludedDestination: Excluded "outbound" Destination,
         ["to ", "", ""], ["outbound, ", "outbound", ""];
     /// Excludes what arrives from some networks.
-    ExcludedSource: LeftAlone "inbound" Source,
+    ExcludedSource: Excluded "inbound" Source,
         ["from ", "", ""], ["inbound, ", "inbound", ""];
     /// Excludes interfaces, both ways.
-    ExcludedInterface: LeftAlone "both" Interface,
+    ExcludedInterface: Excluded "both" Interface,
         ["interface ", "", ""], ["", "", ""];
     /// Excludes users or groups of the application, perhaps for some ports alone.
-    ExcludedOwner: LeftAlone "outbound" OwnerAndPorts,
+    ExcludedOwner: Excluded "outbound" OwnerAndPorts,
         ["", "", ""], ["outbound, ", "outbound, every group", ""];
     /// Excludes all users or groups but those listed.
-    OtherOwners: LeftAlone "outbound" Owner,
+    OtherOwners: Excluded "outbound" Owner,
         ["every group but ", "every group", ""], ["outbound, ", "outbound, every group", ""];
-    /// Excludes, of what arrives, what comes from somebody behind the pod.
-    MachineInterface: LeftAlone "inbound" Interface,
+    /// Excludes, of what arrives, what comes from a guest behind the pod.
+    VirtualMachineInterface: Excluded "inbound" Interface,
         ["", "", ": a virtual machine's, which inbound rules leave alone"], ["", "", ""];
     /// Excludes the tunnel of the mesh.
-    TunnelPort: LeftAlone "inbound" Port,
+    TunnelPort: Excluded "inbound" Port,
         ["port ", "", ": the mesh's tunnel"], ["inbound, ", "inbound", ": the tunnel"];
     /// Excludes the proxy's own calls.
-    ProxyOutbound: LeftAlone "outbound" Owner,
+    ProxyOutbound: Excluded "outbound" Owner,
         ["the proxy's own connections: ", "", ""], ["the proxy's own calls, ", "the proxy's own calls", ""];
     /// Excludes the proxy's own DNS queries.
-    ProxyDns: LeftAlone "dns" Owner,
+    ProxyDns: Excluded "dns" Owner,
         ["the proxy's own queries: ", "", ""], ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
     /// Excludes what the proxy hands to the application.
-    ProxyToApplication: LeftAlone "inbound" Nothing,
+    ProxyToApplication: Excluded "inbound" Nothing,
         ["", "what the proxy hands to the application", ""], ["", "what the proxy hands to the application", ""];
     /// Keeps what the proxy hands to the application, and the answers, on their way.
     ProxyAnswers: LedOn "inbound" Nothing,
         _, ["", "what the proxy hands to the application, and the answers", ""];
     /// Excludes what the application calls in its own pod.
-    ApplicationLoopback: LeftAlone "outbound" Nothing,
+    ApplicationLoopback: Excluded "outbound" Nothing,
         ["", "calls of the application to its own pod", ""], ["", "the application's calls to its own pod", ""];
     /// Excludes the loopback network, or the loopback interface.
-    Loopback: LeftAlone "outbound" Destination,
+    Loopback: Excluded "outbound" Destination,
         ["loopback, ", "loopback", ""], ["", "outbound, to loopback", ""];
     /// Excludes DNS queries that are not captured as such.
-    ExcludedDns: LeftAlone "dns" Nothing,
+    ExcludedDns: Excluded "dns" Nothing,
         ["", "DNS queries over TCP, but for the proxy's", ""], ["", "DNS queries over TCP, but for the proxy's", ""];
     /// Excludes all that leaves: capturing it is switched off.
-    OutboundOff: LeftAlone "outbound" Nothing,
+    OutboundOff: Excluded "outbound" Nothing,
         _, ["", "outbound, all of it", ""];
     /// Excludes all that arrives: capturing it is switched off.
-    InboundOff: LeftAlone "inbound" Nothing,
+    InboundOff: Excluded "inbound" Nothing,
         _, ["", "inbound, all of it", ""];
     /// Leads what leaves on to other rules.
     Outbound: LedOn "outbound" Nothing,
@@ -142,7 +142,7 @@ meanings! {
         _, ["", "told to the kernel's log", ""];
 }
 
-/// What is said of a meaning.
+/// The row of a meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// What becomes of the packets.
@@ -151,7 +151,7 @@ pub struct Row {
     pub direction: &'static str,
     /// Which of a rule's conditions holds the items of the setting's list.
     pub about: About,
-    /// What the status says becomes of the traffic; `None` of rules on which others decide.
+    /// What becomes of the traffic, in the status; `None` of rules on which others decide.
     pub claim: Option<Phrase>,
     /// What the packets are that such rules count.
     pub counted: Phrase,
@@ -172,7 +172,7 @@ pub enum Effect {
     Captured,
     /// A rule before has decided that they are captured; this one sends them to the listener.
     HandedOver,
-    LeftAlone,
+    Excluded,
     Dropped,
     /// Other rules decide.
     LedOn,
@@ -183,7 +183,7 @@ impl Effect {
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured => "captured",
-            Self::LeftAlone => "left_alone",
+            Self::Excluded => "left_alone",
             Self::Dropped => "dropped",
             Self::HandedOver | Self::LedOn => "led_on",
         }
@@ -206,7 +206,7 @@ pub enum About {
 }
 
 impl Meaning {
-    /// All that is said of it.
+    /// Its row.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }

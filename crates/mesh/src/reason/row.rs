@@ -13,7 +13,10 @@ pub struct Row {
     pub name: &'static str,
     pub meaning: Meaning,
     pub settings: &'static [Setting],
-    pub sentence: fn(Option<&str>, &str) -> Option<String>,
+    /// Why such a rule decides, where no item of a list is known that it is about; `None` of rules that only lead on to others.
+    pub sentence: Option<&'static str>,
+    /// The same about an item (`{value}`) of the setting's list.
+    pub sentence_of_value: Option<&'static str>,
 }
 
 /// Why a rule is there: a row of some mesh's table. Two are the same if their names are.
@@ -36,7 +39,7 @@ impl Reason {
     }
 
     /// What a chain of iptables is for, of those that do one thing under a name that upstream gave them: for listings,
-    /// which do not say why their rules are there.
+    /// which do not carry the reasons of their rules.
     pub fn of_chain(chain: &str) -> Option<Self> {
         Mesh::ALL.iter().find_map(|mesh| {
             let known = mesh.reasons();
@@ -64,7 +67,7 @@ impl Reason {
         self.0.mesh
     }
 
-    /// The short name in kebab case, by which rules say why they are there.
+    /// The short name in kebab case, which rules carry as their reason.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -79,10 +82,14 @@ impl Reason {
         self.0.settings
     }
 
-    /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option` the
-    /// setting as its author writes it. `None` for rules that only lead on to others.
+    /// Why such a rule decides, in words, but for the placeholders that [`crate::sources::Dialect::render`] completes.
+    /// `value` is the item of the setting's list that the rule is about, `option` the setting as its author writes it. `None`
+    /// for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
-        (self.0.sentence)(value, option)
+        let of_value =
+            self.0.sentence_of_value.zip(value).map(|(text, value)| text.replace("{value}", value));
+        let text = of_value.or_else(|| self.0.sentence.map(str::to_owned))?;
+        Some(text.replace("{option}", option))
     }
 
     /// What a rule carries along that this setting made.
@@ -113,24 +120,26 @@ impl fmt::Debug for Reason {
 
 /// Makes the enum `Reason` of a policy, why each of its rules is there, and the same as rows for [`super::Reasons::rows`].
 ///
-/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..]; .. }`, in the order of the names: the [`Meaning`] of
-/// such rules, and the settings of which one makes them, as constants of the holder of the policy's settings. The policy
-/// adds `Reason::sentence`.
+/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the
+/// order of the names: the [`Meaning`] of such rules, the settings of which one makes them, as constants of the holder of
+/// the policy's settings, and why they decide, in general and for an item of a list. `{option}` is the setting.
 macro_rules! reasons {
-    ($mesh:ident of $holder:ident; $($reason:ident $name:literal $meaning:ident [$($setting:ident),*];)*) => {
+    ($mesh:ident of $holder:ident;
+     $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
         /// A rule of the policy. Rules that do the same for the same reason share one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($reason,)*
         }
 
-        /// The reasons as whoever knows no mesh asks about them, in the order of the enum.
+        /// The reasons as code without knowledge of meshes uses them, in the order of the enum.
         pub(crate) const ROWS: &[$crate::reason::Row] = &[$($crate::reason::Row {
             mesh: $crate::mesh::Mesh::$mesh,
             name: $name,
             meaning: $crate::reason::Meaning::$meaning,
             settings: &[$($holder::$setting,)*],
-            sentence: |value, option| Reason::$reason.sentence(value, option),
+            sentence: $crate::reason::reasons!(@text $($text)?),
+            sentence_of_value: $crate::reason::reasons!(@text $($of_value)?),
         },)*];
 
         impl Reason {
@@ -157,15 +166,20 @@ macro_rules! reasons {
                 Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }
 
-            /// What the rule carries along: its name, and the setting that made it where only one can.
+            /// The origin of a rule: its name, and the setting that made it where only one can.
             pub(crate) fn origin(self) -> ::rules::Origin {
                 match self.settings() {
                     [setting] => self.made_by(*setting),
-                    _ => ::rules::Origin { name: self.name(), option: "" },
+                    _ => self.by_default(),
                 }
             }
 
-            /// The same, where several settings make such rules.
+            /// The origin of a rule that no setting made.
+            pub(crate) fn by_default(self) -> ::rules::Origin {
+                ::rules::Origin { name: self.name(), option: "" }
+            }
+
+            /// The origin of a rule that this setting made, one of several.
             pub(crate) fn made_by(self, setting: $crate::settings::Setting) -> ::rules::Origin {
                 ::rules::Origin { name: self.name(), option: setting.row().name() }
             }
@@ -177,12 +191,15 @@ macro_rules! reasons {
             }
         }
     };
+    (@text) => { None };
+    (@text $text:literal) => { Some($text) };
 }
 
 pub(crate) use reasons;
 
 #[cfg(test)]
 mod tests {
+    use super::super::Effect;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -207,6 +224,31 @@ mod tests {
             }
         }
         assert_eq!(Reason::named("nobody"), None);
+    }
+
+    #[test]
+    fn reasons_that_decide_have_complete_sentences() {
+        for reason in Reason::all() {
+            let sentences = [None, Some("80")].map(|value| reason.sentence(value, "--flag"));
+            let leads_on = matches!(reason.meaning().row().effect, Effect::LedOn | Effect::HandedOver);
+            assert!(leads_on || sentences[1].is_some(), "{} has no sentence", reason.name());
+            for text in sentences.into_iter().flatten() {
+                assert!(!text.contains("{value}") && !text.contains("{option}"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sentence_is_about_the_item_where_it_is_known() {
+        let check = |name: &str, value: Option<&str>, expected: Option<&str>| {
+            let reason = Reason::named(name).expect("a reason");
+            assert_eq!(reason.sentence(value, "--flag").as_deref(), expected, "{name} {value:?}");
+        };
+        check("inbound-port", Some("80"), Some("{-b} lists port 80"));
+        check("inbound-port", None, Some("{-b} '*' captures all other inbound ports"));
+        check("excluded-network", None, None);
+        check("dns", Some("10.0.0.1"), Some("{--redirect-dns} captures DNS queries"));
+        check("kuma-excluded-source", Some("10.0.0.0/8"), Some("--flag leaves calls from 10.0.0.0/8 alone"));
     }
 
     #[test]

@@ -1,9 +1,23 @@
-//! What a rule asks of a packet, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
+//! What a rule matches, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
 //! few words.
 
-use rules::nft::Field;
-use rules::{Cidr, Condition, Match, Negatable, Protocol, render};
-use std::fmt::Display;
+use rules::nft::{self, Field};
+use rules::{Cidr, Condition, Match, render};
+use std::borrow::Cow;
+
+/// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
+/// it looks at none, or is not understood.
+pub fn field_condition(condition: &Condition) -> Option<Cow<'_, nft::Condition>> {
+    match condition {
+        Condition::Known(known) => known.condition().map(Cow::Owned),
+        Condition::Nft(condition) => Some(Cow::Borrowed(condition)),
+        Condition::Protocol(_)
+        | Condition::DestinationLocal(_)
+        | Condition::TcpFlags { .. }
+        | Condition::Always(_)
+        | Condition::Unknown(_) => None,
+    }
+}
 
 /// The values that a field may have, or, negated, may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,10 +38,10 @@ pub struct RuleSummary {
     pub gid: Option<FieldValues>,
     /// The mark of the packet, as `VALUE/MASK`.
     pub mark: Option<FieldValues>,
-    /// Whether it asks for TCP; for UDP. Neither, if it asks for no protocol.
+    /// Whether it matches TCP; UDP. Neither, if it matches no protocol.
     pub tcp: bool,
     pub udp: bool,
-    /// The state of the connection, a mark, anything that is not understood: what tells nothing to people.
+    /// Whether it matches the state of the connection, a mark, or anything that is not understood: what lists do not name.
     pub more: bool,
     /// The rule's own words about it.
     pub comment: Option<String>,
@@ -35,79 +49,58 @@ pub struct RuleSummary {
 
 impl RuleSummary {
     pub fn of(conditions: &[Condition]) -> Self {
-        let mut asks = Self::default();
+        let mut summary = Self::default();
         for condition in conditions {
             match condition {
-                Condition::Known(asked) => asks.matched(asked),
-                Condition::Nft(asked) => {
-                    let items = render::nft::values(asked);
+                Condition::Known(Match::Comment(comment)) => {
+                    summary.comment = Some(comment.as_str().to_owned());
+                }
+                Condition::Known(known) => {
+                    if let Some(values) = known.condition() {
+                        summary.field(
+                            values.field,
+                            FieldValues { negated: values.negated, items: items(known) },
+                        );
+                    }
+                }
+                Condition::Nft(values) => {
+                    let items = render::nft::values(values);
                     let items = items.iter().map(|item| item.trim_matches('"').to_owned()).collect();
-                    asks.field(asked.field, FieldValues { negated: asked.negated, items });
+                    summary.field(values.field, FieldValues { negated: values.negated, items });
                 }
                 Condition::Always(_) | Condition::Protocol(_) => {}
                 Condition::DestinationLocal(_) | Condition::TcpFlags { .. } | Condition::Unknown(_) => {
-                    asks.more = true;
+                    summary.more = true;
                 }
             }
         }
-        asks
+        summary
     }
 
-    fn matched(&mut self, asked: &Match) {
-        match asked {
-            Match::InInterface(name) => self.in_interface = Some(one(name)),
-            Match::OutInterface(name) => self.out_interface = Some(one(name)),
-            Match::Source(network) => self.source = Some(host(network)),
-            Match::Destination(network) => self.destination = Some(host(network)),
-            Match::DestinationPort(port) => {
-                let items = vec![port.value().dashed().to_string()];
-                self.destination_port = Some(FieldValues { negated: port.is_negated(), items });
-            }
-            Match::DestinationPorts(ports) => {
-                let items = ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect();
-                self.destination_port = Some(FieldValues { negated: ports.is_negated(), items });
-            }
-            Match::UidOwner(uid) => {
-                let items = vec![uid.value().dashed().to_string()];
-                merge(&mut self.uid, FieldValues { negated: uid.is_negated(), items });
-            }
-            Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
-            Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
-            Match::Mark(mark) => {
-                self.mark = Some(one(mark));
-                self.more = true;
-            }
-            Match::Protocol(Protocol::Tcp) => self.tcp = true,
-            Match::Protocol(Protocol::Udp) => self.udp = true,
-            Match::ProtocolModule(_) | Match::SourcePort(_) => {}
-            _ => self.more = true,
-        }
-    }
-
-    fn field(&mut self, field: Field, asked: FieldValues) {
+    fn field(&mut self, field: Field, values: FieldValues) {
         match field {
-            Field::InInterface => self.in_interface = Some(asked),
-            Field::OutInterface => self.out_interface = Some(asked),
-            Field::Source(_) => self.source = Some(asked),
-            Field::Destination(_) => self.destination = Some(asked),
-            Field::DestinationPort => self.destination_port = Some(asked),
-            Field::Uid => self.uid = Some(asked),
-            Field::Gid => self.gid = Some(asked),
+            Field::InInterface => self.in_interface = Some(values),
+            Field::OutInterface => self.out_interface = Some(values),
+            Field::Source(_) => self.source = Some(values),
+            Field::Destination(_) => self.destination = Some(values),
+            Field::DestinationPort => self.destination_port = Some(values),
+            Field::Uid => merge(&mut self.uid, values),
+            Field::Gid => merge(&mut self.gid, values),
             Field::Mark(_) => {
-                self.mark = Some(asked);
+                self.mark = Some(values);
                 self.more = true;
             }
             Field::ConnState | Field::Connmark(_) => self.more = true,
-            Field::Protocol if !asked.negated => {
-                self.tcp |= asked.items.iter().any(|item| item == "tcp");
-                self.udp |= asked.items.iter().any(|item| item == "udp");
+            Field::Protocol if !values.negated => {
+                self.tcp |= values.items.iter().any(|item| item == "tcp");
+                self.udp |= values.items.iter().any(|item| item == "udp");
             }
             Field::Family | Field::Protocol | Field::SourcePort => {}
         }
     }
 }
 
-/// Of several owners in a rule each is asked on its own; the policy only ever says of several who it is not.
+/// Several owners in a rule are separate conditions; the policy only ever excludes several.
 fn merge(held: &mut Option<FieldValues>, more: FieldValues) {
     match held {
         Some(held) if held.negated == more.negated => held.items.extend(more.items),
@@ -115,14 +108,27 @@ fn merge(held: &mut Option<FieldValues>, more: FieldValues) {
     }
 }
 
-fn one<T: Display + Ord>(operand: &Negatable<T>) -> FieldValues {
-    FieldValues { negated: operand.is_negated(), items: vec![operand.value().to_string()] }
+/// The values of a match, as people write them.
+fn items(known: &Match) -> Vec<String> {
+    match known {
+        Match::InInterface(name) | Match::OutInterface(name) => vec![name.value().to_string()],
+        Match::Source(network) | Match::Destination(network) => vec![host(network.value())],
+        Match::SourcePort(ports) | Match::DestinationPort(ports) => vec![ports.value().dashed().to_string()],
+        Match::DestinationPorts(ports) => {
+            ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect()
+        }
+        Match::UidOwner(users) => vec![users.value().dashed().to_string()],
+        Match::GidOwner(group) => vec![group.value().to_string()],
+        Match::Mark(mark) | Match::Connmark(mark) => vec![mark.value().to_string()],
+        Match::Protocol(protocol) => vec![protocol.to_string()],
+        Match::ConnState(_) | Match::ProtocolModule(_) | Match::Comment(_) => Vec::new(),
+    }
 }
 
 /// A network; of one address alone, that.
-fn host(operand: &Negatable<Cidr>) -> FieldValues {
-    let cidr = operand.value();
-    let text =
-        if cidr.length() == cidr.family().bits() { cidr.address().to_string() } else { cidr.to_string() };
-    FieldValues { negated: operand.is_negated(), items: vec![text] }
+fn host(network: &Cidr) -> String {
+    match network.length() == network.family().bits() {
+        true => network.address().to_string(),
+        false => network.to_string(),
+    }
 }

@@ -1,12 +1,12 @@
-//! What one mesh says by a flag, in the words of another: for whoever takes the one for the other.
+//! The flags of one mesh for those of another: for advice where one is taken for the other.
 
 use super::{Row, Setting};
 use crate::mesh::{Feature, Mesh};
 
-/// What tells no two flags apart: how lists are written, and that a direction can be left out.
+/// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
 const COARSE: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
-/// The flags by which `mesh` lets people say what a setting of another mesh says; none where it can't be said.
+/// The flags of `mesh` for a setting of another mesh; none where it has no counterpart.
 pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     let mut found = Vec::new();
     for feature in setting.row().features.iter().filter(|feature| !COARSE.contains(feature)) {
@@ -20,7 +20,7 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     found
 }
 
-/// What to say of a flag that only other meshes have, by its name with the dashes; `None` if none has it.
+/// The remark about a flag that only other meshes have, by its name with the dashes; `None` if none has it.
 pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     let is_named = |row: &&Row| match name.strip_prefix("--") {
         Some(long) => !row.long.is_empty() && row.long == long,

@@ -1,6 +1,6 @@
-//! The table by which pods say what flags say: annotations, fields and variables of the proxy's container.
+//! The table by which pods give settings: annotations, fields and variables of the proxy's container.
 //!
-//! Istio's rows are those of its CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Every setting of capture has an
+//! The rows are those of Istio's CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Every setting of capture has an
 //! annotation of our own besides, `sidecar-init/` and the flag's name, which wins and takes whatever the flag takes.
 
 use super::Setting;
@@ -22,11 +22,9 @@ pub enum Form {
     Interfaces,
 }
 
-/// A setting that annotations of Istio say.
+/// A setting that annotations of Istio give, those of its row in the table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The annotations; the first that a pod has counts.
-    pub annotations: &'static [&'static str],
     pub setting: Setting,
     /// What a pod without the annotation means.
     pub default: &'static str,
@@ -35,56 +33,25 @@ pub struct Row {
     pub form: Form,
 }
 
-const fn row(
-    annotations: &'static [&'static str],
-    setting: Setting,
-    default: &'static str,
-    form: Form,
-) -> Row {
-    Row { annotations, setting, default, always: &[], form }
+const fn row(setting: Setting, default: &'static str, form: Form) -> Row {
+    Row { setting, default, always: &[], form }
 }
 
-/// What annotations of Istio say.
+/// The settings that annotations of Istio give.
 pub const TABLE: &[Row] = &[
-    row(&["sidecar.istio.io/interceptionMode"], Setting::InterceptionMode, "REDIRECT", Form::Mode),
-    row(
-        &["traffic.sidecar.istio.io/includeOutboundIPRanges"],
-        Setting::ServiceCidr,
-        "*",
-        Form::NetworksOrAll,
-    ),
-    row(
-        &["traffic.sidecar.istio.io/excludeOutboundIPRanges"],
-        Setting::ServiceExcludeCidr,
-        "",
-        Form::Networks,
-    ),
-    row(&["traffic.sidecar.istio.io/includeInboundPorts"], Setting::InboundPorts, "*", Form::PortsOrAll),
-    Row {
-        annotations: &["traffic.sidecar.istio.io/excludeInboundPorts"],
-        setting: Setting::InboundPortsExclude,
-        default: "15020",
-        // The agent's metrics, the proxy's readiness, the proxy's metrics: asked by those outside of the mesh.
-        always: &["15020", "15021", "15090"],
-        form: Form::Ports,
-    },
-    row(&["traffic.sidecar.istio.io/includeOutboundPorts"], Setting::OutboundPorts, "", Form::Ports),
-    row(
-        &["traffic.sidecar.istio.io/excludeOutboundPorts"],
-        Setting::OutboundPortsExclude,
-        "15020",
-        Form::Ports,
-    ),
-    row(
-        &["istio.io/reroute-virtual-interfaces", "traffic.sidecar.istio.io/kubevirtInterfaces"],
-        Setting::VmInterfaces,
-        "",
-        Form::Interfaces,
-    ),
-    row(&["traffic.sidecar.istio.io/excludeInterfaces"], Setting::ExcludeInterfaces, "", Form::Interfaces),
+    row(Setting::InterceptionMode, "REDIRECT", Form::Mode),
+    row(Setting::ServiceCidr, "*", Form::NetworksOrAll),
+    row(Setting::ServiceExcludeCidr, "", Form::Networks),
+    row(Setting::InboundPorts, "*", Form::PortsOrAll),
+    // The agent's metrics, the proxy's readiness, the proxy's metrics: called from outside of the mesh.
+    Row { always: &["15020", "15021", "15090"], ..row(Setting::InboundPortsExclude, "15020", Form::Ports) },
+    row(Setting::OutboundPorts, "", Form::Ports),
+    row(Setting::OutboundPortsExclude, "15020", Form::Ports),
+    row(Setting::VmInterfaces, "", Form::Interfaces),
+    row(Setting::ExcludeInterfaces, "", Form::Interfaces),
 ];
 
-/// The container whose fields and variables say the rest.
+/// The container whose fields and variables give the rest.
 pub const PROXY: &str = "istio-proxy";
 
 /// Variables of the proxy's container, and the switches that they are.
@@ -100,8 +67,8 @@ pub const VARIABLES: &[(&str, Setting)] = &[
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
 
 impl Row {
-    /// The row of a setting.
-    pub fn of(setting: Setting) -> Option<&'static Self> {
-        TABLE.iter().find(|row| row.setting == setting)
+    /// The annotations; the first that a pod has counts.
+    pub fn annotations(&self) -> &'static [&'static str] {
+        self.setting.row().annotations
     }
 }

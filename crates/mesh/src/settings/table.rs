@@ -1,5 +1,5 @@
-//! The settings that every mesh has: how to work, where, and what to show. What to capture, each mesh says in a table of its
-//! own.
+//! The settings that every mesh has: how to work, where, and what to show. What to capture, each mesh has in a separate
+//! table.
 
 use super::Kind::{Switch, Value};
 use super::table_macro::settings;

@@ -3,8 +3,8 @@
 /// Makes a table of settings, and a constant of a type for each of them.
 ///
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
-/// `_` where there is none. Behind the variables may stand `@ ["annotation"]`: what of a pod says the same, the
-/// first that is there. `joined ","` says that the flag may be repeated: its values are a list, joined so. `example "value"`
+/// `_` where there is none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the
+/// first that is there. `joined ","` is for a flag that may be repeated: its values are a list, joined so. `example "value"`
 /// is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting covers.
 macro_rules! settings {
     (

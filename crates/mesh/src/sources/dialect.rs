@@ -3,7 +3,7 @@
 //! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
 
 use super::raw::{Given, Raw, Source};
-use crate::settings::{self, Setting, Topic, mapping};
+use crate::settings::{self, Setting, Topic};
 use std::collections::BTreeMap;
 
 /// The names of settings that have another than their flag's.
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 pub struct Dialect(BTreeMap<Setting, String>);
 
 impl Dialect {
-    /// The names by which the author of these words speaks. One who speaks by annotations is told of annotations, even
+    /// The names of settings as the author of these values writes them. Where annotations give them, advice names annotations, even
     /// where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
-        let is_said = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
-        let capture = settings::all().filter(is_said);
+        let is_given = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
+        let capture = settings::all().filter(is_given);
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
@@ -71,11 +71,10 @@ impl Dialect {
     }
 }
 
-/// The annotation by which a pod says a setting: the mesh's, or else our own.
+/// The annotation by which a pod gives a setting: the mesh's, or else our own.
 fn annotation(setting: Setting) -> Option<String> {
-    let of_istio = mapping::Row::of(setting).map(|row| row.annotations[0]);
-    let of_mesh = of_istio.or(setting.row().annotations.first().copied());
-    of_mesh.map(str::to_owned).or_else(|| setting.row().annotation())
+    let row = setting.row();
+    row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())
 }
 
 #[cfg(test)]

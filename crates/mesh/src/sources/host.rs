@@ -1,4 +1,4 @@
-//! What the host knows and the configuration asks of it.
+//! The facts of the host that the configuration needs.
 
 use rules::{Family, Gid, Uid};
 use std::{
@@ -6,14 +6,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// What stands for a pod's addresses where they are not known (RFC 5737, RFC 3849). Answers say that in words.
+/// Placeholders for a pod's addresses where they are not known (RFC 5737, RFC 3849). Answers state that.
 pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
-/// Answers about the machine and the network namespace, asked only when nothing declares them.
+/// Facts of the machine and the network namespace, used only where they are not declared.
 pub trait Host {
-    /// The number of a user; `None` if there is no such user, or names mean nothing here: whoever is asked about a pod that
-    /// is elsewhere has other users than the pod.
+    /// The number of a user; `None` if there is no such user, or names mean nothing here: a host that the
+    /// pod does not run on has other users.
     ///
     /// # Errors
     /// When the user database can't be read.
@@ -21,7 +21,7 @@ pub trait Host {
         Ok(None)
     }
 
-    /// Whether a user has this number; that nobody can tell counts as yes.
+    /// Whether a user has this number; true where that is unknown.
     ///
     /// # Errors
     /// When the user database can't be read.
@@ -37,7 +37,7 @@ pub trait Host {
         Ok(None)
     }
 
-    /// Whether [`Host::addresses`] are the pod's, and do not only stand for addresses that are not known.
+    /// Whether [`Host::addresses`] are the pod's, and not placeholders for addresses that are not known.
     fn knows_addresses(&self) -> bool {
         true
     }
@@ -54,13 +54,13 @@ pub trait Host {
         false
     }
 
-    /// The DNS servers of resolv.conf; none if there is no such file.
+    /// The DNS servers of resolv.conf; none if the file does not exist.
     ///
     /// # Errors
     /// When it can't be read.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be asked.
+    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be read.
     ///
     /// # Errors
     /// When it is not there, or can't be read.
@@ -68,7 +68,7 @@ pub trait Host {
         self.name_servers()
     }
 
-    /// Whether a table `nat` of iptables, of either variant, holds a chain of this name; no where no tables can be asked.
+    /// Whether a table `nat` of iptables, of either variant, holds a chain of this name; false where no tables can be read.
     ///
     /// # Errors
     /// When the tables can't be read.

@@ -1,5 +1,5 @@
 //! Words before they are understood, and how they are: flags and variables become a [`Raw`], which a [`Reader`]
-//! turns into values, remembering all that is wrong or odd.
+//! turns into values, collecting problems and warnings.
 
 mod dialect;
 pub mod duration;

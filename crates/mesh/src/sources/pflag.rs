@@ -12,19 +12,19 @@ use std::ffi::OsStr;
 /// What a word is.
 #[derive(Debug)]
 pub enum Word {
-    /// `--`: what follows are no flags.
+    /// `--`: no flags follow.
     End,
     /// Flags with their values.
     Flags(Vec<(&'static Row, String)>),
     /// The same, and one more whose value is the next word.
     NeedsValue(Vec<(&'static Row, String)>, &'static Row),
-    /// Something like a flag that nobody knows, as far as its name goes.
+    /// Something like an unknown flag, as far as its name goes.
     Unknown { name: String, has_value: bool },
     /// No flag.
     Bare,
 }
 
-/// The flags that may stand in a place, each with the letter that it has there.
+/// The flags of a call, each with the letter that it has there.
 #[derive(Clone, Debug)]
 pub struct Flags(pub Vec<(&'static Row, Option<char>)>);
 
@@ -60,7 +60,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     let flag = Setting::Mesh.row().option();
     let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
     let mut mesh = None;
-    // A name that is misspelt is refused where it is read; until then it means what it may have been meant for.
+    // A name that is misspelt is refused where it is read; until then it counts as the nearest one.
     let meant = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(&flag) {
@@ -73,7 +73,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     mesh
 }
 
-/// What to say of a flag that is none of those that may stand in a place. Where another mesh could be named there, its flags
+/// The problem with a flag that a call does not take. Where another mesh could be named there, its flags
 /// are known as such.
 pub fn unknown(name: &str, flags: &Flags) -> String {
     let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
@@ -89,7 +89,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     }
 }
 
-/// What to say of a word that belongs to no flag. Most are values of switches.
+/// The problem with a word that belongs to no flag. Most are values of switches.
 pub fn stray(flags: &Flags) -> String {
     let switches = || flags.rows().filter(|row| row.kind == Kind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());

@@ -1,4 +1,4 @@
-//! What was said, before it is understood: values with the place they come from.
+//! Settings before they are understood: values with the place they come from.
 
 use crate::mesh::Mesh;
 use crate::settings::{self, Kind, Row, Setting};
@@ -25,7 +25,7 @@ pub enum Source {
     Field(String),
     /// A key of a network configuration.
     Key(String),
-    /// Nobody said anything; a default is at fault.
+    /// A default, where nothing is given.
     Default(Setting),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Whether a pod says it, or a default that stands for what the pod does not say.
+    /// Whether a pod gives it, or it is a default for what the pod leaves open.
     pub fn is_of_pod(&self) -> bool {
         match self {
             Self::Annotation(_) | Self::Preset(_) | Self::Container { .. } | Self::Field(_) => true,
@@ -57,7 +57,7 @@ impl Source {
 pub struct Given {
     /// The text, as it was written.
     pub value: String,
-    /// Who said so.
+    /// Its source.
     pub source: Source,
 }
 
@@ -66,7 +66,7 @@ pub struct Given {
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
-    /// The pod that says what is said by a pod, where there may be others.
+    /// The pod that gives what pods give, where there may be others.
     pod: Option<String>,
 }
 
@@ -76,14 +76,14 @@ impl Raw {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same without what is said of a setting.
+    /// The same without a setting.
     #[must_use]
     pub fn without(mut self, setting: Setting) -> Self {
         self.given.remove(&setting);
         self
     }
 
-    /// Says whose words they are, for [`Raw::named`].
+    /// Sets whose values they are, for [`Raw::named`].
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()), ..self }
     }
@@ -95,7 +95,7 @@ impl Raw {
         Self { given, links, pod: self.pod.or(below.pod) }
     }
 
-    /// A source as a problem names it: with the pod, where a pod says it.
+    /// A source as a problem names it: with the pod, where a pod gives it.
     pub fn named(&self, source: &Source) -> String {
         match &self.pod {
             Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),
@@ -105,7 +105,7 @@ impl Raw {
 
     /// Takes the flags, and for every other setting that the command `takes` the first of its variables
     /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
-    /// the setting's only form: there nothing can be meant. One that Kubernetes has set to say where a Service is counts
+    /// the setting's only form: there an empty value counts. One that Kubernetes has set for the address of a Service counts
     /// as not set either.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
@@ -145,13 +145,13 @@ impl Raw {
         self.given.get(&setting)
     }
 
-    /// The mesh that is meant: the one that is named, or else the default. A name that no mesh has is refused where it is
+    /// The mesh: the one that is named, or else the default. A name that no mesh has is refused where it is
     /// read.
     pub fn mesh(&self) -> Mesh {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// Whether flags describe rules. Variables do not: a proxy's container has those of its pod, whatever is asked in it. To
+    /// Whether flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
     /// name a mesh describes the rules of one that captures unasked.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
@@ -172,12 +172,12 @@ impl Raw {
         self.given.iter().map(|(&setting, given)| (setting, given))
     }
 
-    /// The variables that say where a Service of Kubernetes is, and not what they are named for.
+    /// The variables of the address of a Service of Kubernetes, and not of their setting.
     pub fn service_links(&self) -> &[(&'static str, String)] {
         &self.links
     }
 
-    /// Whether a switch is on, for the few that matter before all is understood. A value that is no
+    /// Whether a switch is on, for the few that matter before all is understood. A value that is not
     /// boolean counts as off here and is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, Kind::Switch);
@@ -192,7 +192,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
 }
 
-/// The text of a value. What is no UTF-8 becomes the replacement character, which no setting takes.
+/// The text of a value. Invalid UTF-8 becomes the replacement character, which no setting takes.
 pub fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }

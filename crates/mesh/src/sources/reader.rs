@@ -1,4 +1,4 @@
-//! Reads values of settings into types, and remembers everything that is wrong or odd.
+//! Reads values of settings into types, and collects problems and warnings.
 
 use super::dialect::Dialect;
 use super::duration;
@@ -43,24 +43,24 @@ impl<'a> Reader<'a> {
     /// Ends with the warnings.
     ///
     /// # Errors
-    /// Every problem met.
+    /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
-        let warnings = self.warnings.iter().map(|text| self.told(text.as_str())).collect();
+        let warnings = self.warnings.iter().map(|text| self.rendered(text.as_str())).collect();
         if self.problems.is_empty() { Ok(warnings) } else { Err(Problems(self.problems)) }
     }
 
-    /// How many problems were met so far: whoever reads a value can tell whether something was wrong with it.
+    /// How many problems there are so far: readers of a value compare it to see whether something was wrong.
     pub fn problem_count(&self) -> usize {
         self.problems.len()
     }
 
-    /// Remembers something that is odd, but does not stop us.
+    /// Adds a warning, which does not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
-        let problem = Problem::with_item(&self.raw.named(source), item, self.told(text));
+        let problem = Problem::with_item(&self.raw.named(source), item, self.rendered(text));
         // One complaint about an item is enough, and one about the whole value covers its items.
         let covers = |p: &Problem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
@@ -70,8 +70,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A sentence in the words of whoever has said what to capture.
-    fn told(&self, text: impl Into<String>) -> String {
+    /// A sentence with settings named as their author writes them.
+    fn rendered(&self, text: impl Into<String>) -> String {
         Dialect::of(self.raw).render(&text.into())
     }
 
@@ -82,9 +82,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A problem that is no single item's.
+    /// A problem that is not about a single item.
     pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
-        self.problems.push(Problem::of(&self.raw.named(source), self.told(text)));
+        self.problems.push(Problem::of(&self.raw.named(source), self.rendered(text)));
     }
 
     /// A switch; off unless given.
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         parsed
     }
 
-    /// A scalar that is one of those `expected`, as the complaint says.
+    /// A scalar that is one of those `expected`, as the complaint lists them.
     pub fn one_of<T>(
         &mut self,
         setting: Setting,

@@ -9,18 +9,18 @@ use std::{io, net::IpAddr};
 /// The machine on which a pod may run that is described and not there.
 #[derive(Clone, Copy, Debug)]
 pub enum RemoteHost {
-    /// Asked by whoever tells what becomes of the pod's traffic: what nobody says of it is assumed.
+    /// For questions about the pod's traffic: what is not given of it is assumed.
     Assumed {
         /// Whether the pod has IPv6 beside IPv4.
         dual_stack: bool,
     },
-    /// Asked by whoever only checks what the pod says: it may get any addresses and servers, and its image knows groups by
-    /// names that nobody knows before it starts.
+    /// For checks of what the pod gives: it may get any addresses and servers, and its image knows groups by
+    /// names that are unknown before it starts.
     Open,
 }
 
 impl RemoteHost {
-    /// That of a pod of which this is said.
+    /// That of a pod with these settings.
     pub fn host(raw: &Raw) -> Box<dyn Host> {
         Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
     }

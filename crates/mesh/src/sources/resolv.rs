@@ -1,9 +1,9 @@
-//! The DNS servers of resolv.conf, read as libc reads them (`res_init.c` of glibc, `resolvconf.c` of musl): what is no
-//! such line, and what is no address, is passed over.
+//! The DNS servers of resolv.conf, read as libc reads them (`res_init.c` of glibc, `resolvconf.c` of musl): other
+//! lines, and what is not an address, are skipped.
 
 use std::net::IpAddr;
 
-/// The servers, in the order of the file. libc asks only the first three; a resolver of its own may ask more.
+/// The servers, in the order of the file. libc uses only the first three; other resolvers may use more.
 pub fn name_servers(text: &[u8]) -> Vec<IpAddr> {
     text.split(|&byte| byte == b'\n').filter_map(server).collect()
 }

@@ -24,9 +24,9 @@ fn ipv6_is_captured_where_the_pod_has_it() {
     assert!(!ipv6(&[(Kuma::IpFamilyMode, "IPv4")]));
     assert!(!ipv6(&[(Setting::PodIps, "10.0.0.1")]));
     assert!(ipv6(&[(Setting::PodIps, "fe80::1")]));
-    let told =
+    let text =
         "--ip-family-mode: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured";
-    check_warnings(&[(Setting::PodIps, "10.0.0.1,::1,::6"), (Kuma::IpFamilyMode, "dualstack")], &[told]);
+    check_warnings(&[(Setting::PodIps, "10.0.0.1,::1,::6"), (Kuma::IpFamilyMode, "dualstack")], &[text]);
     check_warnings(
         &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::Vnet, "br0:fd00::/8"), (Kuma::RedirectDns, "true")],
         &["--vnet: fd00::/8 has no effect, because IPv6 is not captured in this pod"],
@@ -99,10 +99,10 @@ fn ports_of_users_mean_nothing_for_what_arrives() {
     let raw = Raw::new([], |_| true, |name| (name == variable).then(|| "7".into()));
     let mut reader = Reader::new(&raw, Vec::new());
     configure(&mut reader, &POD, false);
-    let told = reader.finish().expect_err("a problem").0[0].to_string();
+    let text = reader.finish().expect_err("a problem").0[0].to_string();
     assert!(
-        told.starts_with(&format!("{variable}: \"7\" can't be: packets that arrive are no user's")),
-        "{told}"
+        text.starts_with(&format!("{variable}: \"7\" can't be: packets that arrive are no user's")),
+        "{text}"
     );
 }
 

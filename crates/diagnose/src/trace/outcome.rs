@@ -1,4 +1,4 @@
-//! What became of a packet, from what the kernel has told of it and from the rules that are there.
+//! What became of a packet, from the reports of the kernel and from the rules that are there.
 //!
 //! The kernel's word counts. Where our own walk through the same rules agrees with it, that walk has the better words, as
 //! it knows which conditions failed; else the reason is read off the rules that the kernel has named.
@@ -30,7 +30,7 @@ pub trait Rules {
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// A packet's way told.
+/// The report of a packet's way.
 ///
 /// # Errors
 /// As far as it is known, where the packet has met a rule that was not there when the rules were read.
@@ -44,7 +44,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     let Some(rules) = rules else { return Err(Box::new(unknown(block))) };
     let family = Family::of(headers.destination);
     let view = rules.view(family);
-    let (mut steps, mut dropped, mut told, mut is_known) = (Vec::new(), None, Vec::new(), true);
+    let (mut steps, mut dropped, mut met_rules, mut is_known) = (Vec::new(), None, Vec::new(), true);
     let mut hook = if walked.is_inbound { Hook::Prerouting } else { Hook::Output };
     for step in &walked.steps {
         let chain = rules.chain(family, step.family, &step.table, &step.chain);
@@ -53,7 +53,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
             TracedStep::Rule { handle, drops } => {
                 let at = rules.rule(family, step.family, &step.table, &step.chain, handle);
                 is_known &= at.is_some();
-                told.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(step, handle)));
+                met_rules.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(step, handle)));
                 steps.extend(at.map(|at| Step { hook, at, matched: Matched::Yes }));
                 dropped = at.filter(|_| drops).or(dropped);
             }
@@ -64,7 +64,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
             TracedStep::Policy { drops: false } | TracedStep::Return => {}
         }
     }
-    let block = Block { rules: told, ..block };
+    let block = Block { rules: met_rules, ..block };
     if !is_known {
         return Err(Box::new(unknown(block)));
     }
@@ -74,16 +74,16 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     let simulated = walked.uid.is_some() || walked.is_inbound;
     let simulated =
         simulated.then(|| simulate(view, &rules.routing(family), &packet)).filter(|(outcome, trace)| {
-            held(trace).eq(steps.iter().map(|step| step.at))
+            chain_steps(trace).eq(steps.iter().map(|step| step.at))
                 && (outcome.verdict == Verdict::Drop) == dropped.is_some()
         });
     Ok(match simulated {
         Some((outcome, trace)) => {
-            judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)
+            judged(block, view, &Explanation::of_walk(view, &packet, outcome, trace), true)
         }
         None => {
             let outcome = replay(view, packet.destination, &steps, dropped);
-            judged(block, view, &Explanation::told(view, &packet, outcome, Trace(steps)), false)
+            judged(block, view, &Explanation::of_walk(view, &packet, outcome, Trace(steps)), false)
         }
     })
 }
@@ -110,9 +110,9 @@ pub fn of_reports(
     let family = packet.family();
     let view = rules.view(family);
     let (outcome, trace) = simulate(view, &rules.routing(family), &packet);
-    let names = held(&trace).filter_map(|at| reports_as(view.rule(at)?));
+    let names = chain_steps(&trace).filter_map(|at| reports_as(view.rule(at)?));
     match names.eq(reports.iter().map(|report| report.prefix.clone())) {
-        true => Ok(judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)),
+        true => Ok(judged(block, view, &Explanation::of_walk(view, &packet, outcome, trace), true)),
         false => Err(Box::new(unknown(block))),
     }
 }
@@ -129,7 +129,7 @@ fn reports_as(rule: &ViewRule) -> Option<String> {
         Action::Target(Target::Nflog { group: of, prefix }) if *of == group => Some(prefix.to_string()),
         _ => None,
     };
-    // In nf_tables one rule reports and acts, and only its text tells the former.
+    // In nf_tables one rule reports and acts, and only its text shows the former.
     let of_text = || {
         let (_, rest) = rule.text.as_ref()?.split_once("log prefix \"")?;
         let (prefix, rest) = rest.split_once('"')?;
@@ -174,7 +174,7 @@ fn met(view: &View, at: At) -> Option<MetRule> {
     })
 }
 
-/// A rule that nobody has read.
+/// A rule that was not read.
 fn new(step: &Traced, handle: u64) -> MetRule {
     MetRule {
         table: Some(step.table.clone()),
@@ -188,7 +188,7 @@ fn named(name: &str) -> MetRule {
     MetRule { name: Some(name.to_owned()), options: options(name), ..MetRule::default() }
 }
 
-/// The packet as a question; `None` for what no rule of ours can tell from others.
+/// The packet as a question; `None` where our rules can't distinguish it.
 fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
     let protocol = match headers.protocol {
         6 => Protocol::Tcp,
@@ -223,7 +223,7 @@ fn simulate(view: &View, routing: &Routing, packet: &Packet) -> (Outcome, Trace)
     (walk(view, routing, packet, &mut trace), trace)
 }
 
-fn held(trace: &Trace) -> impl Iterator<Item = At> {
+fn chain_steps(trace: &Trace) -> impl Iterator<Item = At> {
     trace.0.iter().filter(|step| step.matched == Matched::Yes).map(|step| step.at)
 }
 
@@ -248,7 +248,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     Block { verdict, port, sentence, tone: Some(explained.tone()), ..block }
 }
 
-/// Whether a rule hands packets to a transparent listener, or says what becomes of them without one.
+/// Whether a rule hands packets to a transparent listener, or decides about them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
         let reason = rule.origin.and_then(|origin| Reason::named(origin.name));
@@ -257,7 +257,7 @@ fn hands_over(view: &View, at: At) -> bool {
     })
 }
 
-/// Of a packet of which rules that know ports say nothing.
+/// About a packet of which rules that know ports decide nothing.
 fn without_words(block: Block, dropped: Option<At>) -> Block {
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
     let (verdict, sentence, tone) = match dropped {
