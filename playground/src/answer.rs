@@ -2,7 +2,7 @@
 
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
-use crate::words::Said;
+use crate::words::Input;
 use diagnose::Subject;
 use diagnose::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
 use diagnose::lint::{Item, Level, items, lint, runs_as_proxy, text};
@@ -69,13 +69,13 @@ const MANIFEST: &str = "manifest";
 
 /// Answers a request.
 pub fn answer(request: &Request) -> Answer {
-    let said = Said::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
+    let input = Input::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
-    let mut answer = Answer { notes: notes(&said, has_manifest), ..Answer::default() };
-    for (field, problem) in &said.problems {
+    let mut answer = Answer { notes: notes(&input, has_manifest), ..Answer::default() };
+    for (field, problem) in &input.problems {
         answer.problems.add(*field, problem);
     }
-    let raw = said.raw(has_manifest);
+    let raw = input.raw(has_manifest);
     let subjects = match has_manifest {
         true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
         false => Ok(vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)]),
@@ -87,7 +87,7 @@ pub fn answer(request: &Request) -> Answer {
             return answer;
         }
     };
-    let prepared = each(&subjects, |subject| prepare(subject, said.has_packet()));
+    let prepared = each(&subjects, |subject| prepare(subject, input.has_packet()));
     if let Err(problems) = &prepared {
         answer.problems.extend(problems, has_manifest);
     }
@@ -106,12 +106,12 @@ pub fn answer(request: &Request) -> Answer {
     answer
 }
 
-fn notes(said: &Said, has_manifest: bool) -> Vec<String> {
+fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !said.without_effect.is_empty() {
-        notes.push(format!("without effect here: {}", said.without_effect.join(", ")));
+    if !input.without_effect.is_empty() {
+        notes.push(format!("without effect here: {}", input.without_effect.join(", ")));
     }
-    if has_manifest && said.has_variables() {
+    if has_manifest && input.has_variables() {
         notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
     }
     notes

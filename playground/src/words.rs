@@ -16,7 +16,7 @@ const BEFORE: [&str; 8] =
 
 /// The settings of the fields.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Input {
     /// The mesh whose flags are taken.
     mesh: Mesh,
     flags: Vec<(Setting, String)>,
@@ -27,11 +27,11 @@ pub(crate) struct Said {
     pub(crate) without_effect: Vec<String>,
 }
 
-impl Said {
+impl Input {
     /// Reads the words of fields, in this order: those of the later win. Whichever of them names a mesh, the flags of all are
     /// that mesh's.
     pub(crate) fn read(fields: &[(Field, &str)]) -> Self {
-        let mut said = Self::default();
+        let mut input = Self::default();
         let mut split = Vec::new();
         for (field, text) in fields {
             // A call that goes on in the next line.
@@ -40,14 +40,14 @@ impl Said {
                 Some(words) => split.push((*field, words)),
                 None => {
                     let text = "ends within a quote, or behind a backslash; close it";
-                    said.problems.push((*field, Problem::of("input", text)));
+                    input.problems.push((*field, Problem::of("input", text)));
                 }
             }
         }
         let named = split.iter().rev().find_map(|(_, words)| pflag::mesh_of(words));
-        said.mesh = named.unwrap_or_default();
-        split.into_iter().for_each(|(field, words)| said.words(field, words));
-        said
+        input.mesh = named.unwrap_or_default();
+        split.into_iter().for_each(|(field, words)| input.words(field, words));
+        input
     }
 
     fn words(&mut self, field: Field, words: Vec<String>) {
@@ -69,7 +69,7 @@ impl Said {
         let explains = field == Field::Packet || command.is_some_and(|command| command == "explain");
         let words: Vec<String> = words.collect();
         let flags = flags(self.mesh);
-        Walk { flags, field, explains, take_word: false, said: self }.words(words.into_iter());
+        Walk { flags, field, explains, take_word: false, input: self }.words(words.into_iter());
     }
 
     /// All settings. Beside a manifest, variables of capture would be another pod's.
@@ -132,7 +132,7 @@ struct Walk<'a> {
     /// Whether a word that is not a flag is the packet's destination.
     explains: bool,
     take_word: bool,
-    said: &'a mut Said,
+    input: &'a mut Input,
 }
 
 impl Walk<'_> {
@@ -178,15 +178,15 @@ impl Walk<'_> {
             self.fault(Problem::of(&row.option(), text));
         } else if is_without_effect(row) {
             let option = row.option();
-            if !self.said.without_effect.contains(&option) {
-                self.said.without_effect.push(option);
+            if !self.input.without_effect.contains(&option) {
+                self.input.without_effect.push(option);
             }
         } else {
-            self.said.flags.push((row.setting, value));
+            self.input.flags.push((row.setting, value));
         }
     }
 
     fn fault(&mut self, problem: Problem) {
-        self.said.problems.push((self.field, problem));
+        self.input.problems.push((self.field, problem));
     }
 }

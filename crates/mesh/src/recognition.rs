@@ -194,11 +194,7 @@ impl<'a> Whole<'a> {
         let (known, role) = (mesh.reasons(), context.role);
         let stated = rule.origin.and_then(|origin| Reason::named(origin.name));
         let reason = stated.or_else(|| known.read(&context));
-        let by_origin = rule.origin.and_then(|origin| {
-            let settings = reason?.settings().iter();
-            settings.copied().find(|setting| setting.row().name() == origin.option)
-        });
-        let setting = by_origin.or_else(|| match reason?.settings() {
+        let setting = rule.origin.and_then(Reason::setting_of).or_else(|| match reason?.settings() {
             [one] => Some(*one),
             _ => known.setting(reason?, &context),
         });

@@ -1,7 +1,7 @@
 //! Reasons in words: why a verdict is what it is.
 //!
-//! Rules of ours know which option made them; of rules that were read back, their place and text is all
-//! there is to say.
+//! Rules of ours know which option made them; of rules that were read back, only place and text are
+//! known.
 
 use super::Explanation;
 use mesh::Reason;
@@ -179,7 +179,8 @@ impl Explanation<'_> {
 
     /// The option that made a rule, as its author calls it.
     pub(super) fn option_text(&self, origin: Origin) -> String {
-        self.dialect.of_option(origin.option).map_or_else(|| origin.option_text(), str::to_owned)
+        let name = Reason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
+        name.map_or_else(|| origin.option_text(), str::to_owned)
     }
 
     fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {

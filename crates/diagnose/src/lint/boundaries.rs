@@ -163,13 +163,13 @@ impl Boundaries {
         let is_named = |uid: &Uid| {
             self.users.iter().any(|range| range.contains(*uid)) || self.groups.contains(&Gid::from(*uid))
         };
-        let nobody = (1000..).filter_map(Uid::new).find(|uid| !is_named(uid));
-        let nobody = nobody.expect("rules name few users");
+        let unnamed = (1000..).filter_map(Uid::new).find(|uid| !is_named(uid));
+        let unnamed = unnamed.expect("rules name few users");
         let users: BTreeSet<Uid> =
             self.users.iter().flat_map(|range| [range.first(), range.last()]).collect();
-        let mut found = BTreeSet::from([(nobody, Gid::from(nobody))]);
-        found.extend(users.iter().map(|uid| (*uid, Gid::from(nobody))));
-        found.extend(self.groups.iter().map(|gid| (nobody, *gid)));
+        let mut found = BTreeSet::from([(unnamed, Gid::from(unnamed))]);
+        found.extend(users.iter().map(|uid| (*uid, Gid::from(unnamed))));
+        found.extend(self.groups.iter().map(|gid| (unnamed, *gid)));
         let both =
             users.iter().take(1).flat_map(|uid| self.groups.iter().take(SAMPLES).map(|gid| (*uid, *gid)));
         found.extend(both);

@@ -40,14 +40,14 @@ fn names(text: &str, selector: &Selector) -> bool {
 
 /// A configuration with the settings that make it.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct Configured {
     pub(super) capture: Capture,
     pub(super) raw: Raw,
     /// Whether the settings alone make the configuration; found when first needed, as it takes reading them.
     is_complete: OnceCell<bool>,
 }
 
-impl Said {
+impl Configured {
     pub(super) fn new(capture: Capture, raw: Raw) -> Self {
         Self { capture, raw, is_complete: OnceCell::new() }
     }
@@ -68,12 +68,12 @@ impl Change {
     }
 
     /// The configuration after the advice; `None` where the settings do not determine it.
-    pub(super) fn follow(&self, said: &Said) -> Option<Said> {
-        if !said.is_complete() {
+    pub(super) fn follow(&self, configured: &Configured) -> Option<Configured> {
+        if !configured.is_complete() {
             return None;
         }
-        let raw = self.removed_from(&said.raw)?;
-        Some(Said::new(read(&raw, &Remembered(&said.capture))?, raw))
+        let raw = self.removed_from(&configured.raw)?;
+        Some(Configured::new(read(&raw, &Remembered(&configured.capture))?, raw))
     }
 
     /// The words without the item.

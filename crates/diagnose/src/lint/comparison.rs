@@ -1,6 +1,6 @@
 //! Walks packets before anything is claimed or advised: lint reports of a configuration what the simulator confirms.
 
-use super::change::{Change, Said};
+use super::change::{Change, Configured};
 use super::difference::Difference;
 use super::findings::Redundant;
 use super::probes::each_probe;
@@ -28,7 +28,7 @@ const PLACEHOLDERS: [IpAddr; 2] =
 pub(super) struct Comparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
-    said: Said,
+    configured: Configured,
     /// The configuration after all advice so far, if there was any.
     followed: Option<Followed>,
     pod: Pod,
@@ -51,9 +51,9 @@ impl<'a> Comparison<'a> {
         );
         let pod = Pod::new(addresses, Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
-        let said = Said::new(capture.clone(), raw.clone());
+        let configured = Configured::new(capture.clone(), raw.clone());
         let (scenes, ways) = (OnceCell::new(), OnceCell::new());
-        Self { raw, capture, said, followed: None, pod, rules, scenes, ways, work }
+        Self { raw, capture, configured, followed: None, pod, rules, scenes, ways, work }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -83,16 +83,16 @@ impl<'a> Comparison<'a> {
     /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
-        let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
+        let Self { capture, configured, followed, pod, rules, scenes, ways, work, .. } = self;
         let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
         let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
         let start = Baseline { capture, rules, scenes, ways };
         let mut experiment = Experiment { rules_tried: rules, pod, work };
-        let alone = change.follow(said).and_then(|after| experiment.same(&start, after));
+        let alone = change.follow(configured).and_then(|after| experiment.same(&start, after));
         let all = match (&alone, &followed) {
             // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
             (Some(_), Some(so_far)) => {
-                change.follow(&so_far.said).and_then(|after| experiment.same(&so_far.scenery(), after))
+                change.follow(&so_far.configured).and_then(|after| experiment.same(&so_far.scenery(), after))
             }
             (Some(_), None) | (None, _) => alone,
         };
@@ -105,21 +105,25 @@ impl<'a> Comparison<'a> {
 
     /// Whether any of the selected packets is captured once this is removed. False, if there is not enough work left, or
     /// if the settings do not determine the outcome.
-    pub(super) fn captures_without(&mut self, change: &Change, is_meant: impl Fn(&Packet) -> bool) -> bool {
-        let Some(after) = change.follow(&self.said) else { return false };
+    pub(super) fn captures_without(
+        &mut self,
+        change: &Change,
+        is_selected: impl Fn(&Packet) -> bool,
+    ) -> bool {
+        let Some(after) = change.follow(&self.configured) else { return false };
         let mut comparison = Comparison::new(&after.raw, &after.capture, self.work);
-        let captures = comparison.captures(is_meant);
+        let captures = comparison.captures(is_selected);
         self.work = comparison.work;
         captures && !self.work.is_spent()
     }
 
     /// Whether any of the selected packets is captured. True, if there is not enough work left.
-    pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
+    pub(super) fn captures(&mut self, is_selected: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
         let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
             let mut is_excluded = |packet: &Packet| {
-                if !is_meant(packet) {
+                if !is_selected(packet) {
                     return ControlFlow::Continue(());
                 }
                 match verdict(scene, packet, work) {
@@ -192,7 +196,7 @@ struct Baseline<'a> {
 
 /// What came of advice.
 struct Followed {
-    said: Said,
+    configured: Configured,
     rules: Vec<Checked>,
     scenes: Vec<Scene>,
     ways: Vec<Reachability>,
@@ -200,8 +204,8 @@ struct Followed {
 
 impl Followed {
     fn scenery(&self) -> Baseline<'_> {
-        let Self { said, rules, scenes, ways } = self;
-        Baseline { capture: &said.capture, rules, scenes, ways }
+        let Self { configured, rules, scenes, ways } = self;
+        Baseline { capture: &configured.capture, rules, scenes, ways }
     }
 }
 
@@ -215,9 +219,9 @@ struct Experiment<'a> {
 
 impl Experiment<'_> {
     /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
-    fn same(&mut self, before: &Baseline<'_>, said: Said) -> Option<Followed> {
-        let mut followed = Followed { said, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
-        let capture = &followed.said.capture;
+    fn same(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<Followed> {
+        let mut followed = Followed { configured, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
+        let capture = &followed.configured.capture;
         if capture.families().ne(before.capture.families()) {
             return None;
         }

@@ -54,8 +54,8 @@ pub(super) fn dns_excluded(
         !listed.captured && matches!(&listed.selector, Selector::OutboundPort(ports, _) if has_port(ports))
     };
     let listed = lists.iter().find(excludes)?;
-    let is_meant = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
-    (!comparison.captures(is_meant)).then(|| {
+    let is_selected = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
+    (!comparison.captures(is_selected)).then(|| {
         Finding::warning(
             Code::DnsExcluded,
             &listed.setting.row().mention(),
@@ -81,13 +81,13 @@ pub(super) fn all_traffic_excluded(
             Selector::OutboundPort(ports, _) if every(ports) => (false, None),
             _ => continue,
         };
-        let is_meant = |packet: &Packet| {
+        let is_selected = |packet: &Packet| {
             matches!(packet.direction, Direction::Inbound { .. }) == arrives
                 && family.is_none_or(|family| packet.family() == family)
                 && packet.protocol == Protocol::Tcp
                 && !is_proxys(proxy, packet)
         };
-        if comparison.captures(is_meant) {
+        if comparison.captures(is_selected) {
             continue;
         }
         let item = &listed.selector;

@@ -1,6 +1,6 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
-use super::change::Said;
+use super::change::Configured;
 use super::comparison::{Comparison, scenes};
 use super::findings::Redundant;
 use super::general::{Items, look};
@@ -62,9 +62,9 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
 }
 
 /// The same of the selected findings.
-fn check_reported(mesh: Mesh, flags: &[(&str, &str)], is_meant: fn(&Finding) -> bool, expected: &[&str]) {
+fn check_reported(mesh: Mesh, flags: &[(&str, &str)], is_selected: fn(&Finding) -> bool, expected: &[&str]) {
     let (raw, capture) = said(mesh, flags).expect("valid");
-    let found = lint(&raw, &capture, &[]).into_iter().filter(is_meant);
+    let found = lint(&raw, &capture, &[]).into_iter().filter(is_selected);
     let reported: Vec<String> =
         found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
     assert_eq!(reported, expected, "{flags:?}");
@@ -257,8 +257,8 @@ proptest! {
     ) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let idle = look(&mut Comparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], MAX_TRIED_ITEMS).redundant;
-        let before = Said::new(capture.clone(), raw.clone());
-        let follow = |said: Said, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
+        let before = Configured::new(capture.clone(), raw.clone());
+        let follow = |said: Configured, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
         let all = idle.iter().fold(before.clone(), follow);
         for (finding, changed) in each.chain([(None, all)]) {

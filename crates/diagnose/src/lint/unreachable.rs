@@ -4,7 +4,7 @@ use super::change::Change;
 use super::comparison::Comparison;
 use super::findings::Redundant;
 use super::{Code, Finding};
-use mesh::{ListItem, Selector};
+use mesh::{ListItem, Reason, Selector};
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 
@@ -35,10 +35,7 @@ pub(super) fn unreachable<'a>(
 
 /// The option that made a rule, as texts name it.
 fn mention(origin: Origin) -> String {
-    match origin.option_text().strip_prefix("--") {
-        Some(long) => format!("{{--{long}}}"),
-        None => origin.option_text(),
-    }
+    Reason::setting_of(origin).map_or_else(|| origin.option_text(), |setting| setting.row().mention())
 }
 
 fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origin) -> Finding {

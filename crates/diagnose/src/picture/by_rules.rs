@@ -8,7 +8,7 @@ use super::walk::{Arrow, Assumptions, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
 use mesh::sources::Dialect;
-use mesh::{Capture, DNS_PORT, Proxy, Selector};
+use mesh::{Capture, DNS_PORT, Proxy, Reason, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -30,7 +30,7 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
                 [v4, v6] => join::both(&of_family(v4), &of_family(v6)),
                 only => only.iter().flat_map(of_family).collect(),
             };
-            Panel { part, flows: flows(arrows, &proxy, part, capture, dialect) }
+            Panel { part, flows: flows(arrows, &proxy, part, dialect) }
         });
     let panels: Vec<Panel> = panels.collect();
     let families = match capture.ipv6() {
@@ -56,11 +56,9 @@ fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
     }
 }
 
-fn flows(arrows: Vec<Arrow>, proxy: &Proxy, part: Part, capture: &Capture, dialect: &Dialect) -> Vec<Flow> {
+fn flows(arrows: Vec<Arrow>, proxy: &Proxy, part: Part, dialect: &Dialect) -> Vec<Flow> {
     let flow = |Arrow { needs, disposition, origin }: Arrow| {
-        let settings = capture.mesh().settings();
-        let setting = origin.and_then(|origin| settings.iter().find(|row| row.name() == origin.option));
-        let option = setting.map(|row| option(row.setting, dialect));
+        let option = origin.and_then(Reason::setting_of).map(|setting| option(setting, dialect));
         let (from, to) = (words::sender(&needs, proxy, part), part.ends().1);
         // What it is called depends on what is shown before it.
         Flow { needs, from, to, disposition, label: Label::default(), option, shown: false }
@@ -110,13 +108,13 @@ fn own(family: Family) -> IpAddr {
 fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
     /// The port of an application.
     const PORT: u16 = 8080;
-    let nobody = (1000..)
+    let other_user = (1000..)
         .filter_map(Uid::new)
         .find(|uid| !proxy.uids.contains(uid) && !proxy.gids.contains(&Gid::from(*uid)));
-    let nobody = nobody.expect("a proxy has few users");
+    let other_user = other_user.expect("a proxy has few users");
     let mark = proxy.mark.map_or(0, |mark| mark.value);
-    let user = proxy.uids.first().copied().unwrap_or(nobody);
-    let group = proxy.gids.first().copied().unwrap_or(Gid::from(nobody));
+    let user = proxy.uids.first().copied().unwrap_or(other_user);
+    let group = proxy.gids.first().copied().unwrap_or(Gid::from(other_user));
     let mut packets = Vec::new();
     for family in rules.iter().map(|rules| rules.rules().family) {
         let own = own(family);
@@ -134,7 +132,7 @@ fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
                 state: ConnState::New,
             });
         };
-        let application = (nobody, Gid::from(nobody), 0);
+        let application = (other_user, Gid::from(other_user), 0);
         put(Protocol::Tcp, application, own, (own, PORT));
         put(Protocol::Tcp, application, loopback, (loopback, PORT));
         put(Protocol::Udp, application, loopback, (loopback, PORT));

@@ -1,6 +1,6 @@
 //! The list of calls: who calls whom.
 
-use super::{Call, Caller, Facts, expect, nobody};
+use super::{Call, Caller, Facts, documentation_address, expect};
 use crate::explain::Scene;
 use mesh::settings::Setting;
 use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector, loopback};
@@ -66,12 +66,12 @@ impl<'a> Calls<'a> {
         });
         let ports = self.listed(outbound_port);
         let mut call = |to, port| self.add(Caller::Application, Protocol::Tcp, None, to, port);
-        call(nobody(family), port);
+        call(documentation_address(family), port);
         for to in networks.into_iter().filter_map(within) {
             call(to, port);
         }
         for port in ports {
-            call(nobody(family), port);
+            call(documentation_address(family), port);
         }
     }
 
@@ -97,7 +97,8 @@ impl<'a> Calls<'a> {
         let captured = self.made.iter().find(|call| {
             call.caller == Caller::Application && Family::of(call.to.ip()) == family && call.is_captured()
         });
-        let away = captured.map_or(SocketAddr::new(nobody(family), facts.port.number()), |call| call.to);
+        let away = captured
+            .map_or(SocketAddr::new(documentation_address(family), facts.port.number()), |call| call.to);
         let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));
         let left_alone = |listed: &&ListItem| !listed.captured;
         let excluded: Vec<Port> = self
@@ -173,7 +174,7 @@ impl<'a> Calls<'a> {
             Selector::Server(server) if Family::of(*server) == family => Some(*server),
             _ => None,
         });
-        let servers = if any { servers } else { vec![nobody(family)] };
+        let servers = if any { servers } else { vec![documentation_address(family)] };
         let callers = [Caller::Application].into_iter().chain(self.proxys());
         for caller in callers.collect::<Vec<_>>() {
             for &server in &servers {
@@ -245,7 +246,7 @@ fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
 /// An address of a network to call: one for documentation, if that lies in it, else the network's own, which no
 /// host has by convention. `None` where there is no such.
 fn within(cidr: Cidr) -> Option<IpAddr> {
-    let documented = nobody(cidr.family());
+    let documented = documentation_address(cidr.family());
     if cidr.contains(documented) {
         return Some(documented);
     }

@@ -135,7 +135,7 @@ pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
 }
 
 /// An address for documentation.
-fn nobody(family: Family) -> IpAddr {
+fn documentation_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),
         Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),

@@ -84,24 +84,19 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
 
 /// The items of the list that a rule is about. A negated condition of a rule that captures is not an item of its list.
 fn items(about: About, is_captured: bool, summary: &RuleSummary) -> Vec<String> {
-    let values = match about {
-        About::Nothing => None,
-        About::Destination => summary.destination.as_ref(),
-        About::Source => summary.source.as_ref(),
-        About::Port => summary.destination_port.as_ref(),
-        About::Interface => summary.in_interface.as_ref().or(summary.out_interface.as_ref()),
-        About::Owner => return owners(summary),
+    match about {
+        About::Owner => owners(summary),
         About::OwnerAndPorts => {
             let ports =
-                summary.destination_port.as_ref().map(|values| format!(": port {}", values.items.join(",")));
+                summary.values(About::Port).map(|values| format!(": port {}", values.items.join(",")));
             let ports = ports.unwrap_or_default();
-            return owners(summary).into_iter().map(|owner| format!("{owner}{ports}")).collect();
+            owners(summary).into_iter().map(|owner| format!("{owner}{ports}")).collect()
         }
-    };
-    values
-        .filter(|values| !(is_captured && values.negated))
-        .map(|values| values.items.clone())
-        .unwrap_or_default()
+        about => {
+            let values = summary.values(about).filter(|values| !(is_captured && values.negated));
+            values.map(|values| values.items.clone()).unwrap_or_default()
+        }
+    }
 }
 
 /// What a rule that captures excludes by its own conditions.

@@ -102,33 +102,26 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
 
 /// What the packets are that a rule counts.
 fn counted_as(row: &MeaningRow, summary: &RuleSummary) -> String {
-    let list = |noun: &str, values: &Option<FieldValues>| match values {
-        Some(values) if values.negated => format!("{noun} other than {}", shown(&values.items)),
-        Some(values) => format!("{noun} {}", shown(&values.items)),
-        None => String::new(),
+    let list = |noun: &str, values: Option<&FieldValues>| {
+        values.map(|values| {
+            let other = if values.negated { " other than" } else { "" };
+            format!("{noun}{other} {}", shown(&values.items))
+        })
     };
-    let ports = || list("port", &summary.destination_port);
-    let owner = || list("user", &summary.uid);
-    let owner =
-        || Some(owner()).filter(|text| !text.is_empty()).unwrap_or_else(|| list("group", &summary.gid));
+    let ports = || list("port", summary.values(About::Port));
+    let owner = || list("user", summary.uid.as_ref()).or_else(|| list("group", summary.gid.as_ref()));
     let items = match row.about {
-        About::Nothing => String::new(),
+        About::Nothing => None,
         // All networks but that of loopback need no mention.
-        About::Destination if summary.destination.as_ref().is_some_and(|values| values.negated) => {
-            String::new()
-        }
-        About::Destination => list("to", &summary.destination),
-        About::Source => list("from", &summary.source),
+        About::Destination => list("to", summary.values(row.about).filter(|values| !values.negated)),
+        About::Source => list("from", summary.values(row.about)),
         About::Port => ports(),
-        About::Interface if summary.in_interface.is_some() => list("interface", &summary.in_interface),
-        About::Interface => list("interface", &summary.out_interface),
+        About::Interface => list("interface", summary.values(row.about)),
         About::Owner => owner(),
-        About::OwnerAndPorts => {
-            [owner(), ports()].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
-        }
+        About::OwnerAndPorts => Some([owner(), ports()].into_iter().flatten().collect::<Vec<_>>().join(", ")),
     };
     let Phrase { before, all, after } = row.counted;
-    match items.as_str() {
+    match items.unwrap_or_default().as_str() {
         "" => all.to_owned(),
         // The whole list goes by one name.
         _ if before.is_empty() && !all.is_empty() => all.to_owned(),

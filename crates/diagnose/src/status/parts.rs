@@ -48,7 +48,7 @@ impl Part {
     }
 
     /// Whether a reader learns nothing new from the other part, whichever rule or option it comes from.
-    fn says(&self, other: &Self) -> bool {
+    fn includes(&self, other: &Self) -> bool {
         (self.mesh, self.direction, self.sentence) == (other.mesh, other.direction, other.sentence)
             && other.items.iter().all(|item| self.items.contains(item))
             && other.families.iter().all(|family| self.families.contains(family))
@@ -105,7 +105,7 @@ fn add_all(parts: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
             ..part(mesh, family, exclusions.direction, exclusions.sentence)
         };
         // Rules of the same option may have it already.
-        if !parts.left_alone.iter().any(|known| known.says(&new)) {
+        if !parts.left_alone.iter().any(|known| known.includes(&new)) {
             add(&mut parts.left_alone, new, false);
         }
     }

@@ -69,7 +69,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         return Err(Box::new(unknown(block)));
     }
     let Some(packet) = packet(&block, walked.ended_in.as_deref() == Some("input"), &headers) else {
-        return Ok(without_words(block, dropped));
+        return Ok(without_text(block, dropped));
     };
     let simulated = walked.uid.is_some() || walked.is_inbound;
     let simulated =
@@ -258,7 +258,7 @@ fn hands_over(view: &View, at: At) -> bool {
 }
 
 /// About a packet of which rules that know ports decide nothing.
-fn without_words(block: Block, dropped: Option<At>) -> Block {
+fn without_text(block: Block, dropped: Option<At>) -> Block {
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
     let (verdict, sentence, tone) = match dropped {
         Some(_) => (

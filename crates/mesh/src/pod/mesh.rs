@@ -47,13 +47,13 @@ pub(crate) struct Form {
 impl Form {
     /// Why a plugin captures nothing of the pod; `None` if it does.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
-        let refused = self.refusals.iter().find(|word| says(pod, word).is_some());
+        let refused = self.refusals.iter().find(|word| sign_of(pod, word).is_some());
         if let Some((name, _)) = refused {
             return Some(Skip::OfMesh { text: format!("its {name} says no"), before: false });
         }
         let Some(spec) = &pod.spec else {
             let is_injected =
-                self.injected.is_empty() || self.injected.iter().any(|word| says(pod, word).is_some());
+                self.injected.is_empty() || self.injected.iter().any(|word| sign_of(pod, word).is_some());
             return (!is_injected).then(|| not_injected(mesh));
         };
         let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
@@ -71,7 +71,7 @@ impl Form {
 
     /// Whether a pod is the mesh's, and what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
-        let word = self.signs.iter().chain(self.injected).find_map(|word| says(pod, word));
+        let word = self.signs.iter().chain(self.injected).find_map(|word| sign_of(pod, word));
         let container = || {
             let spec = pod.spec.as_ref()?;
             let mut all = spec.init_containers.iter().chain(&spec.containers).map(|one| one.name.as_str());
@@ -104,11 +104,11 @@ fn not_injected(mesh: Mesh) -> Skip {
 }
 
 /// The label or annotation of a pod that matches.
-fn says(pod: &Pod, (name, values): &Word) -> Option<Source> {
+fn sign_of(pod: &Pod, (name, values): &Word) -> Option<Source> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(*name));
     let value = label.or_else(|| pod.annotations.get(*name))?.trim();
-    let is_meant = values.is_empty() || values.contains(&value);
-    is_meant.then(|| Source::Annotation((*name).to_owned()))
+    let is_selected = values.is_empty() || values.contains(&value);
+    is_selected.then(|| Source::Annotation((*name).to_owned()))
 }
 
 /// The mesh whose pod it is, and what shows it: the pod's own annotation, or the signs of the meshes. `None` if

@@ -62,6 +62,12 @@ impl Reason {
         }
     }
 
+    /// The setting that made a rule of this origin; `None` of what is always there.
+    pub fn setting_of(origin: Origin) -> Option<Setting> {
+        let made_it = |setting: &Setting| setting.row().name() == origin.option;
+        Self::named(origin.name)?.settings().iter().copied().find(made_it)
+    }
+
     /// Whose it is.
     pub fn mesh(self) -> Mesh {
         self.0.mesh
@@ -260,9 +266,12 @@ mod tests {
                 let made = reason.made_by(*setting);
                 let comment = format!("{} ({})", made.name, made.option_text());
                 assert_eq!(Reason::origin_of(&comment), Some(made), "{comment}");
+                assert_eq!(Reason::setting_of(made), Some(*setting), "{comment}");
             }
         }
         assert_eq!(Reason::origin_of("nobody (--drop-invalid)"), None);
+        let other = Origin { name: "inbound-port", option: "drop-invalid" };
+        assert_eq!(Reason::setting_of(other), None);
     }
 
     #[test]

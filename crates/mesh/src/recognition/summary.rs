@@ -1,6 +1,7 @@
 //! What a rule matches, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
 //! few words.
 
+use crate::reason::About;
 use rules::nft::{self, Field};
 use rules::{Cidr, Condition, Match, render};
 use std::borrow::Cow;
@@ -75,6 +76,17 @@ impl RuleSummary {
             }
         }
         summary
+    }
+
+    /// The values that rules about such a condition are about, but for owners, which may be users and groups.
+    pub fn values(&self, about: About) -> Option<&FieldValues> {
+        match about {
+            About::Nothing | About::Owner | About::OwnerAndPorts => None,
+            About::Destination => self.destination.as_ref(),
+            About::Source => self.source.as_ref(),
+            About::Port => self.destination_port.as_ref(),
+            About::Interface => self.in_interface.as_ref().or(self.out_interface.as_ref()),
+        }
     }
 
     fn field(&mut self, field: Field, values: FieldValues) {

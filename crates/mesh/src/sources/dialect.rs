@@ -38,12 +38,6 @@ impl Dialect {
         self.0.get(&setting).map(String::as_str)
     }
 
-    /// The same of an option that a rule carries, which is its setting's [`crate::settings::Row::name`].
-    pub fn of_option(&self, option: &str) -> Option<&str> {
-        let is_it = |row: &&settings::Row| row.name() == option && row.topic == Topic::Capture;
-        settings::all().filter(is_it).find_map(|row| self.name(row.setting))
-    }
-
     /// Completes a text that names settings by their flags in braces, such as `give {--drop-invalid}`.
     pub fn render(&self, text: &str) -> String {
         let mut rendered = String::new();
