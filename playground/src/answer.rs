@@ -49,7 +49,6 @@ pub struct Part {
     pub lint: Vec<Span>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
-    /// The script for nft.
     pub nft: String,
 }
 
@@ -67,7 +66,6 @@ pub struct Verdict {
 /// The name of a manifest in messages.
 const MANIFEST: &str = "manifest";
 
-/// Answers a request.
 pub fn answer(request: &Request) -> Answer {
     let input = Input::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();

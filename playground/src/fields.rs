@@ -4,14 +4,12 @@ use mesh::settings::{self, Row, Topic};
 use mesh::{Problem, Problems};
 use serde::Serialize;
 
-/// A field of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     /// The words of a call.
     Flags,
     /// A pod's manifest.
     Manifest,
-    /// The packet in question.
     Packet,
 }
 

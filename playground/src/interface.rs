@@ -40,7 +40,6 @@ extern "C" fn answer() -> usize {
     })
 }
 
-/// Where the answer is.
 #[unsafe(no_mangle)]
 extern "C" fn response() -> *const u8 {
     RESPONSE.with_borrow(|response| response.as_ptr())

@@ -8,10 +8,14 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The rules that are there, in a network namespace that was named, or in the one that we are in.
-    Rules { namespace: Option<String> },
+    Rules {
+        namespace: Option<String>,
+    },
     /// The settings that are noted beside them.
-    Noted { namespace: Option<String>, settings: String },
-    /// Flags.
+    Noted {
+        namespace: Option<String>,
+        settings: String,
+    },
     Flags,
     /// An object of a manifest.
     Object(String),

@@ -34,7 +34,6 @@ impl Tone {
         }
     }
 
-    /// The text in this tone.
     pub fn paint(self, text: impl Display) -> impl Display {
         Painted { style: self.style(), text }
     }

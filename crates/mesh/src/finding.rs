@@ -122,7 +122,6 @@ pub struct Finding {
     pub option: String,
     /// What is suspicious.
     pub text: String,
-    /// What helps.
     pub remedy: String,
 }
 

@@ -16,12 +16,10 @@ pub struct Caution {
     pub code: Code,
     /// Whether it is a warning, and not a note.
     pub is_warning: bool,
-    /// The setting that it is about.
     pub setting: Setting,
     pub applies: fn(&Facts<'_>) -> bool,
     /// What is so, in a sentence without its stop.
     pub text: &'static str,
-    /// What helps.
     pub remedy: &'static str,
 }
 

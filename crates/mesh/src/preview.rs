@@ -9,13 +9,11 @@ use rules::{Checked, Family};
 pub enum Preview {
     /// Text for `iptables-restore`.
     Restore,
-    /// Commands for a shell.
     Commands,
     /// A script for `nft -f`.
     Nft,
 }
 
-/// What a preview prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
     /// The rules of all families that are captured, each family behind a line that names the program it is for.

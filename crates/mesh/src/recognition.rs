@@ -51,7 +51,6 @@ impl RecognizedRule<'_> {
     }
 }
 
-/// What a chain is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The kernel calls it.
@@ -202,7 +201,6 @@ impl<'a> Whole<'a> {
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
 
-    /// Whose a rule is.
     fn mesh_of(&self, at: At, summary: &RuleSummary) -> Option<Mesh> {
         let rule = self.view.rule(at)?;
         let of_comment = || {

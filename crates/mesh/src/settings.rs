@@ -14,7 +14,6 @@ use crate::mesh::{Feature, Mesh};
 use std::fmt;
 use table::TABLE;
 
-/// A table of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// What is captured, of a mesh.
@@ -70,7 +69,6 @@ pub enum Kind {
 /// Heading under which `--help` lists a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// What is captured.
     Capture,
     /// Where and how rules are set.
     Operation,
@@ -141,7 +139,6 @@ pub struct Row {
     pub setting: Setting,
     /// Long flag without dashes; empty if the setting lives in the environment alone.
     pub long: &'static str,
-    /// Short flag.
     pub short: Option<char>,
     /// Variables, the first that is set wins.
     pub variables: &'static [&'static str],
@@ -213,7 +210,6 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
 }
 
 impl Setting {
-    /// The setting at a place of a table.
     pub(crate) const fn at(table: Table, place: u16) -> Self {
         Self { table, place }
     }

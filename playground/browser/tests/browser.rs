@@ -16,7 +16,6 @@ use tokio::runtime::Runtime;
 /// How long something may take that takes a moment.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// A browser with one window.
 pub(crate) struct Browser {
     runtime: Runtime,
     driver: Option<WebDriver>,

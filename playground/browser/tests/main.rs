@@ -21,7 +21,6 @@ mod same;
 mod server;
 mod using;
 
-/// Where the project is.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The program that the page is compared with, as it would be built for trying things.

@@ -14,7 +14,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// One cell of the matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The family of its addresses.
     pub family: Family,
     /// Which table: packets from the pod, or to it.
     pub table: &'static str,
@@ -318,7 +317,6 @@ fn member(name: &InterfaceName) -> String {
     name.prefix().map_or_else(|| name.to_string(), |prefix| format!("{prefix}0"))
 }
 
-/// An address as a number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),

@@ -84,7 +84,6 @@ impl Explanation<'_> {
         }
     }
 
-    /// The packet in question.
     pub fn packet(&self) -> &Packet {
         self.packet
     }

@@ -12,7 +12,6 @@ const SAMPLES: usize = 6;
 /// Ports to try whatever the rules name: of DNS, its usual listener, the tunnel, and one that is nothing special.
 const COMMON_PORTS: [u16; 4] = [53, 81, 15008, 15053];
 
-/// The values.
 #[derive(Default)]
 pub(super) struct Boundaries {
     /// Destinations, and of the focus all that lie in them.
@@ -35,7 +34,6 @@ pub(super) struct Boundaries {
     pub(super) invalid: bool,
 }
 
-/// Conditions of one kind.
 type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
 
 impl Boundaries {
@@ -127,7 +125,6 @@ impl Boundaries {
         members.clone().find(|member| !is_other(member)).unwrap_or_else(|| format!("{prefix}0"))
     }
 
-    /// Destinations of a family.
     pub(super) fn addresses(&self, own: &[IpAddr], family: Family) -> BTreeSet<IpAddr> {
         let mut found: BTreeSet<IpAddr> = own.iter().copied().collect();
         found.extend(["127.0.0.1", "127.0.0.6", "192.0.2.77"].map(address));

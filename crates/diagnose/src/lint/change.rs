@@ -1,6 +1,7 @@
 //! A piece of advice as a change of the configuration, so that it can be followed before it is given.
 
 use mesh::Setting;
+use mesh::finding::Finding;
 use mesh::sources::{Given, Host, Raw, Reader};
 use mesh::{Capture, ListItem, Selector};
 use rules::{Cidr, Family, Gid, Statement, Target, Uid};
@@ -16,6 +17,13 @@ pub(crate) struct Change {
     pub(crate) item: Option<Selector>,
     /// Whether one of equal items is kept.
     pub(crate) once: bool,
+}
+
+/// A finding about something without effect, and the change that shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Redundant {
+    pub(super) finding: Finding,
+    pub(super) change: Change,
 }
 
 /// Whether a list's item, as it is written, names this. Where an item has parts, interfaces come first in it and users last.

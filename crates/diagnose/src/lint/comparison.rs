@@ -1,8 +1,7 @@
 //! Walks packets before anything is claimed or advised: lint reports of a configuration what the simulator confirms.
 
-use super::change::{Change, Configured};
+use super::change::{Change, Configured, Redundant};
 use super::difference::Difference;
-use super::findings::Redundant;
 use super::probes::each_probe;
 use crate::explain::{Pod, Scene, values};
 use mesh::Capture;

@@ -49,7 +49,6 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// A rule in its chain.
 type Key<'a> = (Table, &'a Chain, &'a Rule);
 
 fn key(statement: &Statement) -> Key<'_> {

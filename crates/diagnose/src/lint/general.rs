@@ -1,9 +1,8 @@
 //! What is suspicious about a configuration of any mesh, by its rules, its lists and its proxy.
 
-use super::change::Change;
+use super::change::{Change, Redundant};
 use super::comparison::Comparison;
 use super::excluded::{all_excluded, all_traffic_excluded, dns_excluded, is_proxys};
-use super::findings::{Findings, Redundant};
 use super::ipv6::{Held, uncaptured_ipv6};
 use super::overlap::overlaps;
 use super::unreachable::unreachable;
@@ -15,9 +14,17 @@ use mesh::settings::{Kind, Row, Setting, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{ConfigKeys, Feature, ListItem, Policy, Proxy, Selector};
 use rules::nft::Condition;
+use rules::shadow::Work;
 use rules::simulate::{Direction, Packet};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What is suspicious, and what has no effect.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    pub(super) findings: Vec<Finding>,
+    pub(super) redundant: Vec<Redundant>,
+}
 
 /// What is suspicious, and what has no effect, as walks of packets confirm.
 ///
@@ -268,4 +275,20 @@ fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
         Redundant { finding, change: Change::without(listed) }
     };
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
+}
+
+/// Rules met by packets, in all, to find limits. Long lists bring more of the same, so that what is not found is not missed.
+const MAX_LIMITS_WORK: usize = 4_000_000;
+
+/// A note for each limit of the mesh's own rules that packets can run into, about all that the rules with the limit are about.
+pub(super) fn limits(comparison: &Comparison<'_>) -> Vec<Finding> {
+    let met = comparison.limits_reached(Work::new(MAX_LIMITS_WORK));
+    met.into_iter()
+        .map(|(limit, about)| {
+            let (text, remedy) = limit.about_items(&about.join(" and "));
+            let setting = limit.reason.settings().first();
+            let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
+            Finding::note(limit.code, &option, text, remedy)
+        })
+        .collect()
 }

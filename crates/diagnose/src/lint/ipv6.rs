@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv6Addr};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub address: Ipv6Addr,
-    /// The name of its interface.
     pub interface: String,
 }
 

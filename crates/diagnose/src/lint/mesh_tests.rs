@@ -1,8 +1,7 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
-use super::change::Configured;
+use super::change::{Configured, Redundant};
 use super::comparison::{Comparison, scenes};
-use super::findings::Redundant;
 use super::general::{Items, look};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_ITEMS, BRIEF_RULES, Finding, Level, MAX_TRIED_ITEMS, MAX_WORK, brief, lint};

@@ -10,10 +10,8 @@ mod change;
 mod comparison;
 mod difference;
 mod excluded;
-mod findings;
 mod general;
 mod ipv6;
-mod limits;
 #[cfg(test)]
 mod mesh_tests;
 mod overlap;
@@ -31,7 +29,7 @@ pub use report::{Item, items, text};
 pub(crate) use probes::probes;
 
 use comparison::{Comparison, MAX_WORK};
-use findings::Findings;
+use general::Findings;
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::shadow::Work;
@@ -85,7 +83,7 @@ fn lint_within(
     let Findings { mut findings, redundant } = general::look(&mut comparison, held, max_items);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
     if max_rules.is_none() {
-        findings.extend(limits::limits(&comparison));
+        findings.extend(general::limits(&comparison));
     }
     if comparison.work.is_spent() {
         findings.push(Finding::warning(

@@ -1,7 +1,6 @@
 //! Items of lists that lie in other items.
 
-use super::change::Change;
-use super::findings::Redundant;
+use super::change::{Change, Redundant};
 use super::{Code, Finding};
 use mesh::ListItem;
 use mesh::Setting;

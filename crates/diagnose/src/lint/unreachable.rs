@@ -1,8 +1,7 @@
 //! Rules that no packet reaches, reported by the items that made them.
 
-use super::change::Change;
+use super::change::{Change, Redundant};
 use super::comparison::Comparison;
-use super::findings::Redundant;
 use super::{Code, Finding};
 use mesh::{ListItem, Reason, Selector};
 use rules::shadow::shadowed;

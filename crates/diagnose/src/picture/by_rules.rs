@@ -106,7 +106,6 @@ fn own(family: Family) -> IpAddr {
 /// What a pod usually sends to itself: the application to the pod's address and to loopback, the proxy to the pod's address
 /// and what it hands on, and DNS to a resolver in the pod.
 fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
-    /// The port of an application.
     const PORT: u16 = 8080;
     let other_user = (1000..)
         .filter_map(Uid::new)

@@ -24,7 +24,6 @@ pub(super) const BEHIND: [Colour; 5] = [
     ("lit", "fill", "#fff3c9", "#3b3516"),
 ];
 
-/// Colours of borders.
 pub(super) const BORDERS: [Colour; 4] = [
     ("pod", "stroke", "#8593a3", "#5d6c7c"),
     ("place", "stroke", "#8593a3", "#6f7f90"),

@@ -14,7 +14,6 @@ pub(super) enum Ink {
     Dropped,
 }
 
-/// What a box is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     Page,
@@ -52,7 +51,6 @@ pub(super) struct Area {
     pub(super) height: u32,
 }
 
-/// One line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
     /// Where it starts, or its middle.

@@ -33,7 +33,6 @@ impl From<Verdict> for Disposition {
 }
 
 impl Disposition {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured(_) => "captured",
@@ -43,7 +42,6 @@ impl Disposition {
         }
     }
 
-    /// Its style.
     pub fn tone(self) -> Tone {
         match self {
             Self::Captured(_) => Tone::Captured,
@@ -68,7 +66,6 @@ pub enum Place {
 }
 
 impl Place {
-    /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -89,7 +86,6 @@ pub(crate) enum Is {
     Ports(Vec<PortRange>),
     To(Vec<Cidr>),
     From(Vec<Cidr>),
-    /// From one of these ports.
     FromPorts(Vec<PortRange>),
     /// Arriving at one of these interfaces, or leaving by it.
     Over(Vec<InterfaceName>),
@@ -107,7 +103,6 @@ impl Is {
         Self::Ports(merge(ports.iter().copied()))
     }
 
-    /// The opposite.
     pub(crate) fn not(self) -> Self {
         match self {
             Self::Not(other) => *other,

@@ -18,7 +18,6 @@ pub(crate) struct Label {
     before: String,
     /// One item, several.
     nouns: (&'static str, &'static str),
-    /// The first items.
     items: Vec<String>,
     /// How many there are.
     count: usize,

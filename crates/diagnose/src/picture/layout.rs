@@ -62,7 +62,6 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The height of its arrow.
     fn arrow(&self) -> u32 {
         self.top + self.height - 13
     }

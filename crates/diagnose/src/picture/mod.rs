@@ -47,7 +47,6 @@ pub struct Picture {
     way: Option<Way>,
 }
 
-/// The way of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Way {
     /// The panel and the arrow in it.

@@ -19,7 +19,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// What it is called.
     pub fn title(self) -> &'static str {
         match self {
             Self::Inbound => "Into the pod",
@@ -56,7 +55,6 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Which part of the traffic it is.
     pub fn part(&self) -> Part {
         self.part
     }

@@ -213,7 +213,6 @@ fn from(need: &Is) -> String {
     addresses.join(" or ")
 }
 
-/// Users and groups.
 fn owners(users: &[UidRange], groups: &[Gid]) -> String {
     let users_of = |users: &[UidRange]| {
         let users = users.iter().map(|users| users.dashed().to_string());

@@ -63,7 +63,6 @@ pub struct Call {
     /// The address that it is made from, where not the kernel's choice.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// Its first packet.
     pub packet: Packet,
     pub expected: Verdict,
     /// Why, in words.
@@ -134,7 +133,6 @@ pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
     config.families().filter_map(of).collect()
 }
 
-/// An address for documentation.
 fn documentation_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),

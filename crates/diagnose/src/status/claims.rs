@@ -12,7 +12,6 @@ use std::str::FromStr;
 /// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// What becomes of it.
     pub(super) effect: Effect,
     pub(super) direction: &'static str,
     pub(super) meaning: Meaning,

@@ -2,7 +2,6 @@
 
 use rules::Family;
 
-/// The family, for programs.
 pub(super) fn word(family: Family) -> &'static str {
     match family {
         Family::V4 => "ipv4",

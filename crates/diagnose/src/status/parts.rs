@@ -55,7 +55,6 @@ impl Part {
     }
 }
 
-/// All parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     pub(super) captured: Vec<Part>,

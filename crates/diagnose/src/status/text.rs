@@ -18,7 +18,6 @@ impl Status {
     }
 }
 
-/// The whole text.
 fn text(status: &Status, width: usize) -> String {
     let mut page = Page { out: String::new(), width };
     let tone = if status.capturing { Tone::Captured } else { Tone::Passing };

@@ -148,7 +148,6 @@ fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
 
 /// A packet that a claim is about.
 struct Witness {
-    /// What it is.
     what: String,
     packet: Packet,
     called: Called,

@@ -115,7 +115,6 @@ impl Block {
         header
     }
 
-    /// Sets the time.
     pub(super) fn at(self, time: std::time::SystemTime) -> Self {
         Self { time: utc(time), ..self }
     }

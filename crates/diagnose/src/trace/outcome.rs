@@ -21,7 +21,6 @@ use std::time::SystemTime;
 
 /// The rules that are there, and what the machine's routing does beside them.
 pub trait Rules {
-    /// The rules of a family.
     fn view(&self, family: Family) -> &View;
     fn routing(&self, family: Family) -> Routing;
     /// A chain of a table, by the table's own family (`NFPROTO_*`).

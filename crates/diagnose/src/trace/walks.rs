@@ -168,7 +168,6 @@ fn flow(packet: &[u8]) -> Option<Flow> {
     Headers::read(packet).map(|headers| format!("{headers:?}"))
 }
 
-/// The source of a packet.
 fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     let headers = Headers::read(packet)?;
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))

@@ -7,7 +7,6 @@
 use super::Tree;
 use std::fmt::Write;
 
-/// A document.
 pub fn block(tree: &Tree) -> String {
     let mut out = String::new();
     match tree {

@@ -43,7 +43,6 @@ impl RouteTable {
     }
 }
 
-/// Which inbound ports are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboundPorts {
     /// Every port but these. The tunnel port is never captured.
@@ -73,9 +72,7 @@ pub enum OwnerGroups {
 /// Which DNS queries are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsCapture {
-    /// None.
     Off,
-    /// Those to these servers.
     Servers(Vec<IpAddr>),
     /// Every packet to port 53.
     All,
@@ -98,7 +95,6 @@ pub struct CaptureConfig {
     pub proxy_uids: Vec<Uid>,
     /// Groups whose traffic is the proxy's own.
     pub proxy_gids: Vec<Gid>,
-    /// Inbound ports captured.
     pub inbound_ports: InboundPorts,
     /// Interfaces excluded in both directions.
     pub excluded_interfaces: Vec<InterfaceName>,

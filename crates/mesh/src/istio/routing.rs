@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 /// A policy rule that sends marked packets to a table whose only route delivers everything locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyRoute {
-    /// Which packets.
     pub mark: Mark,
-    /// Which table.
     pub table: RouteTable,
 }
 

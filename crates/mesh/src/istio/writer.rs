@@ -33,7 +33,6 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The DNS servers of this family.
     pub(super) fn dns_servers(&self) -> Vec<Cidr> {
         let servers: &[IpAddr] = match &self.config.dns {
             DnsCapture::Servers(servers) => servers,

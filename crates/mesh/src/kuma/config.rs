@@ -9,7 +9,6 @@ use std::net::IpAddr;
 /// Which ports of a direction are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ports {
-    /// Every port but these.
     AllBut(Vec<PortRange>),
     /// These, at least one. Nothing is excluded then.
     Only(Vec<PortRange>),
@@ -41,9 +40,7 @@ pub struct OwnerPorts {
 /// Which DNS queries are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsCapture {
-    /// None.
     Off,
-    /// Those to these servers.
     Servers(Vec<IpAddr>),
     /// Every UDP packet to port 53.
     All,

@@ -12,7 +12,6 @@ use std::fmt::Display;
 const INBOUND: Place = own("PROXY_INIT_REDIRECT");
 const OUTBOUND: Place = own("PROXY_INIT_OUTPUT");
 
-/// What all comments begin with.
 const COMMENT: &str = "proxy-init/";
 /// The prefix of the comment on a network's rule, before the network as it was written.
 pub(super) const OF_SUBNET: &str = "proxy-init/ignore-subnet-";

@@ -26,7 +26,6 @@ impl Subnet {
         Some(Self { network, written: written.to_owned() })
     }
 
-    /// What is excluded.
     pub fn network(&self) -> Cidr {
         self.network
     }
@@ -50,7 +49,6 @@ pub struct CaptureConfig {
     pub proxy_uid: Option<Uid>,
     /// The group whose traffic is the proxy's own.
     pub proxy_gid: Option<Gid>,
-    /// Inbound ports captured.
     pub inbound_ports: InboundPorts,
     /// Excluded inbound ports, in the order given.
     pub ignored_inbound: Vec<PortRange>,

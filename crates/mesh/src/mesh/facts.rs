@@ -69,7 +69,6 @@ impl Proxy {
 pub struct NoIpv6 {
     /// Why, in a sentence without its stop.
     pub why: &'static str,
-    /// The setting that decides it.
     pub setting: Setting,
     /// What helps where the pod has IPv6.
     pub remedy: &'static str,
@@ -85,7 +84,6 @@ pub struct Unused {
     pub setting: Setting,
     /// Why, in words that follow those of the setting, such as `it lists ports that are captured anyway`.
     pub because: &'static str,
-    /// What helps.
     pub remedy: &'static str,
 }
 
@@ -123,9 +121,7 @@ pub enum Selector {
     Machine(InterfaceName),
     /// A user of the application, or a range of them.
     User(UidRange),
-    /// A group of the application.
     Group(Gid),
-    /// A DNS server.
     Server(IpAddr),
 }
 
@@ -171,7 +167,6 @@ impl fmt::Display for Selector {
 /// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListItem {
-    /// The setting that names it.
     pub setting: Setting,
     pub selector: Selector,
     /// Whether it names what is captured, and not what is excluded.

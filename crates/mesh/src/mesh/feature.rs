@@ -12,7 +12,6 @@ macro_rules! features {
             /// All, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$feature,)*];
 
-            /// For people.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Self::$feature => $title,)*

@@ -96,7 +96,6 @@ fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
     said.say(row.setting, value, source);
 }
 
-/// Our own annotations.
 fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Said {
     let mut said = Said::by(title);
     for (annotation, value) in annotations {

@@ -37,7 +37,6 @@ pub enum Skip {
     },
     /// The injector has not seen it.
     NotInjected,
-    /// Its mode is NONE.
     ModeNone,
     /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
     OfMesh {

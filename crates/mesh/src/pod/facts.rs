@@ -35,7 +35,6 @@ pub struct Spec {
     pub dns_servers: Option<Vec<String>>,
 }
 
-/// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
     pub name: String,
@@ -51,7 +50,6 @@ pub struct Container {
     pub always_restarts: bool,
 }
 
-/// A variable of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,

@@ -53,7 +53,6 @@ impl Node {
         matches!(self.value, Value::Scalar { kind: Kind::Null, .. })
     }
 
-    /// Its text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, kind: Kind::Text } => Some(text),

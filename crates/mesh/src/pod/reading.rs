@@ -21,7 +21,6 @@ use std::fmt;
 /// Who sets a pod's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The init container of this name.
     InitContainer(String),
     /// A plugin, by annotations.
     Annotations,

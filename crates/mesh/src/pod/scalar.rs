@@ -1,7 +1,6 @@
 //! What a plain scalar is, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
 //! (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
 
-/// What a scalar is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Text,

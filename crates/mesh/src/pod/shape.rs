@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, rc::Rc};
 
 /// Reads values of one object; collects problems on the way.
 pub(super) struct Shape<'a> {
-    /// Which object.
     title: &'a str,
     pub(super) problems: Vec<Problem>,
 }

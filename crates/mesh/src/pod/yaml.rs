@@ -84,7 +84,6 @@ enum Items {
     List(Vec<Rc<Node>>),
     Map {
         entries: Vec<(String, Rc<Node>)>,
-        /// The place of each key.
         places: BTreeMap<String, Place>,
         key: Option<String>,
         /// What `<<` brings in, beneath what is written.

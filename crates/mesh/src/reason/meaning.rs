@@ -206,7 +206,6 @@ pub enum About {
 }
 
 impl Meaning {
-    /// Its row.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }

@@ -33,7 +33,6 @@ impl Reason {
         Mesh::ALL.iter().flat_map(|mesh| mesh.reasons().rows()).map(Self)
     }
 
-    /// The reason of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|reason| reason.name() == name)
     }
@@ -68,7 +67,6 @@ impl Reason {
         Self::named(origin.name)?.settings().iter().copied().find(made_it)
     }
 
-    /// Whose it is.
     pub fn mesh(self) -> Mesh {
         self.0.mesh
     }
@@ -167,7 +165,6 @@ macro_rules! reasons {
                 self.row().settings
             }
 
-            /// The reason of this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }

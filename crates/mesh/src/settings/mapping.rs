@@ -14,11 +14,9 @@ pub enum Form {
     Ports,
     /// The same, or `*`.
     PortsOrAll,
-    /// Networks.
     Networks,
     /// The same, or `*`.
     NetworksOrAll,
-    /// Names of interfaces.
     Interfaces,
 }
 

@@ -9,17 +9,18 @@ use crate::mesh::Mesh;
 use crate::settings::{Kind, Row, Setting, counterpart, nearest};
 use std::ffi::OsStr;
 
-/// What a word is.
 #[derive(Debug)]
 pub enum Word {
     /// `--`: no flags follow.
     End,
-    /// Flags with their values.
     Flags(Vec<(&'static Row, String)>),
     /// The same, and one more whose value is the next word.
     NeedsValue(Vec<(&'static Row, String)>, &'static Row),
     /// Something like an unknown flag, as far as its name goes.
-    Unknown { name: String, has_value: bool },
+    Unknown {
+        name: String,
+        has_value: bool,
+    },
     /// No flag.
     Bare,
 }
@@ -34,18 +35,15 @@ impl Flags {
         Self(rows.map(|row| (row, row.short)).collect())
     }
 
-    /// The flags.
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
         self.0.iter().map(|(row, _)| *row).filter(|row| !row.long.is_empty())
     }
 
-    /// The flag of a letter.
     pub fn row(&self, letter: char) -> Option<&'static Row> {
         self.0.iter().find(|(_, short)| *short == Some(letter)).map(|(row, _)| *row)
     }
 }
 
-/// Reads one word.
 pub fn word(word: &str, flags: &Flags) -> Word {
     match word.strip_prefix("--") {
         Some("") => Word::End,

@@ -13,15 +13,15 @@ use std::{
 pub enum Source {
     /// A flag of the command line.
     Flag(&'static str),
-    /// A variable of the environment.
     Variable(&'static str),
-    /// An annotation of a pod.
     Annotation(String),
     /// The default of an annotation that the pod lacks.
     Preset(String),
     /// An argument, a variable or a field of a pod's container.
-    Container { name: String, word: String },
-    /// A field of a pod.
+    Container {
+        name: String,
+        word: String,
+    },
     Field(String),
     /// A key of a network configuration.
     Key(String),
@@ -57,7 +57,6 @@ impl Source {
 pub struct Given {
     /// The text, as it was written.
     pub value: String,
-    /// Its source.
     pub source: Source,
 }
 
@@ -76,7 +75,6 @@ impl Raw {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same without a setting.
     #[must_use]
     pub fn without(mut self, setting: Setting) -> Self {
         self.given.remove(&setting);
@@ -167,7 +165,6 @@ impl Raw {
         self
     }
 
-    /// All values.
     pub fn iter(&self) -> impl Iterator<Item = (Setting, &Given)> {
         self.given.iter().map(|(&setting, given)| (setting, given))
     }

@@ -92,7 +92,6 @@ impl<'a> Reader<'a> {
         self.switch_or(setting, false)
     }
 
-    /// A switch with a default.
     pub fn switch_or(&mut self, setting: Setting, default: bool) -> bool {
         self.scalar(setting, "is no boolean; expected true or false", raw::boolean).unwrap_or(default)
     }
