@@ -64,15 +64,15 @@ codes! {
     /// Several ports end at one listener, where connections of one client can collide.
     PortsCollide = "SI015";
     /// The lists are too long to check everything.
-    NotAllLookedAt = "SI016";
+    Incomplete = "SI016";
     /// A value has another meaning than its author may expect.
-    OddValue = "SI017";
+    SurprisingValue = "SI017";
     /// A manifest is ambiguous, or configures a pod whose traffic is not captured.
-    OddManifest = "SI018";
+    AmbiguousManifest = "SI018";
     /// An item of a list is of a family that is not captured.
     OtherFamily = "SI019";
     /// The proxy's own traffic is not recognized, so that it is captured again.
-    NobodyIsProxy = "SI020";
+    UnrecognizedProxy = "SI020";
     /// Calls of every process of the host bypass the proxy, as probes do.
     HostCallsPass = "SI021";
     /// Probes have another source address than the node's, which filters must admit.
@@ -82,7 +82,7 @@ codes! {
     /// DNS queries to the pod itself are captured by TCP and not by UDP.
     OwnDnsByTcp = "SI024";
     /// UDP of virtual machines, including DNS queries, is not captured.
-    MachineUdpPasses = "SI025";
+    VirtualMachineUdpPasses = "SI025";
     /// A rule that the mesh's own program sets is never reached.
     DeadRule = "SI026";
     /// An annotation of a mesh's domain is unknown, so that it has no effect.

@@ -145,7 +145,7 @@ pub struct Row {
     /// Annotations of the mesh by which a pod says the same; the first that a pod has counts.
     pub annotations: &'static [&'static str],
     /// The separator of the values of a flag that is repeated; `None` where the last one counts.
-    pub joint: Option<&'static str>,
+    pub separator: Option<&'static str>,
     /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
     /// All values, where they are few.

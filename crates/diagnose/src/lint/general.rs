@@ -180,7 +180,7 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
     let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();
     (!is_known && proxy.listeners.outbound.is_some()).then(|| {
         Finding::warning(
-            Code::NobodyIsProxy,
+            Code::UnrecognizedProxy,
             &option,
             "names nobody, so that the proxy's own calls are sent back to it, again and again",
             format!("say with {option} as which user the proxy runs"),

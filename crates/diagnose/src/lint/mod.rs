@@ -87,7 +87,7 @@ fn lint_within(
     }
     if comparison.work.is_spent() {
         findings.push(Finding::warning(
-            Code::NotAllLookedAt,
+            Code::Incomplete,
             "all options",
             "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
             "join networks and ports that lie beside each other",

@@ -24,7 +24,7 @@ pub struct Item<'a> {
 pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Finding]) -> Vec<Item<'a>> {
     let of_form =
         subject.warnings_of_form().iter().map(|remark| Item::said(remark.level, remark.code, &remark.text));
-    let of_values = warnings.iter().map(|text| Item::said(Level::Warning, Code::OddValue, text));
+    let of_values = warnings.iter().map(|text| Item::said(Level::Warning, Code::SurprisingValue, text));
     let mut items: Vec<Item<'_>> = of_form.chain(of_values).chain(findings.iter().map(Item::from)).collect();
     items.sort_by_key(|item| !item.is_warning());
     items

@@ -42,7 +42,7 @@ pub(super) const LIMITS: &[Limit] = &[
         remedy: "let a resolver within the pod listen at 127.0.0.1 or ::1, where neither is captured",
     },
     Limit {
-        code: Code::MachineUdpPasses,
+        code: Code::VirtualMachineUdpPasses,
         reason: of(Reason::Machine),
         concerns: |_, fulfils| fulfils,
         text: "of what comes from {}, TCP alone goes to ztunnel: DNS queries by UDP pass it by",

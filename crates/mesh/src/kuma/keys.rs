@@ -115,13 +115,14 @@ fn is_group(path: &str) -> bool {
 }
 
 fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
-    let joint = setting.row().joint.unwrap_or(",");
-    let takes_list = joint == ";" || matches!(setting.row().kind, Kind::Value(form) if form.ends_with(",.."));
+    let separator = setting.row().separator.unwrap_or(",");
+    let takes_list =
+        separator == ";" || matches!(setting.row().kind, Kind::Value(form) if form.ends_with(",.."));
     let text = match value {
         Value::Null => return,
         Value::Array(items) if takes_list => {
             let items: Option<Vec<String>> = items.iter().map(scalar).collect();
-            items.map(|items| items.join(joint))
+            items.map(|items| items.join(separator))
         }
         Value::Object(fields) if setting == Kuma::Executables => {
             let pair = |(name, path): (&String, &Value)| Some(format!("{name}:{}", scalar(path)?));

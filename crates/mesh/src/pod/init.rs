@@ -176,8 +176,8 @@ impl Arguments<'_> {
 
     fn say(&mut self, row: &'static Row, value: String) {
         let before = self.every.iter().find(|(setting, _)| *setting == row.setting);
-        let value = match (before, row.joint) {
-            (Some((_, before)), Some(joint)) => format!("{before}{joint}{value}"),
+        let value = match (before, row.separator) {
+            (Some((_, before)), Some(separator)) => format!("{before}{separator}{value}"),
             _ => value,
         };
         self.every.retain(|(setting, _)| *setting != row.setting);

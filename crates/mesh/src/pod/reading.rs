@@ -55,7 +55,7 @@ impl fmt::Display for Remark {
 
 /// A remark about the form of a manifest.
 fn of_form(text: String) -> Remark {
-    Remark { level: Level::Warning, code: Code::OddManifest, text }
+    Remark { level: Level::Warning, code: Code::AmbiguousManifest, text }
 }
 
 /// Reads an object. Pods that are to be injected yet are read as if they were.

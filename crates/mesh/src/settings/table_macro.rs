@@ -9,7 +9,7 @@
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
-        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $joint:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
     ) => {
         /// Places in the table.
         enum Place {
@@ -30,7 +30,7 @@ macro_rules! settings {
             short: $crate::settings::table_macro::settings!(@short $short),
             variables: &$variables,
             annotations: $crate::settings::table_macro::settings!(@list $($annotations)?),
-            joint: $crate::settings::table_macro::settings!(@joint $($joint)?),
+            separator: $crate::settings::table_macro::settings!(@separator $($separator)?),
             example: $crate::settings::table_macro::settings!(@example $($example)?),
             values: $crate::settings::table_macro::settings!(@list $($($values)?)?),
             features: &[$($($crate::mesh::Feature::$feature,)*)?],
@@ -41,8 +41,8 @@ macro_rules! settings {
     };
     (@short _) => { None };
     (@short $short:literal) => { Some($short) };
-    (@joint) => { None };
-    (@joint $joint:literal) => { Some($joint) };
+    (@separator) => { None };
+    (@separator $separator:literal) => { Some($separator) };
     (@example) => { None };
     (@example $example:literal) => { Some($example) };
     (@list) => { &[] };

@@ -127,9 +127,9 @@ impl Raw {
         for (setting, value) in flags {
             let row = setting.row();
             let source = Source::Flag(row.long);
-            let value = match (given.get(&setting), row.joint) {
-                (Some(before), Some(joint)) if before.source == source => {
-                    before.value.clone() + joint + &value
+            let value = match (given.get(&setting), row.separator) {
+                (Some(before), Some(separator)) if before.source == source => {
+                    before.value.clone() + separator + &value
                 }
                 _ => value,
             };
