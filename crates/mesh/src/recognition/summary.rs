@@ -131,9 +131,10 @@ fn items(known: &Match) -> Vec<String> {
         }
         Match::UidOwner(users) => vec![users.value().dashed().to_string()],
         Match::GidOwner(group) => vec![group.value().to_string()],
-        Match::Mark(mark) | Match::Connmark(mark) => vec![mark.value().to_string()],
+        Match::Mark(mark) => vec![mark.value().to_string()],
         Match::Protocol(protocol) => vec![protocol.to_string()],
-        Match::ConnState(_) | Match::ProtocolModule(_) | Match::Comment(_) => Vec::new(),
+        // No list of a policy is about other matches.
+        _ => Vec::new(),
     }
 }
 
