@@ -239,7 +239,7 @@ impl Backend for Kernel {
                 for (family, table) in tables {
                     nftables.remove_hidden(*family, *table, &owner).map_err(refused)?;
                 }
-                nftables.remove_empty_iptables_tables().map(drop).map_err(refused)
+                nftables.remove_empty_iptables_tables().map_err(refused)
             }
             Step::WaitForInFlight => {
                 grace::wait();

@@ -85,7 +85,7 @@ impl RuleIndex {
     }
 }
 
-fn places(view: &View, handles: &backend::nftables::tracing::Handles) -> Places {
+fn places(view: &View, handles: &backend::nftables::RuleHandles) -> Places {
     let mut places = Places::new();
     for (index, chain) in view.chains().iter().enumerate() {
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };

@@ -3,16 +3,13 @@
 
 use crate::backend::Error;
 use crate::backend::nftables::snat::{Found, Snat};
-use crate::backend::nftables::{Nftables, Refusal, same};
+use crate::backend::nftables::{Nftables, Refusal, retry, same};
 use crate::sys::netfilter::lacks_netlink;
 use std::{
     collections::BTreeSet,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
-
-/// How often to start again when another program's change comes between.
-const TRIES: usize = 10;
 
 /// Where calls are to come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +94,9 @@ fn open(table: &'static str) -> Result<Nftables, Error> {
     }
 }
 
-/// Does it again as long as another program's change comes between.
-fn with_retries<T>(mut once: impl FnMut() -> Result<T, Refusal>) -> Result<T, Error> {
-    for _ in 1..TRIES {
-        match once() {
-            Err(Refusal::Conflict(_)) => {}
-            other => return other.map_err(Error::Nftables),
-        }
-    }
-    once().map_err(|refusal| match refusal {
+/// Repeats a change for as long as another program's change comes between.
+fn with_retries<T>(change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Error> {
+    retry(change).map_err(|refusal| match refusal {
         Refusal::Conflict(source) => netlink("reading and changing nf_tables", source),
         Refusal::Refused { .. } => Error::Nftables(refusal),
     })

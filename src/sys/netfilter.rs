@@ -3,12 +3,11 @@
 use super::header::*;
 use super::message::{attribute, text};
 use super::netlink::{Request, Socket};
-use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
+use super::nfnetlink::{message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
 use rules::{Family, Ownership};
 use std::io;
 
-const GET_CHAIN: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN);
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
 
 /// Whether the error says that the kernel has no nf_tables.
@@ -95,12 +94,6 @@ impl BaseChain {
     pub fn is_of(&self, owner: &Ownership) -> bool {
         self.family == NFPROTO_INET && self.table == owner.table
     }
-}
-
-/// The base chains of all tables of nf_tables, those of iptables included.
-pub(crate) fn base_chains(socket: &mut Socket) -> io::Result<Vec<BaseChain>> {
-    let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?))
 }
 
 /// A base chain by its attributes; `None` for chains that no hook calls.

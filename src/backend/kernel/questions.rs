@@ -4,9 +4,9 @@ use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
-    nftables::{Hindered, VisibleTable, tracing::Handles},
+    nftables::{Hindered, RuleHandles, VisibleTable},
 };
-use crate::sys::route::Found;
+use crate::sys::{header::NFPROTO_UNSPEC, route::Found};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;
 
@@ -100,9 +100,10 @@ impl Kernel {
         Ok(self.look_at_tables()?.unwrap_or_default().hindered(&owner))
     }
 
-    /// The numbers of all rules of nf_tables, and that of the last change.
-    pub fn handles(&mut self) -> Result<(u32, Handles), Error> {
-        let found = self.needed_nftables()?.handles_of_all();
+    /// The handles of all rules of nf_tables, and the generation in which they were read.
+    pub fn handles(&mut self) -> Result<(u32, RuleHandles), Error> {
+        let nftables = self.needed_nftables()?;
+        let found = nftables.generation().and_then(|id| Ok((id, nftables.rule_handles(NFPROTO_UNSPEC)?)));
         found.map_err(|source| netlink("listing the rules of nf_tables", source))
     }
 

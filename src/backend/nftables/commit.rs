@@ -40,6 +40,20 @@ impl Refusal {
     }
 }
 
+/// How often to repeat a change when another program's change comes between.
+const TRIES: usize = 10;
+
+/// Repeats a change for as long as another program's change comes between.
+pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    for _ in 1..TRIES {
+        match change() {
+            Err(Refusal::Conflict(_)) => {}
+            done => return done,
+        }
+    }
+    change()
+}
+
 impl Nftables {
     /// Opens a socket. Our table is that of the family `inet` and this name.
     pub fn open(table: &'static str) -> io::Result<Self> {

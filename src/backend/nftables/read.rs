@@ -43,28 +43,6 @@ pub(super) fn counted(socket: &mut Socket, outside: &TableHeader) -> io::Result<
     Ok((table, counts))
 }
 
-/// How many rules each chain of a family's tables holds, by table and chain.
-pub(super) fn counts(
-    socket: &mut Socket,
-    family: u8,
-) -> io::Result<BTreeMap<String, BTreeMap<String, usize>>> {
-    let head = nfgenmsg(family, 0);
-    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-    for (message, table, chain, is_rule) in [
-        (NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, false),
-        (NFT_MSG_GETRULE, NFTA_RULE_TABLE, NFTA_RULE_CHAIN, true),
-    ] {
-        let request = Request { kind: kind(message), flags: 0, head: &head };
-        socket.dump(&request, |payload| {
-            let attributes = body(payload).filter(|_| payload.first() == Some(&family))?;
-            let chains = counts.entry(name(attributes, table)?).or_default();
-            *chains.entry(name(attributes, chain)?).or_default() += usize::from(is_rule);
-            Some(())
-        })?;
-    }
-    Ok(counts)
-}
-
 /// What the rules of a table have counted, chain by chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts(BTreeMap<String, Vec<Option<Hits>>>);
@@ -186,11 +164,11 @@ fn devices(hook: &[u8]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-fn number(attributes: &[u8], kind: u16) -> Option<u32> {
+pub(super) fn number(attributes: &[u8], kind: u16) -> Option<u32> {
     attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-fn name(attributes: &[u8], kind: u16) -> Option<String> {
+pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(message::name)
 }
 

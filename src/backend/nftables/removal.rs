@@ -7,16 +7,12 @@
 //! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
 //! the generation of the listing, and takes the removal in that one only.
 
-use super::Nftables;
 use super::batch::Job;
-use super::leftovers::{Leftover, list, name};
-use crate::sys::header::*;
-use crate::sys::{message::attribute, nfnetlink::nfproto};
+use super::leftovers::Leftover;
+use super::{Nftables, RuleHandles};
+use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
 use rules::{Chain, Family, State, TableChange};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::{collections::BTreeSet, io};
 
 /// The generation of the kernel's rules that the programs of iptables (nft) have listed.
 #[derive(Clone, Copy, Debug)]
@@ -31,17 +27,14 @@ impl ListingGeneration {
     }
 }
 
-/// What is about to go from the tables of iptables.
+/// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
-    /// By table and handle.
-    pub(super) rules: BTreeSet<(Family, String, u64)>,
-    /// By table and name, with all rules in them.
-    pub(super) chains: BTreeSet<(Family, String, String)>,
+    /// By their handles.
+    pub(super) rules: BTreeSet<(u8, String, u64)>,
+    /// By their names, with all rules in them.
+    pub(super) chains: BTreeSet<(u8, String, String)>,
 }
-
-/// The handles of the rules of each chain, in order.
-pub(super) type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
 
 impl Nftables {
     /// Before a listing.
@@ -59,9 +52,9 @@ impl Nftables {
         states: impl Fn(Family) -> Option<&'a State>,
         families: &[(Family, Vec<TableChange>)],
     ) -> bool {
-        let Ok(handles) = self.handles() else { return false };
+        let Ok(handles) = self.rule_handles(NFPROTO_UNSPEC) else { return false };
         let Some((mut jobs, gone)) = jobs(states, &handles, families) else { return false };
-        let Ok(leftovers) = self.leftovers(&gone) else { return false };
+        let Ok(leftovers) = self.leftovers(&handles, &gone) else { return false };
         jobs.extend(leftovers.iter().map(Leftover::job));
         match self.commit(&jobs, Some(listed.generation)) {
             Ok(()) => true,
@@ -71,51 +64,34 @@ impl Nftables {
             }
         }
     }
-
-    pub(super) fn handles(&mut self) -> io::Result<Handles> {
-        let mut handles = Handles::new();
-        for family in Family::BOTH {
-            for (table, chain, handle) in list(&mut self.socket, family, NFT_MSG_GETRULE, rule)? {
-                handles.entry((family, table, chain)).or_default().push(handle);
-            }
-        }
-        Ok(handles)
-    }
-}
-
-/// Table, chain and handle.
-pub(super) fn rule(attributes: &[u8]) -> Option<(String, String, u64)> {
-    let handle = attribute(attributes, NFTA_RULE_HANDLE)?.try_into().ok().map(u64::from_be_bytes)?;
-    Some((name(attributes, NFTA_RULE_TABLE)?, name(attributes, NFTA_RULE_CHAIN)?, handle))
 }
 
 /// The jobs for the kernel, and what is gone then: first rules outside of our chains, then what is in those, then the
 /// chains, which nothing names any more.
 fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,
-    handles: &Handles,
+    handles: &RuleHandles,
     families: &'a [(Family, Vec<TableChange>)],
 ) -> Option<(Vec<Job<'a>>, Removed)> {
     let (mut jobs, mut gone) = (Vec::new(), Removed::default());
     for (family, changes) in families {
-        let state = states(*family)?;
+        let (state, family) = (states(*family)?, nfproto(*family));
         for TableChange { table, delete, remove, .. } in changes {
             let (of, table) = (*table, table.name());
             let mut places: Vec<(&Chain, usize)> = Vec::new();
             for (chain, line) in delete {
                 let lines = state.lines(of, chain);
-                let handles = handles.get(&(*family, table.to_owned(), chain.as_str().to_owned()))?;
+                let handles = handles.get(&(family, table.to_owned(), chain.as_str().to_owned()))?;
                 let mut alike = (0..lines.len()).filter(|place| lines[*place] == *line);
                 let place = alike.find(|place| !places.contains(&(chain, *place)))?;
                 places.push((chain, place));
                 let handle = *handles.get(place).filter(|_| handles.len() == lines.len())?;
-                gone.rules.insert((*family, table.to_owned(), handle));
-                jobs.push(Job::DeleteRules(nfproto(*family), table, chain.as_str(), Some(handle)));
+                gone.rules.insert((family, table.to_owned(), handle));
+                jobs.push(Job::DeleteRules(family, table, chain.as_str(), Some(handle)));
             }
-            let family_of = nfproto(*family);
-            jobs.extend(remove.iter().map(|chain| Job::DeleteRules(family_of, table, chain.as_str(), None)));
-            jobs.extend(remove.iter().map(|chain| Job::DeleteChain(family_of, table, chain.as_str())));
-            let names = remove.iter().map(|chain| (*family, table.to_owned(), chain.as_str().to_owned()));
+            jobs.extend(remove.iter().map(|chain| Job::DeleteRules(family, table, chain.as_str(), None)));
+            jobs.extend(remove.iter().map(|chain| Job::DeleteChain(family, table, chain.as_str())));
+            let names = remove.iter().map(|chain| (family, table.to_owned(), chain.as_str().to_owned()));
             gone.chains.extend(names);
         }
     }

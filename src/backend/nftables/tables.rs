@@ -1,12 +1,11 @@
 //! Which tables there are: one dump answers for all that is asked of it.
 
-use super::{Nftables, kind};
+use super::Nftables;
+use super::read::{name, number};
 use crate::sys::header::*;
 use crate::sys::{
-    message::{self, attribute, text, u32_at},
-    netfilter::{base_chains, lacks_nf_tables},
-    netlink::Request,
-    nfnetlink::{body, nfgenmsg, nfproto},
+    netfilter::{base_chain, lacks_nf_tables},
+    nfnetlink::nfproto,
 };
 use rules::{Family, Ownership, Table};
 use std::{collections::BTreeSet, fmt, io};
@@ -150,14 +149,10 @@ impl Tables {
 impl Nftables {
     /// All tables; `None` where the kernel has no nf_tables. Asking creates none.
     pub fn tables(&mut self) -> io::Result<Option<Tables>> {
-        let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-        let found = self.socket.dump(&request, |payload| {
-            let attributes = body(payload)?;
-            let name = message::name(attribute(attributes, NFTA_TABLE_NAME)?);
-            let flags = attribute(attributes, NFTA_TABLE_FLAGS).and_then(|flags| u32_at(flags, 0));
-            let port =
-                attribute(attributes, NFTA_TABLE_OWNER).and_then(|port| u32_at(port, 0)).map(u32::from_be);
-            Some(TableHeader { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be), port })
+        let found = self.list(NFT_MSG_GETTABLE, NFPROTO_UNSPEC, |family, table| {
+            let flags = number(table, NFTA_TABLE_FLAGS).unwrap_or(0);
+            let port = number(table, NFTA_TABLE_OWNER);
+            Some(TableHeader { family, name: name(table, NFTA_TABLE_NAME)?, flags, port })
         });
         match found {
             Err(error) if lacks_nf_tables(&error) => Ok(None),
@@ -174,13 +169,9 @@ impl Nftables {
         if are_usual || !tables.holds(of, &OTHERS) {
             return Ok(are_usual);
         }
-        let request = Request { kind: kind(NFT_MSG_GETCHAIN), flags: 0, head: &nfgenmsg(of, 0) };
-        let chains = self.socket.dump(&request, |payload| {
-            let attributes = body(payload)?;
-            let [table, name] =
-                [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME].map(|kind| attribute(attributes, kind).map(text));
-            let is_owned = name?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
-            (OTHERS.contains(&table?) && is_owned).then_some(())
+        let chains = self.list(NFT_MSG_GETCHAIN, of, |_, chain| {
+            let is_owned = name(chain, NFTA_CHAIN_NAME)?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
+            (is_owned && OTHERS.contains(&name(chain, NFTA_CHAIN_TABLE)?.as_str())).then_some(())
         })?;
         Ok(!chains.is_empty())
     }
@@ -188,7 +179,7 @@ impl Nftables {
     /// Whether a base chain does NAT that is neither the owner's nor one of iptables' usual ones (first), and whether one of
     /// those does (second).
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
-        let mut chains = base_chains(&mut self.socket)?;
+        let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, base_chain)?;
         chains.retain(|chain| {
             let is_its = |table: &TableHeader| table.family == chain.family && table.name == chain.table;
             !tables.0.iter().any(|table| table.is_dormant() && is_its(table))

@@ -4,17 +4,13 @@
 //! 5.12 know no such tables. There the trace deletes it, or else the next one does.
 
 use super::bytecode::{BaseChain, Chain, Rule, Table};
-use super::{Expression, Header, Job, Nftables, Operator, Refusal, Register, Tables, kind, lower, removal};
+use super::{Expression, Header, Job, Nftables, Operator, Refusal, Register, Tables, lower};
 use crate::sys::header::*;
-use crate::sys::{
-    message::Messages,
-    netlink::Request,
-    nfnetlink::{body, nfgenmsg},
-};
+use crate::sys::message::Messages;
 use nix::libc;
 use rules::nft::{Condition, Field, Intervals};
 use rules::{Cidr, Match, Negatable};
-use std::{collections::BTreeMap, io};
+use std::io;
 
 /// The name of the table, of the family `inet`.
 pub const TABLE: &str = "sidecar_init_trace";
@@ -46,9 +42,6 @@ pub struct Tracing {
     /// Whether the kernel forgets the table by itself.
     is_owned: bool,
 }
-
-/// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
-pub type Handles = BTreeMap<(u8, String, String), Vec<u64>>;
 
 impl Tracing {
     /// Starts to trace in the thread's network namespace. Packets are reported to an NFLOG group too, if one is given: a
@@ -103,20 +96,6 @@ impl Nftables {
     fn holds_trace(&mut self) -> Result<bool, Refusal> {
         let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         Ok(tables.iter().any(|table| table.family == NFPROTO_INET && table.name == TABLE))
-    }
-
-    /// The numbers of all rules, and the number of the change after which they were so.
-    pub fn handles_of_all(&mut self) -> io::Result<(u32, Handles)> {
-        let generation = self.generation()?;
-        let request = Request { kind: kind(NFT_MSG_GETRULE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-        let found = self
-            .socket
-            .dump(&request, |payload| Some((*payload.first()?, removal::rule(body(payload)?)?)))?;
-        let mut handles = Handles::new();
-        for (family, (table, chain, handle)) in found {
-            handles.entry((family, table, chain)).or_default().push(handle);
-        }
-        Ok((generation, handles))
     }
 }
 
