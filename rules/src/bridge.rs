@@ -10,7 +10,7 @@
 //! - Rules of TPROXY in other tables take the mark for one that the packet came with, and save it for its connection.
 //!   Answers are then routed back to the pod, and the connection, new or old, breaks.
 //!
-//! A guard stands before our rules in PREROUTING and lets marked packets pass. It catches nothing while one capture stands
+//! A guard precedes our rules in PREROUTING and lets marked packets pass. It matches nothing while one capture is installed
 //! alone: packets come from other hosts without a mark, those on `lo` are left out where marks are saved, and connections
 //! that the pod makes to itself don't meet `nat` a second time.
 
@@ -49,7 +49,7 @@ fn guard(table: Table, mark: Mark, owner: &Ownership) -> Rule {
     Rule::new(guarded_packets(table, mark).chain([comment]), Target::Accept).canonical()
 }
 
-/// What a guard before rules of a table asks of a packet.
+/// The condition of a guard before rules of a table.
 pub fn guarded_packets(table: Table, mark: Mark) -> impl Iterator<Item = Match> {
     // What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
     let not_loopback = || Match::InInterface(Negatable::Not(InterfaceName::loopback()));
@@ -65,14 +65,14 @@ mod tests {
     fn check(rules: &str, expected: [&str; 2]) {
         let state = parse::save(rules, Family::V4, &OWNER).expect("a listing").part_of(&OWNER);
         let marks = BTreeSet::from([Mark::whole(1337)]);
-        let told = [Table::Mangle, Table::Nat].map(|table| {
+        let found = [Table::Mangle, Table::Nat].map(|table| {
             let guarded = guarded(state.clone(), table, &marks, &OWNER);
             assert_eq!(guarded, super::guarded(guarded.clone(), table, &marks, &OWNER), "once is enough");
             let chain = Chain::Base(Hook::Prerouting);
             let lines = guarded.lines(table, &chain).iter();
             lines.map(|line| crate::render::iptables::appended(&chain, line) + "\n").collect::<String>()
         });
-        assert_eq!(told, expected.map(str::to_owned));
+        assert_eq!(found, expected.map(str::to_owned));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{Checked, Family, Ownership, Zone, nft, routing::Object};
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// The wanted rules of each family, and the routing that they rely on.
+/// The desired rules of each family, and the routing that they rely on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
     /// Whose rules and routing they are.
@@ -14,7 +14,7 @@ pub struct Desired {
     pub routing: BTreeSet<Object>,
     /// Flows that pass the rules by if they are older than those.
     pub stale_flows: Option<StaleFlows>,
-    /// Who wants it: noted beside the rules by a backend that can keep it.
+    /// How the rules were made: kept beside them by a backend that can.
     pub made: Option<Made>,
 }
 
@@ -27,7 +27,7 @@ pub struct Made {
     pub command: String,
     /// When, as RFC 3339 writes it.
     pub at: String,
-    /// What was said to be captured, in the caller's words.
+    /// The capture settings, in the caller's words.
     pub settings: String,
 }
 
@@ -65,10 +65,63 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// Whether a flow is meant that no rule has rewritten yet: the entry of one that is redirected leads answers back.
+    /// Whether a flow is included that no rule has rewritten yet: the entry of one that is redirected leads answers back.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));
         port == self.port && zone != self.except_zone.number() && captured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::check, ownership::tests::OWNER, parse};
+
+    #[test]
+    fn families_are_those_with_rules() {
+        let checked = |family| {
+            let rules = parse::restore("*nat\n-A OUTPUT -j ISTIO_A\n-A ISTIO_A -j RETURN\nCOMMIT\n", family);
+            check(rules.expect("rules"), &OWNER).expect("lawful")
+        };
+        let v4 = Desired {
+            owner: OWNER,
+            v4: checked(Family::V4),
+            v6: None,
+            routing: BTreeSet::new(),
+            stale_flows: None,
+            made: None,
+        };
+        let both = Desired { v6: Some(checked(Family::V6)), ..v4.clone() };
+        for (desired, expected) in [(&v4, &[Family::V4][..]), (&both, &[Family::V4, Family::V6])] {
+            assert_eq!(desired.families().collect::<Vec<_>>(), expected);
+            for family in Family::BOTH {
+                let rules = desired.rules(family).map(|checked| checked.rules().family);
+                assert_eq!(rules, expected.contains(&family).then_some(family));
+            }
+            assert_eq!(desired.nft_table().map(|table| table.name), Some("sidecar_init".to_owned()));
+        }
+    }
+
+    #[test]
+    fn flows_are_stale_by_port_zone_and_destination() {
+        let [resolver, other] = ["10.96.0.10", "10.96.0.11"].map(|ip| ip.parse::<IpAddr>().expect("valid"));
+        let all = StaleFlows {
+            port: 53,
+            destinations: None,
+            except_zone: Zone::new(1).expect("not 0"),
+            families: vec![Family::V4],
+        };
+        let some = StaleFlows { destinations: Some([resolver].into()), ..all.clone() };
+        for (destination, port, zone, by_all, by_some) in [
+            (resolver, 53, 0, true, true),
+            (resolver, 53, 2, true, true),
+            (resolver, 53, 1, false, false),
+            (resolver, 54, 0, false, false),
+            (other, 53, 0, true, false),
+        ] {
+            let found = [&all, &some].map(|stale| stale.includes(destination, port, zone));
+            assert_eq!(found, [by_all, by_some], "{destination} {port} {zone}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! How the rules that are there differ from the wanted ones, chain by chain.
+//! How the live rules differ from the desired ones, chain by chain.
 //!
 //! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
 //! plan would be empty, or would only put rules of ours in the place of others that do the same.
@@ -10,17 +10,17 @@ use std::{
     fmt,
 };
 
-/// A chain that is not as wanted.
+/// A chain that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainDrift {
     pub table: Table,
     pub chain: Chain,
-    /// Its lines in order, live and wanted ones. None where an empty chain is missing, or is there and
+    /// Its lines in order, live and desired ones. None where an empty chain is missing, or is there and
     /// should not be.
     pub lines: Vec<Compared>,
 }
 
-/// A line, and on which side it stands.
+/// A line, and on which side it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared<T = ListedRule> {
     /// Where the line is.
@@ -33,12 +33,12 @@ pub struct Compared<T = ListedRule> {
 /// The side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The line is there and is wanted.
+    /// The line is on both sides.
     Both,
-    /// The line is there only.
+    /// The line is live only.
     Live,
-    /// The line is wanted only.
-    Wanted,
+    /// The line is desired only.
+    Desired,
 }
 
 /// What is wrong with a line.
@@ -50,9 +50,9 @@ pub enum Reason {
     Extra,
     /// It should be elsewhere in its chain.
     Moved,
-    /// Another line should stand in its place.
+    /// Another line should be in its place.
     Changed,
-    /// It is not ours, stands before a rule of ours, and may decide about packets.
+    /// It is not ours, precedes a rule of ours, and may decide about packets.
     ForeignBefore,
 }
 
@@ -62,7 +62,7 @@ impl Side {
         match self {
             Self::Both => ' ',
             Self::Live => '-',
-            Self::Wanted => '+',
+            Self::Desired => '+',
         }
     }
 
@@ -71,7 +71,7 @@ impl Side {
         match self {
             Self::Both => "both",
             Self::Live => "there",
-            Self::Wanted => "wanted",
+            Self::Desired => "wanted",
         }
     }
 }
@@ -88,20 +88,20 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Every chain that is not as wanted, in the order of tables and chains.
-pub fn drift(live: &State, wanted: &State, owner: &Ownership) -> Vec<ChainDrift> {
+/// Every chain that differs, in the order of tables and chains.
+pub fn drift(live: &State, desired: &State, owner: &Ownership) -> Vec<ChainDrift> {
     let mut found = Vec::new();
     for table in Table::LISTED {
         let chains: BTreeSet<&Chain> =
-            live.chains(table).chain(wanted.chains(table)).map(|(chain, _)| chain).collect();
-        found.extend(chains.into_iter().filter_map(|chain| chain_drift(live, wanted, table, chain, owner)));
+            live.chains(table).chain(desired.chains(table)).map(|(chain, _)| chain).collect();
+        found.extend(chains.into_iter().filter_map(|chain| chain_drift(live, desired, table, chain, owner)));
     }
     found
 }
 
 fn chain_drift(
     live: &State,
-    wanted: &State,
+    desired: &State,
     table: Table,
     chain: &Chain,
     owner: &Ownership,
@@ -109,16 +109,16 @@ fn chain_drift(
     let there = live.lines(table, chain);
     let lines = if owner.owns_chain(chain) {
         let exists = |state: &State| state.chains(table).any(|(name, _)| name == chain);
-        let wanted_lines = wanted.lines(table, chain);
+        let wanted_lines = desired.lines(table, chain);
         let same = there == wanted_lines || packing::is_the_same_unpacked(there, wanted_lines);
-        if exists(live) == exists(wanted) && same {
+        if exists(live) == exists(desired) && same {
             return None;
         }
         compare(there, wanted_lines)
     } else {
-        let lines = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
+        let lines = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
         let serves = |there: &ListedRule, line: &ListedRule| {
-            there.serves_as(line) || is_enough(there, line, wanted, table)
+            there.serves_as(line) || is_enough(there, line, desired, table)
         };
         let ours: Vec<&ListedRule> = there.iter().filter(|line| line.belongs_to(owner)).collect();
         let foreign = plan::foreign_before(there, owner);
@@ -127,10 +127,10 @@ fn chain_drift(
         if all_serve && foreign.is_none() {
             return None;
         }
-        // What serves as a wanted rule is reported as that rule.
-        let told =
+        // What serves as a desired rule is reported as that rule.
+        let reported =
             |there: &ListedRule| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
-        let ours: Vec<ListedRule> = ours.into_iter().map(told).collect();
+        let ours: Vec<ListedRule> = ours.into_iter().map(reported).collect();
         let foreign = foreign.map(|line| Compared {
             side: Side::Both,
             line: line.clone(),
@@ -141,16 +141,16 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-/// Whether a jump for TCP alone is enough where one for all is wanted, as nothing that it leads to decides about anything
+/// Whether a jump for TCP alone is enough where one for all is desired, as nothing that it leads to decides about anything
 /// else. Upstream's jump was such a one until 1.20.
-fn is_enough(there: &ListedRule, wanted: &ListedRule, state: &State, table: Table) -> bool {
+fn is_enough(there: &ListedRule, desired: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
-    let (ListedRule::Typed(there), ListedRule::Typed(wanted)) = (there, wanted) else { return false };
-    let Target::Jump(chain) = &wanted.target else { return false };
+    let (ListedRule::Typed(there), ListedRule::Typed(desired)) = (there, desired) else { return false };
+    let Target::Jump(chain) = &desired.target else { return false };
     let rest = there.matches.iter().filter(|m| **m != TCP);
-    there.target == wanted.target
+    there.target == desired.target
         && there.matches.contains(&TCP)
-        && rest.eq(&wanted.matches)
+        && rest.eq(&desired.matches)
         && decides_about_tcp_only(state, table, chain)
 }
 
@@ -166,8 +166,8 @@ fn decides_about_tcp_only(state: &State, table: Table, chain: &ChainName) -> boo
     })
 }
 
-/// The lines of both sides in order: the shortest way from what is there to what is wanted.
-pub fn compare<T: Clone + Ord>(live: &[T], wanted: &[T]) -> Vec<Compared<T>> {
+/// The lines of both sides in order: the shortest diff.
+pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     let (mut numbers, mut lines) = (BTreeMap::new(), Vec::new());
     let mut number = |line| {
         *numbers.entry(line).or_insert_with(|| {
@@ -176,26 +176,26 @@ pub fn compare<T: Clone + Ord>(live: &[T], wanted: &[T]) -> Vec<Compared<T>> {
         })
     };
     let live: Vec<usize> = live.iter().map(&mut number).collect();
-    let wanted: Vec<usize> = wanted.iter().map(&mut number).collect();
-    let compared = compare_numbers(&live, &wanted).into_iter();
+    let desired: Vec<usize> = desired.iter().map(&mut number).collect();
+    let compared = compare_numbers(&live, &desired).into_iter();
     compared
         .map(|Compared { side, line, reason }| Compared { side, line: lines[line].clone(), reason })
         .collect()
 }
 
-/// The same of lines that numbers stand for: whatever they are, what compares is in the binary once.
-fn compare_numbers(live: &[usize], wanted: &[usize]) -> Vec<Compared<usize>> {
-    let surplus = surplus(live, wanted);
+/// The same for lines by number, so that the generic code is in the binary once.
+fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
+    let surplus = surplus(live, desired);
     let stays = |line: usize| surplus.get(&line) == Some(&0);
     let mut lines = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, live, wanted) {
+    for op in capture_diff_slices(Algorithm::Myers, live, desired) {
         let replaces = op.tag() == similar::DiffTag::Replace;
-        for change in op.iter_changes(live, wanted) {
+        for change in op.iter_changes(live, desired) {
             let line = change.value();
             let (side, plain) = match change.tag() {
                 ChangeTag::Equal => (Side::Both, None),
                 ChangeTag::Delete => (Side::Live, Some(Reason::Extra)),
-                ChangeTag::Insert => (Side::Wanted, Some(Reason::Missing)),
+                ChangeTag::Insert => (Side::Desired, Some(Reason::Missing)),
             };
             let reason = plain.map(|plain| match replaces {
                 _ if stays(line) => Reason::Moved,
@@ -208,10 +208,10 @@ fn compare_numbers(live: &[usize], wanted: &[usize]) -> Vec<Compared<usize>> {
     lines
 }
 
-/// How many more copies of each line there are than wanted.
-fn surplus(live: &[usize], wanted: &[usize]) -> BTreeMap<usize, isize> {
+/// How many more copies of each line are live than desired.
+fn surplus(live: &[usize], desired: &[usize]) -> BTreeMap<usize, isize> {
     let mut copies = BTreeMap::new();
-    for (lines, weight) in [(live, 1), (wanted, -1)] {
+    for (lines, weight) in [(live, 1), (desired, -1)] {
         for line in lines {
             *copies.entry(*line).or_insert(0) += weight;
         }
@@ -224,17 +224,50 @@ mod tests {
     use super::*;
     use crate::{Family, ownership::tests::OWNER, parse};
 
-    fn check(live: &str, wanted: &str, expected: &[&str]) {
+    fn check(live: &str, desired: &str, expected: &[&str]) {
         let state = |rules: &str| {
-            let chain = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n";
-            parse::save(&format!("*nat\n{chain}{rules}COMMIT\n"), Family::V4, &OWNER).expect("valid")
+            let chains =
+                ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_A - [0:0]\n";
+            parse::save(&format!("*nat\n{chains}{rules}COMMIT\n"), Family::V4, &OWNER).expect("valid")
         };
-        let told: Vec<String> = drift(&state(live), &state(wanted), &OWNER)
-            .into_iter()
-            .flat_map(|chain| chain.lines)
-            .filter_map(|compared| compared.reason.map(|reason| reason.to_string()))
-            .collect();
-        assert_eq!(told, expected, "{live}");
+        let lines = drift(&state(live), &state(desired), &OWNER).into_iter().flat_map(|chain| chain.lines);
+        let reported = lines.filter_map(|Compared { side, reason, .. }| {
+            reason.map(|reason| format!("{}{reason}", side.sign()).trim_start().to_owned())
+        });
+        assert_eq!(reported.collect::<Vec<_>>(), expected, "{live}");
+    }
+
+    #[test]
+    fn a_jump_for_tcp_is_enough_where_its_chains_decide_about_tcp_only() {
+        let (all, tcp) = ("-A OUTPUT -j ISTIO_OUTPUT\n", "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n");
+        for (chains, is_enough) in [
+            ("", true),
+            ("-A ISTIO_OUTPUT -d 10.0.0.1/32 -j RETURN\n", true),
+            ("-A ISTIO_OUTPUT -p tcp -j ACCEPT\n", true),
+            ("-A ISTIO_OUTPUT -p udp -j ACCEPT\n", false),
+            ("-A ISTIO_OUTPUT -j LOG\n", false),
+            ("-A ISTIO_OUTPUT -j ISTIO_A\n-A ISTIO_A -p tcp -j ACCEPT\n", true),
+            ("-A ISTIO_OUTPUT -j ISTIO_A\n-A ISTIO_A -j ACCEPT\n", false),
+        ] {
+            let expected: &[&str] = if is_enough { &[] } else { &["-changed", "+changed"] };
+            check(&format!("{tcp}{chains}"), &format!("{all}{chains}"), expected);
+            check(&format!("{all}{chains}"), &format!("{all}{chains}"), &[]);
+        }
+        for other in [
+            "-A OUTPUT -p udp -j ISTIO_OUTPUT\n",
+            "-A OUTPUT -o eth0 -p tcp -j ISTIO_OUTPUT\n",
+            "-A OUTPUT -o eth0 -j ISTIO_OUTPUT\n",
+            "-A OUTPUT -p tcp -j ISTIO_A\n",
+        ] {
+            check(other, all, &["-changed", "+changed"]);
+        }
+        check(all, tcp, &["-changed", "+changed"]);
+        check(tcp, "", &["-extra"]);
+    }
+
+    #[test]
+    fn sides_have_names() {
+        assert_eq!([Side::Both, Side::Live, Side::Desired].map(Side::name), ["both", "there", "wanted"]);
     }
 
     #[test]
@@ -248,14 +281,14 @@ mod tests {
             ("-A OUTPUT -j ISTIO_OUTPUT\n", "-A OUTPUT -p tcp -j ACCEPT\n", "-A OUTPUT -j LOG\n");
         let all = |parts: &[&str]| parts.concat();
         check(&all(&[a, b]), &all(&[a, b]), &[]);
-        check(&all(&[a]), &all(&[a, b]), &["missing"]);
-        check(&all(&[a, b]), &all(&[b]), &["extra"]);
-        check(&all(&[a, a, b]), &all(&[a, b]), &["extra"]);
-        check(&all(&[b, a]), &all(&[a, b]), &["moved", "moved"]);
-        check(&all(&[a, c]), &all(&[a, b]), &["changed", "changed"]);
+        check(&all(&[a]), &all(&[a, b]), &["+missing"]);
+        check(&all(&[a, b]), &all(&[b]), &["-extra"]);
+        check(&all(&[a, a, b]), &all(&[a, b]), &["-extra"]);
+        check(&all(&[b, a]), &all(&[a, b]), &["+moved", "-moved"]);
+        check(&all(&[a, c]), &all(&[a, b]), &["-changed", "+changed"]);
         check(&all(&[jump, accept]), jump, &[]);
         check(&all(&[log, jump]), jump, &[]);
         check(&all(&[accept, jump]), jump, &["foreign rule before ours"]);
-        check(accept, jump, &["missing"]);
+        check(accept, jump, &["+missing"]);
     }
 }

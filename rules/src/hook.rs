@@ -12,9 +12,9 @@ pub enum Table {
     Mangle,
     /// Addresses and REDIRECT; sees only the first packet of a connection. Its hooks that change sources come last.
     Nat,
-    /// Where firewalls stand.
+    /// For firewalls.
     Filter,
-    /// Where mandatory access control stands.
+    /// For mandatory access control.
     Security,
 }
 

@@ -30,7 +30,7 @@ pub fn claim(state: &mut State, owner: &Ownership) {
     }
 }
 
-/// Where the predecessor's rules stand in a table.
+/// The positions of the predecessor's rules in a table.
 fn claims(
     state: &State,
     table: Table,
@@ -38,24 +38,24 @@ fn claims(
     predecessor: &Predecessor,
 ) -> BTreeSet<(Chain, usize)> {
     let rules: Vec<Candidate<'_>> = candidates(state, table, owner, predecessor).collect();
-    let of = |wanted| rules.iter().filter(move |rule: &&Candidate<'_>| rule.confidence == wanted);
+    let of = |desired| rules.iter().filter(move |rule: &&Candidate<'_>| rule.confidence == desired);
     let mut claimed: BTreeSet<(Chain, usize)> = of(Confidence::Certain).map(Candidate::place).collect();
     let base = || base_chains(state, table);
     let is_ours = |line: &ListedRule| line.typed().is_some_and(|rule| owner.marks_rule(rule));
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
-        || base().any(|(_, held)| held.lines.iter().any(|line| line.belongs_to(owner)));
+        || base().any(|(_, content)| content.lines.iter().any(|line| line.belongs_to(owner)));
     if is_uncommented(state, owner) {
         claimed.extend(of(Confidence::Uncommented).map(Candidate::place));
     }
     // Where rules carry the owner's comment, the owner has written the table again, and left no rule of the predecessor's.
-    if !holds_more || base().any(|(_, held)| held.lines.iter().any(is_ours)) {
+    if !holds_more || base().any(|(_, content)| content.lines.iter().any(is_ours)) {
         return claimed;
     }
     claimed.extend(of(Confidence::ByTable).map(Candidate::place));
     let by_place = || of(Confidence::ByPosition);
     // Its jumps come after its rules for interfaces, but for those of virtual machines. Where the owner has made the table,
-    // its jumps stand before whatever others had there.
+    // its jumps precede the rules of other programs.
     let comes_before = |rule: &Candidate<'_>| {
         let lines = state.lines(table, &Chain::Base(rule.hook)).iter().enumerate().skip(rule.index + 1);
         let is_owned = |(index, line): (usize, &ListedRule)| {
@@ -67,10 +67,10 @@ fn claims(
         of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, direction))))
     };
     let leads_on = |rule: &Candidate<'_>| {
-        let is_such = |line: &ListedRule| {
+        let is_candidate = |line: &ListedRule| {
             line.belongs_to(owner) && line.typed().is_some_and(|other| interface(other) == rule.interface)
         };
-        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_such)
+        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_candidate)
     };
     let is_outbound = |rule: &Candidate<'_>| comes_before(rule) && twin(rule, Direction::In).is_some();
     let proven = |rule: &&Candidate<'_>| match rule.interface {
@@ -84,15 +84,16 @@ fn claims(
     let is_its_table = !proven.is_empty() || is_inherited_in_part(state);
     let captures_networks = captures_networks(state, table, owner);
     claimed.extend(proven);
-    // Its rules for interfaces of virtual machines stand at the head of their chain. In a table that is not surely its own,
+    // Its rules for interfaces of virtual machines are at the head of their chain. In a table that is not surely its own,
     // they are known by the rules beside them that capture what the machines send; where no network is captured, there
-    // are none, and they stand alone.
-    for (chain, held) in base() {
-        if is_its_table || !(captures_networks || held.lines.iter().any(|line| line.belongs_to(owner))) {
-            for (index, line) in held.lines.iter().enumerate() {
+    // are none, and they are alone.
+    for (chain, content) in base() {
+        if is_its_table || !(captures_networks || content.lines.iter().any(|line| line.belongs_to(owner))) {
+            for (index, line) in content.lines.iter().enumerate() {
                 let place = (chain.clone(), index);
-                let is_such = by_place().any(|rule| rule.place() == place && rule.goes(Direction::In));
-                if is_such {
+                let is_candidate =
+                    by_place().any(|rule| rule.place() == place && rule.has_direction(Direction::In));
+                if is_candidate {
                     claimed.insert(place);
                 } else if !line.belongs_to(owner) && !claimed.contains(&place) {
                     break;
@@ -109,7 +110,7 @@ fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &Ch
 
 /// Whether the base chains of `nat` lead to chains of the owner's prefix, and none of the owner's rules there has a comment.
 fn is_uncommented(state: &State, owner: &Ownership) -> bool {
-    let lines = base_chains(state, Table::Nat).flat_map(|(_, held)| &held.lines);
+    let lines = base_chains(state, Table::Nat).flat_map(|(_, content)| &content.lines);
     let mut owned = lines.filter_map(ListedRule::typed).filter(|rule| owner.owns_rule(rule)).peekable();
     owned.peek().is_some() && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
 }
@@ -126,13 +127,13 @@ fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
         _ => false,
     };
     let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
-    owned.any(|(_, held)| held.lines.iter().any(captures))
+    owned.any(|(_, content)| content.lines.iter().any(captures))
 }
 
 /// Whether the predecessor has made a part of it for sure.
 fn is_inherited_in_part(state: &State) -> bool {
     let mut chains = state.tables.values().flat_map(|chains| chains.values());
-    chains.any(|held| held.lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))))
+    chains.any(|content| content.lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))))
 }
 
 /// The rules in base chains that have a form of a predecessor's and are not known for its own, chain by chain.
@@ -171,8 +172,8 @@ impl Candidate<'_> {
         (Chain::Base(self.hook), self.index)
     }
 
-    fn goes(&self, wanted: Direction) -> bool {
-        self.interface.is_some_and(|(_, direction)| direction == wanted)
+    fn has_direction(&self, desired: Direction) -> bool {
+        self.interface.is_some_and(|(_, direction)| direction == desired)
     }
 }
 
@@ -196,8 +197,8 @@ fn candidates<'a>(
     owner: &'a Ownership,
     predecessor: &'a Predecessor,
 ) -> impl Iterator<Item = Candidate<'a>> {
-    state.chains(table).flat_map(move |(chain, held)| {
-        held.lines.iter().enumerate().filter_map(move |(index, line)| {
+    state.chains(table).flat_map(move |(chain, content)| {
+        content.lines.iter().enumerate().filter_map(move |(index, line)| {
             let (Chain::Base(hook), ListedRule::Typed(rule)) = (chain, line) else { return None };
             if owner.owns_rule(rule) {
                 return None;
@@ -216,9 +217,9 @@ pub struct Evidence {
     marks: BTreeSet<u32>,
     /// Whether IPv6 is captured, by either: its tables hold chains of the owner's prefix.
     captures_ipv6: bool,
-    /// Whether anything stands that only the predecessor makes.
+    /// Whether anything exists that only the predecessor makes.
     inherited: bool,
-    /// Whether anything stands that only the owner makes.
+    /// Whether anything exists that only the owner makes.
     owned: bool,
 }
 
@@ -226,11 +227,12 @@ impl Evidence {
     /// What the tables of iptables show.
     pub fn of<'a>(states: impl Iterator<Item = (Family, &'a State)>, owner: &Ownership) -> Self {
         let mut evidence = Self::default();
-        let chains = states
-            .flat_map(|(family, state)| state.tables.values().flatten().map(move |held| (family, held)));
-        for (family, (chain, held)) in chains {
+        let chains = states.flat_map(|(family, state)| {
+            state.tables.values().flatten().map(move |content| (family, content))
+        });
+        for (family, (chain, content)) in chains {
             evidence.captures_ipv6 |= family == Family::V6 && owner.owns_chain(chain);
-            for line in held.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
+            for line in content.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
                 match line {
                     ListedRule::Typed(rule) => evidence.owned |= owner.marks_rule(rule),
                     ListedRule::Inherited(rule) => {
@@ -244,7 +246,7 @@ impl Evidence {
         evidence
     }
 
-    /// Adds what stands beside those tables: tables of the predecessor's in nf_tables, which capture both families, and
+    /// Adds what exists beside those tables: tables of the predecessor's in nf_tables, which capture both families, and
     /// what is the owner's.
     #[must_use]
     pub fn and(self, tables: bool, owned: bool) -> Self {
@@ -275,7 +277,7 @@ impl Inheritance {
         self.joined.extend(other.joined);
         self.doubtful.extend(other.doubtful);
         let Self { routing, joined, doubtful } = self;
-        doubtful.retain(|standing| !routing.contains(standing) && !joined.contains(standing));
+        doubtful.retain(|route| !routing.contains(route) && !joined.contains(route));
     }
 
     /// All that is taken over.
@@ -293,43 +295,43 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Owne
     let mut found = Inheritance::default();
     let Some(predecessor) = owner.predecessor.filter(|one| one.policy_rule.is_some()) else { return found };
     let of_others: BTreeSet<OwnedRoute> =
-        of_others.iter().copied().filter(|standing| standing.protocol <= STATIC).collect();
-    let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);
-    for &standing in &of_others {
-        if let Object::Rule { family, mark, table, .. } = standing.object {
+        of_others.iter().copied().filter(|route| route.protocol <= STATIC).collect();
+    let exists = |desired: Object| of_others.iter().any(|route| route.object == desired);
+    for &route in &of_others {
+        if let Object::Rule { family, mark, table, .. } = route.object {
             if Some((mark, table)) == predecessor.policy_rule
                 || mark.is_whole() && evidence.marks.contains(&mark.value)
             {
-                found.routing.insert(standing);
-            } else if stands(Object::Route { family, table }) {
-                // Together they are what everybody sets up who uses TPROXY.
-                found.doubtful.insert(standing);
+                found.routing.insert(route);
+            } else if exists(Object::Route { family, table }) {
+                // Together they are the usual setup for TPROXY.
+                found.doubtful.insert(route);
             }
         }
     }
     let leads = |rules: &BTreeSet<OwnedRoute>, of: Family, to: u32| {
-        let is_such = |standing: &OwnedRoute| matches!(standing.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
-        rules.iter().any(is_such)
+        let is_candidate = |route: &OwnedRoute| matches!(route.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
+        rules.iter().any(is_candidate)
     };
-    let is_ipv6 = |standing: &OwnedRoute| standing.object.family() == Family::V6;
+    let is_ipv6 = |route: &OwnedRoute| route.object.family() == Family::V6;
     // It adds the address where it captures IPv6. Where nothing distinguishes the owner's rules from the predecessor's, they count
     // as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
         && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);
-    for &standing in &of_others {
-        match standing.object {
+    for &route in &of_others {
+        match route.object {
             Object::Rule { .. } => {}
             Object::Route { family, table } => {
                 if leads(&found.routing, family, table)
                     || predecessor.policy_rule.is_some_and(|(_, of)| of == table)
                 {
-                    found.routing.insert(standing);
+                    found.routing.insert(route);
                 } else if leads(&found.doubtful, family, table) {
-                    found.doubtful.insert(standing);
+                    found.doubtful.insert(route);
                 }
             }
-            Object::Address(_) if is_its_address => drop(found.routing.insert(standing)),
-            Object::Address(_) => drop(found.doubtful.insert(standing)),
+            Object::Address(_) if is_its_address => drop(found.routing.insert(route)),
+            Object::Address(_) => drop(found.doubtful.insert(route)),
         }
     }
     found

@@ -66,7 +66,7 @@ impl Intervals {
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
         match (self.0.last(), other.0.first()) {
-            // As nearly always: rules stand in the order of their lists.
+            // The usual case: rules are in the order of their lists.
             (Some(last), Some(first)) if last.last < first.first => {
                 Arc::make_mut(&mut self.0).extend_from_slice(&other.0);
             }

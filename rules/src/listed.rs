@@ -1,7 +1,7 @@
 //! A rule in a chain, ours or foreign, understood as far as it can be.
 //!
 //! To plan with, a rule is what the model says, or a text. To follow a packet less is enough: a rule of another tool
-//! whose address does not fit is passed, whatever else it asks. So a foreign rule keeps what is known of each of its
+//! whose address does not match is passed, whatever its other conditions. So a foreign rule keeps what is known of each of its
 //! conditions and says what is not. It never says nearly the same.
 
 use crate::field::{self, Field};
@@ -107,16 +107,16 @@ impl ListedRule {
         }
     }
 
-    /// Whether the rule does what the wanted one does: it is the same, or one that is inherited and only lacks the
+    /// Whether the rule does what the desired one does: it is the same, or one that is inherited and only lacks the
     /// owner's comment.
-    pub fn serves_as(&self, wanted: &Self) -> bool {
-        match (self, wanted) {
-            (Self::Inherited(rule), Self::Typed(wanted)) => {
+    pub fn serves_as(&self, desired: &Self) -> bool {
+        match (self, desired) {
+            (Self::Inherited(rule), Self::Typed(desired)) => {
                 let says_something = |m: &&Match| !matches!(m, Match::Comment(_));
-                rule.target == wanted.target
-                    && rule.matches.iter().eq(wanted.matches.iter().filter(says_something))
+                rule.target == desired.target
+                    && rule.matches.iter().eq(desired.matches.iter().filter(says_something))
             }
-            _ => self == wanted,
+            _ => self == desired,
         }
     }
 
@@ -145,7 +145,7 @@ impl ListedRule {
     }
 
     /// Whether a rule behind this one may see another packet because of it, or none: true of all but the rules that
-    /// surely continue and change nothing that a rule of ours asks.
+    /// surely continue and change no field that a rule of ours tests.
     pub fn may_decide(&self) -> bool {
         !self.action().surely_continues()
     }

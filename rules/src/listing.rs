@@ -43,12 +43,14 @@ impl Listing {
 
     /// Whether any rule or user-defined chain is there.
     pub fn holds_rules(&self) -> bool {
-        self.chains.iter().any(|((_, chain), held)| matches!(chain, Chain::User(_)) || !held.rules.is_empty())
+        self.chains
+            .iter()
+            .any(|((_, chain), content)| matches!(chain, Chain::User(_)) || !content.rules.is_empty())
     }
 
     /// Whether any base chain drops what no rule of it accepts.
     pub fn drops(&self) -> bool {
-        self.chains.values().any(|held| held.policy == Policy::Drop)
+        self.chains.values().any(|content| content.policy == Policy::Drop)
     }
 
     /// What the chains hold, in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its
@@ -56,20 +58,20 @@ impl Listing {
     /// inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
-        for ((table, chain), held) in &self.chains {
-            let is_theirs = |chain: &ChainName| self.is_a_namesakes(*table, chain, owner);
+        for ((table, chain), content) in &self.chains {
+            let is_theirs = |chain: &ChainName| self.is_of_conflicting_owner(*table, chain, owner);
             if matches!(chain, Chain::User(name) if is_theirs(name)) {
                 continue;
             }
             let owned = owner.owns_chain(chain);
-            let lines = held.rules.iter().map(|listed| match &listed.line {
+            let lines = content.rules.iter().map(|listed| match &listed.line {
                 line if line.action().chain().is_some_and(is_theirs) => {
-                    ListedRule::Foreign(call_of_namesake(listed))
+                    ListedRule::Foreign(call_of_conflicting_chain(listed))
                 }
                 ListedRule::Typed(rule) if owned || listed.is_our_spelling => {
                     ListedRule::Typed(rule.canonical())
                 }
-                ListedRule::Typed(rule) => ListedRule::Foreign(in_its_words(rule, listed)),
+                ListedRule::Typed(rule) => ListedRule::Foreign(as_printed(rule, listed)),
                 ListedRule::Inherited(rule) => ListedRule::Inherited(rule.clone()),
                 ListedRule::Foreign(foreign) => ListedRule::Foreign(foreign.clone()),
             });
@@ -85,15 +87,15 @@ impl Listing {
     }
 
     /// Whether a chain has a name of the owner's and is another program's in this table.
-    fn is_a_namesakes(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
-        let stands =
+    fn is_of_conflicting_owner(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
+        let exists =
             |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));
-        owner.owns_chain_named(chain) && !owner.owns_chain_among(chain.as_str(), &stands)
+        owner.owns_chain_named(chain) && !owner.owns_chain_among(chain.as_str(), &exists)
     }
 }
 
 /// A rule that leads to a chain of a namesake's: to the owner, a chain of any name.
-fn call_of_namesake(listed: &PrintedRule) -> Foreign {
+fn call_of_conflicting_chain(listed: &PrintedRule) -> Foreign {
     let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
     let returns = !matches!(listed.line.action(), Action::Goto(_));
     Foreign {
@@ -104,7 +106,7 @@ fn call_of_namesake(listed: &PrintedRule) -> Foreign {
     }
 }
 
-fn in_its_words(rule: &Rule, listed: &PrintedRule) -> Foreign {
+fn as_printed(rule: &Rule, listed: &PrintedRule) -> Foreign {
     let comment = rule.matches.iter().find_map(|m| match m {
         Match::Comment(comment) => Some(comment.as_str().to_owned()),
         _ => None,

@@ -65,7 +65,7 @@ impl LogPrefix {
     /// Longest prefix in bytes: 30 with the NUL (`linux/netfilter/xt_LOG.h`).
     pub const LONGEST: usize = 29;
 
-    /// Whether neither iptables nor a shell takes it for more than one word, so that it stands without quotes.
+    /// Whether iptables and shells read it as one word, so that it needs no quotes.
     pub fn is_word(&self) -> bool {
         self.0.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,:/=+".contains(c))
     }

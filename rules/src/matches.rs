@@ -1,4 +1,4 @@
-//! What a rule asks of a packet, in the terms of iptables. What each match means is said once, as a condition on a field
+//! The matches of iptables. The meaning of each is defined once, as a condition on a field
 //! ([`crate::field`]): the simulator, shadowing and nf_tables read that.
 
 use crate::field::{Condition, Field, Interval, interface_interval, protocol_number, state_bit};
@@ -15,7 +15,7 @@ pub enum Negatable<T> {
 }
 
 impl<T> Negatable<T> {
-    /// The value, whichever way it is meant.
+    /// The value, negated or not.
     pub fn value(&self) -> &T {
         match self {
             Self::Is(value) | Self::Not(value) => value,
@@ -27,7 +27,7 @@ impl<T> Negatable<T> {
         matches!(self, Self::Not(_))
     }
 
-    /// What stands before it in a rule of iptables.
+    /// The sign before it in a rule of iptables.
     pub fn sign(&self) -> &'static str {
         if self.is_negated() { "! " } else { "" }
     }
@@ -144,7 +144,7 @@ pub enum Match {
     SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, behind `-p`: asks nothing more. Others write it, and find a rule by
+    /// `-m tcp` or `-m udp` without any option, behind `-p`: no further condition. Others write it, and find a rule by
     /// nothing less.
     ProtocolModule(Protocol),
     /// `-m multiport --dports`.
@@ -214,12 +214,12 @@ impl Match {
         }
     }
 
-    /// Whether it asks nothing of a packet.
+    /// Whether it matches every packet.
     pub fn asks_nothing(&self) -> bool {
         self.field().is_none()
     }
 
-    /// The field of a packet that it looks at; `None` if it asks nothing.
+    /// The field of a packet that it looks at; `None` if it matches every packet.
     pub fn field(&self) -> Option<Field> {
         self.looks_at().map(|(field, _)| field)
     }
@@ -229,7 +229,7 @@ impl Match {
         self.describe(&mut |_| {})
     }
 
-    /// Whether one of its values, be it negated or not, is such a range of numbers.
+    /// Whether one of its values, negated or not, is such a range of numbers.
     pub(crate) fn has_range(&self, is_such: impl Fn(Interval) -> bool) -> bool {
         let mut has_such = false;
         self.describe(&mut |range| has_such |= is_such(range));
@@ -244,7 +244,7 @@ impl Match {
         (kind.has_ranges() && self.has_range(|range| range == every)).then_some(!is_negated)
     }
 
-    /// What it asks, as a condition of nf_tables; `None` if that is nothing.
+    /// The same as a condition of nf_tables; `None` if it matches every packet.
     pub fn condition(&self) -> Option<Condition> {
         let mut values = Vec::new();
         let (field, negated) = self.describe(&mut |range| values.push(range))?;
@@ -252,7 +252,7 @@ impl Match {
     }
 
     /// The one place that says what a match means: the field, whether it is negated, and, to `range`, each range of
-    /// values. `None` if it asks nothing.
+    /// values. `None` if it matches every packet.
     fn describe(&self, range: &mut dyn FnMut(Interval)) -> Option<(Field, bool)> {
         let number = |number: u32| Interval::one(number.into());
         let (field, negated, value) = match self {

@@ -121,7 +121,7 @@ impl InterfaceName {
         self.0.strip_suffix('+')
     }
 
-    /// Whether a packet on `interface` is meant.
+    /// Whether it includes `interface`.
     pub fn covers(&self, interface: &str) -> bool {
         match self.prefix() {
             Some(prefix) => interface.starts_with(prefix),

@@ -3,7 +3,7 @@
 use crate::range::{Bound, Range};
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
-/// A text that is not the number meant.
+/// A string that is not the expected number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no number from {least} to {most}")]
 pub struct NumberError {
@@ -109,7 +109,7 @@ impl UidRange {
 pub struct Mark {
     /// The bits compared or set.
     pub value: u32,
-    /// Which bits are meant; all of them for a plain mark.
+    /// Which bits count; all of them for a plain mark.
     pub mask: u32,
 }
 
@@ -119,7 +119,7 @@ impl Mark {
         Self { value, mask: u32::MAX }
     }
 
-    /// Whether all 32 bits are meant.
+    /// Whether all 32 bits count.
     pub fn is_whole(self) -> bool {
         self.mask == u32::MAX
     }
@@ -130,7 +130,7 @@ impl Mark {
         (before & !self.mask) ^ self.value
     }
 
-    /// Whether a packet that carries `mark` is meant.
+    /// Whether a packet that carries `mark` matches.
     pub fn covers(self, mark: u32) -> bool {
         mark & self.mask == self.value
     }

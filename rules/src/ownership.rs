@@ -10,7 +10,7 @@ use std::{iter, net::Ipv6Addr};
 /// The marks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ownership {
-    /// For people, as it stands within a sentence: `linkerd`, `Istio's sidecar`.
+    /// The display name, as it is within a sentence: `linkerd`, `Istio's sidecar`.
     pub name: &'static str,
     /// The word by which flags name the owner's policy.
     pub mesh: &'static str,
@@ -45,7 +45,7 @@ pub struct Ownership {
 pub enum Chains {
     /// All whose names begin so.
     Prefix(&'static str),
-    /// Those of exactly these names. The first one stands in each table that the owner uses. The others are its own in
+    /// Those of exactly these names. The first one exists in each table that the owner uses. The others are its own in
     /// such tables alone, and may belong to other programs elsewhere.
     Named(&'static str, &'static [&'static str]),
 }
@@ -59,11 +59,11 @@ impl Chains {
         }
     }
 
-    /// Whether a chain of this name is one of them in a table, whose other chains are asked for by name.
-    fn includes(self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
+    /// Whether a chain of this name is one of them in a table, whose other chains `exists` finds by name.
+    fn includes(self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Prefix(_) => self.may_include(name),
-            Self::Named(first, others) => name == first || others.contains(&name) && stands(first),
+            Self::Named(first, others) => name == first || others.contains(&name) && exists(first),
         }
     }
 
@@ -126,11 +126,11 @@ impl Ownership {
         })
     }
 
-    /// Whether a chain is the owner's in a table, whose other chains are asked for by name.
-    pub fn owns_chain_among(&self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
+    /// Whether a chain is the owner's in a table, whose other chains `exists` finds by name.
+    pub fn owns_chain_among(&self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         self.any(|one: &Self| {
-            one.chains.includes(name, stands)
-                && !one.conflicting_chains.iter().any(|theirs| theirs.includes(name, stands))
+            one.chains.includes(name, exists)
+                && !one.conflicting_chains.iter().any(|theirs| theirs.includes(name, exists))
         })
     }
 
@@ -205,7 +205,7 @@ pub(crate) mod tests {
     };
 
     /// One whose chains are called like the owner's.
-    pub(crate) const NAMESAKE: Ownership = Ownership {
+    pub(crate) const CONFLICTING: Ownership = Ownership {
         name: "the namesake",
         mesh: "namesake",
         chains: Chains::Named("ISTIO_PRERT", &["ISTIO_OUTPUT"]),
@@ -217,7 +217,7 @@ pub(crate) mod tests {
         ..OWNER
     };
 
-    const WARY: Ownership = Ownership { conflicting_chains: &[NAMESAKE.chains], ..OWNER };
+    const WARY: Ownership = Ownership { conflicting_chains: &[CONFLICTING.chains], ..OWNER };
 
     #[test]
     fn a_shared_name_is_of_whom_the_table_is() {
@@ -235,14 +235,14 @@ pub(crate) mod tests {
             ("KUBE-PROXY", ours, [false, false]),
         ] {
             check(WARY, name, &table, wary);
-            check(NAMESAKE, name, &table, namesake);
-            check(WARY.union(&[NAMESAKE]), name, &table, wary || namesake);
+            check(CONFLICTING, name, &table, namesake);
+            check(WARY.union(&[CONFLICTING]), name, &table, wary || namesake);
         }
     }
 
     #[test]
     fn joined_owners_own_what_any_of_them_does() {
-        let joined = WARY.union(&[WARY, NAMESAKE]);
+        let joined = WARY.union(&[WARY, CONFLICTING]);
         assert_eq!(joined.each().map(|one| one.mesh).collect::<Vec<_>>(), ["owner", "namesake"]);
         for (comment, [wary, namesake, both]) in [
             ("sidecar-init", [true, false, true]),
@@ -250,7 +250,7 @@ pub(crate) mod tests {
             ("namesake/redirects", [false, true, true]),
             ("anything", [false, false, false]),
         ] {
-            let found = [WARY, NAMESAKE, joined].map(|owner| owner.owns_comment(comment));
+            let found = [WARY, CONFLICTING, joined].map(|owner| owner.owns_comment(comment));
             assert_eq!(found, [wary, namesake, both], "{comment}");
         }
         let found = ["sidecar_init", "sidecar_init_namesake", "filter"].map(|name| joined.owns_table(name));

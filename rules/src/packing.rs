@@ -6,14 +6,14 @@
 use crate::{ListedRule, Match, Negatable, PortRange, Rule};
 use std::collections::BTreeSet;
 
-/// Whether rules for one port each do what wanted ones do that take lists: of chains in which either side is written
-/// another way, nothing is said.
-pub fn is_the_same_unpacked(there: &[ListedRule], wanted: &[ListedRule]) -> bool {
+/// Whether rules for one port each do the same as desired ones that take lists: `false` for chains in which either side is
+/// written in another way.
+pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
     let takes_list = |line: &ListedRule| {
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
         matches!(line, ListedRule::Typed(rule) if rule.matches.iter().any(is_list))
     };
-    wanted.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(wanted)
+    desired.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(desired)
 }
 
 /// A part of a chain.
@@ -40,7 +40,7 @@ fn parts(lines: &[ListedRule]) -> Vec<Part<'_>> {
     parts
 }
 
-/// The ports of a rule that asks for some, and the rule without them.
+/// The ports of a rule with a condition on ports, and the rule without it.
 fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
     let ListedRule::Typed(rule) = line else { return None };
     let mut ports = None;
@@ -95,8 +95,8 @@ mod tests {
         State::of(&rules).lines(Table::Nat, &"X".parse().expect("a name")).to_vec()
     }
 
-    fn check(there: &str, wanted: &str, same: bool) {
-        assert_eq!(is_the_same_unpacked(&lines(there), &lines(wanted)), same, "{there}\n{wanted}");
+    fn check(there: &str, desired: &str, same: bool) {
+        assert_eq!(is_the_same_unpacked(&lines(there), &lines(desired)), same, "{there}\n{desired}");
     }
 
     #[test]

@@ -6,27 +6,27 @@
 
 use crate::{Chain, ChainName, ChainState, ListedRule, Ownership, State, Table, TableChange, Target};
 
-/// The changes that bring `live` to `wanted`, in the order in which to commit them; none if there is
+/// The changes that bring `live` to `desired`, in the order in which to commit them; none if there is
 /// nothing to do. Each is one commit of one table.
 ///
 /// A table that starts to capture goes before all others and one that stops goes after them, so that a
 /// connection that both states capture is captured in between as well.
-pub fn plan(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
-    changes(live, wanted, owner, false)
+pub fn plan(live: &State, desired: &State, owner: &Ownership) -> Vec<TableChange> {
+    changes(live, desired, owner, false)
 }
 
-/// As [`plan`], but makes everything again, whether it is as wanted or not.
-pub fn plan_forced(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
-    changes(live, wanted, owner, true)
+/// As [`plan`], but makes everything again, also what is in place.
+pub fn plan_forced(live: &State, desired: &State, owner: &Ownership) -> Vec<TableChange> {
+    changes(live, desired, owner, true)
 }
 
-fn changes(live: &State, wanted: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
+fn changes(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
     let mut changes: Vec<TableChange> = Table::LISTED
         .into_iter()
-        .map(|table| table_change(live, wanted, table, owner, force))
+        .map(|table| table_change(live, desired, table, owner, force))
         .filter(|change| !change.is_empty())
         .collect();
-    changes.sort_by_key(|change| urgency(live, wanted, change.table));
+    changes.sort_by_key(|change| urgency(live, desired, change.table));
     changes
 }
 
@@ -75,18 +75,18 @@ pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership
     changes.iter().rev().filter_map(restored).collect()
 }
 
-/// Whether our rules in a chain that is not ours stand as wanted.
-pub fn in_place(live: &[ListedRule], wanted: &[ListedRule], owner: &Ownership) -> bool {
-    live.iter().filter(|line| line.belongs_to(owner)).eq(wanted) && foreign_before(live, owner).is_none()
+/// Whether our rules in a chain that is not ours are as desired.
+pub fn in_place(live: &[ListedRule], desired: &[ListedRule], owner: &Ownership) -> bool {
+    live.iter().filter(|line| line.belongs_to(owner)).eq(desired) && foreign_before(live, owner).is_none()
 }
 
-/// The first foreign rule that stands before a rule of ours and may decide packets.
+/// The first foreign rule that precedes a rule of ours and may decide packets.
 pub fn foreign_before<'a>(lines: &'a [ListedRule], owner: &Ownership) -> Option<&'a ListedRule> {
     let last = lines.iter().rposition(|line| line.belongs_to(owner))?;
     lines[..last].iter().find(|line| !line.belongs_to(owner) && line.may_decide())
 }
 
-fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, force: bool) -> TableChange {
+fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, force: bool) -> TableChange {
     let mut change = TableChange {
         table,
         replace: Vec::new(),
@@ -94,7 +94,7 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, f
         insert: Vec::new(),
         remove: Vec::new(),
     };
-    for (chain, state) in wanted.chains(table) {
+    for (chain, state) in desired.chains(table) {
         if let Chain::User(name) = chain
             && (force || live.tables.get(&table).and_then(|chains| chains.get(chain)) != Some(state))
         {
@@ -102,13 +102,13 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, f
         }
     }
     let settled = |chain: &Chain, live: &[ListedRule]| {
-        let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        in_place(live, wanted, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
+        let desired = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
+        in_place(live, desired, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
     };
     for (chain, ChainState { lines }) in live.chains(table) {
         match chain {
             Chain::User(name) if owner.owns_chain(chain) => {
-                if !wanted.tables.get(&table).is_some_and(|chains| chains.contains_key(chain)) {
+                if !desired.tables.get(&table).is_some_and(|chains| chains.contains_key(chain)) {
                     change.remove.push(name.clone());
                 }
             }
@@ -119,7 +119,7 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, f
             }
         }
     }
-    for (chain, ChainState { lines }) in wanted.chains(table) {
+    for (chain, ChainState { lines }) in desired.chains(table) {
         if matches!(chain, Chain::Base(_)) && !settled(chain, live.lines(table, chain)) {
             let numbered = lines.iter().enumerate();
             change.insert.extend(numbered.map(|(index, line)| (chain.clone(), index + 1, line.clone())));
@@ -129,8 +129,8 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, f
 }
 
 /// 0 for a table that starts to capture, 2 for one that stops, 1 for all others.
-fn urgency(live: &State, wanted: &State, table: Table) -> u8 {
-    match (captures(live, table), captures(wanted, table)) {
+fn urgency(live: &State, desired: &State, table: Table) -> u8 {
+    match (captures(live, table), captures(desired, table)) {
         (false, true) => 0,
         (true, true) | (false, false) => 1,
         (true, false) => 2,

@@ -9,7 +9,7 @@ use crate::{Hook, Mark, Match, Negatable, Rule, Table, Target};
 /// chains of the owner's prefix has to be recognised by its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Predecessor {
-    /// For people.
+    /// The display name.
     pub name: &'static str,
     /// Its rules in base chains that do not jump to chains of the owner's prefix.
     pub patterns: &'static [Pattern],
@@ -26,7 +26,7 @@ pub struct Predecessor {
 pub struct Pattern {
     pub table: Table,
     pub hook: Hook,
-    /// The rule in our words, its matches in canonical order. `*` stands for any part of a word, `#` for any number.
+    /// The rule in our words, its matches in canonical order. `*` matches any part of a word, `#` any number.
     pub rule: &'static str,
     pub confidence: Confidence,
 }
@@ -77,16 +77,16 @@ pub fn marks(rule: &Rule) -> impl Iterator<Item = u32> {
 
 impl Pattern {
     fn fits(&self, rule: &str) -> bool {
-        let (mut wanted, mut words) = (self.rule.split(' '), rule.split(' '));
-        wanted.by_ref().all(|wanted| words.next().is_some_and(|word| is_like(word, wanted)))
+        let (mut desired, mut words) = (self.rule.split(' '), rule.split(' '));
+        desired.by_ref().all(|desired| words.next().is_some_and(|word| is_like(word, desired)))
             && words.next().is_none()
     }
 }
 
-fn is_like(word: &str, wanted: &str) -> bool {
-    match wanted.split_once('*') {
+fn is_like(word: &str, desired: &str) -> bool {
+    match desired.split_once('*') {
         Some((start, end)) => word.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
-        None if wanted == "#" => word.bytes().all(|byte| byte.is_ascii_digit()),
-        None => word == wanted,
+        None if desired == "#" => word.bytes().all(|byte| byte.is_ascii_digit()),
+        None => word == desired,
     }
 }

@@ -28,7 +28,7 @@ pub struct OwnedRoute {
     pub object: Object,
     /// The routing protocol that it carries; 0 for none.
     pub protocol: u8,
-    /// The preference of a policy rule, by which the same one can stand twice; 0 for others.
+    /// The preference of a policy rule, by which the same one can exist twice; 0 for others.
     pub preference: u32,
 }
 

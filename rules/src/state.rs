@@ -82,8 +82,8 @@ impl State {
         filled(self) == filled(other)
     }
 
-    /// The state as it would have been read for one of the owners that it was read for: chains of conflicting_chains among the others
-    /// are left out, and so are the rules that lead there, or that another one inherits.
+    /// The state as read for one of its owners alone: chains of the others with conflicting names are left out, and so are
+    /// the rules that lead there, or that another one inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
         let mut state = self.clone();
@@ -101,7 +101,7 @@ impl State {
                 }
             };
             chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_a_namesakes(name)));
-            chains.values_mut().for_each(|held| held.lines.retain(|line| !is_anothers(line)));
+            chains.values_mut().for_each(|content| content.lines.retain(|line| !is_anothers(line)));
         }
         state
     }
@@ -109,8 +109,8 @@ impl State {
     /// Takes those rules for inherited that are so in `known`, another reading of the same tables.
     pub(crate) fn inherit(&mut self, known: &Self) {
         for (table, chains) in &mut self.tables {
-            for (chain, held) in chains {
-                for (line, known) in held.lines.iter_mut().zip(known.lines(*table, chain)) {
+            for (chain, content) in chains {
+                for (line, known) in content.lines.iter_mut().zip(known.lines(*table, chain)) {
                     if matches!(known, ListedRule::Inherited(_)) {
                         *line = known.clone();
                     }
@@ -119,16 +119,16 @@ impl State {
         }
     }
 
-    /// Whether a chain of a table is the owner's, by its name and by what else stands in the table.
+    /// Whether a chain of a table is the owner's, by its name and by the other chains of the table.
     pub fn is_owned(&self, table: Table, chain: &Chain, owner: &Ownership) -> bool {
-        let stands = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
-        matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &stands))
+        let exists = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
+        matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
     /// By what the owner is known to capture here, in words; `None` if nothing of the owner's is here. The state may have been
     /// read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
-        // What captures stands in `nat` first of all.
+        // Capturing chains are in `nat` first of all.
         let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
         tables.chain(&self.tables).find_map(|(table, chains)| {
             let chain = chains.keys().find(|chain| self.is_owned(*table, chain, owner));
@@ -140,7 +140,7 @@ impl State {
                 ListedRule::Inherited(_) => false,
             };
             let by_rule = || {
-                let (chain, _) = chains.iter().find(|(_, held)| held.lines.iter().any(marked))?;
+                let (chain, _) = chains.iter().find(|(_, content)| content.lines.iter().any(marked))?;
                 Some(format!("a rule of chain {chain} of table {table}"))
             };
             chain.map(|chain| format!("chain {chain} of table {table}")).or_else(by_rule)

@@ -1,11 +1,11 @@
-//! What goes wrong where rules live.
+//! Errors of backends.
 
 use super::nftables::Refusal;
 use crate::sys::{exec::ExecError, lock};
 use rules::Table;
 use std::{error, io};
 
-/// What goes wrong where rules live.
+/// Why a backend could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another run holds the namespace.
@@ -35,14 +35,14 @@ pub enum Error {
         "{program} lists other rules than the kernel has in the table {}; use the version of iptables that wrote them",
         .table.name()
     )]
-    Unlike { program: String, table: Table },
+    ListingMismatch { program: String, table: Table },
     /// A program ended with success and has not carried out its changes.
     #[error(
         "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
          this program is, or choose another with --backend",
         .table.name()
     )]
-    Undone { program: String, table: Table },
+    NotApplied { program: String, table: Table },
     /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
@@ -51,7 +51,7 @@ pub enum Error {
         "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
     )]
     NoNftables,
-    /// A fault that a test asked for.
+    /// A fault that a test injected.
     #[error("{0}")]
     Injected(String),
 }

@@ -21,7 +21,7 @@ pub struct Hidden {
 /// What identifies the owner of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HiddenRule {
-    /// The chain that it stands in.
+    /// The chain that it is in.
     pub chain: String,
     /// The chain that it leads to.
     pub leads_to: Option<String>,
@@ -37,8 +37,8 @@ impl Hidden {
     /// Whether a rule outside of the owner's chains is the owner's.
     pub fn owns_rule(&self, owner: &Ownership, rule: &HiddenRule) -> bool {
         let leads = rule.leads_to.as_ref().is_some_and(|chain| self.owns_chain(owner, chain));
-        let says = rule.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment));
-        !self.owns_chain(owner, &rule.chain) && (leads || says)
+        let has_comment = rule.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment));
+        !self.owns_chain(owner, &rule.chain) && (leads || has_comment)
     }
 
     /// Whether anything of the owner's is in it.

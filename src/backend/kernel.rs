@@ -11,7 +11,7 @@ use super::{
 use crate::sys::{
     exec::Runner,
     grace,
-    lock::{self, Held},
+    lock::{self, LockGuard},
     namespace,
     netfilter::lacks_netlink,
     route::{Found, Routes},
@@ -30,7 +30,7 @@ use std::{
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
-    held: Option<Held>,
+    lock_guard: Option<LockGuard>,
     runner: Runner,
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
@@ -40,7 +40,7 @@ pub struct Kernel {
     tables: Option<Tables>,
     /// Whether there were tables of iptables (legacy) then.
     had_legacy: bool,
-    /// What the tables of iptables held when they were read, and hold since.
+    /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
     /// When the programs of iptables (nft) have listed that, as long as every change since was ours.
     listed: Option<ListingGeneration>,
@@ -57,7 +57,7 @@ impl Kernel {
         Ok(Self {
             lock,
             owner,
-            held: None,
+            lock_guard: None,
             runner,
             legacy,
             nft,
@@ -151,18 +151,18 @@ fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Er
 
 impl Backend for Kernel {
     fn hold(&mut self) -> Result<(), Error> {
-        if self.held.is_none() {
-            self.held = Some(lock::hold(Duration::from_secs(self.lock.wait.into()))?);
+        if self.lock_guard.is_none() {
+            self.lock_guard = Some(lock::hold(Duration::from_secs(self.lock.wait.into()))?);
         }
         Ok(())
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let Found { ours, of_others, unlike_ours, lo_has_ipv6 } =
+        let Found { ours, of_others, unexpected, lo_has_ipv6 } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
-        snapshot.unlike_ours = unlike_ours.into_iter().collect();
+        snapshot.unexpected = unexpected.into_iter().collect();
         snapshot.lo_lacks_ipv6 = !lo_has_ipv6 && namespace::lacks_ipv6("lo");
         sort(ours.into_iter().map(|own| own.object), &mut snapshot.routes, &mut snapshot.duplicates);
         let (tables, owner) = (self.look_at_tables()?, self.owner);
@@ -181,9 +181,9 @@ impl Backend for Kernel {
         snapshot.hindered = tables.hindered(&owner);
         self.known.clear();
         for variant in Variant::ALL {
-            let mut told = self.told(variant, &tables)?;
+            let mut listed_rules = self.listed(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(FamilyRules { state, hidden, .. }) = told.get_mut(family).take() else {
+                let Some(FamilyRules { state, hidden, .. }) = listed_rules.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -226,11 +226,11 @@ impl Backend for Kernel {
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
             Step::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
             Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
-            Step::RemoveInherited(standing) => {
-                self.routes.remove_standing(*standing).map_err(|source| netlink(step, source))
+            Step::RemoveInherited(owned_route) => {
+                self.routes.remove_owned(*owned_route).map_err(|source| netlink(step, source))
             }
-            Step::GiveBack(standing) => {
-                self.routes.give_back(*standing).map_err(|source| netlink(step, source))
+            Step::GiveBack(owned_route) => {
+                self.routes.give_back(*owned_route).map_err(|source| netlink(step, source))
             }
             Step::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
             Step::RemoveHidden(tables) => {

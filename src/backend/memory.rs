@@ -1,7 +1,7 @@
 //! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
 
 use super::{Backend, Error, Snapshot, Step, Variant};
-use rules::{desired::StaleFlows, routing::Object};
+use rules::desired::StaleFlows;
 
 /// Tables and routes in memory.
 #[derive(Clone, Debug, Default)]
@@ -43,44 +43,16 @@ impl Backend for Memory {
             Some(0) | None => None,
             Some(left) => Some(left - 1),
         };
-        let mut effective = if fails { self.tables_before_fault } else { usize::MAX };
-        for (variant, family, changes) in step.changes() {
-            let state = self.snapshot.iptables(variant, family);
-            let done = &changes[..effective.min(changes.len())];
-            effective -= done.len();
-            self.snapshot.set_iptables(
-                variant,
-                family,
-                done.iter().fold(state, |state, change| state.after(change)),
-            );
-        }
-        match step {
-            Step::Iptables { .. } | Step::Clear(_) => {}
-            _ if fails => {}
-            Step::Nftables { live, wanted } => self.snapshot.exchange(live.as_ref(), wanted.clone()),
-            Step::Add(object) => {
-                self.snapshot.routes.insert(*object);
-            }
-            Step::Adopt(object) => {
-                if !matches!(object, Object::Rule { .. }) {
-                    self.snapshot.routes_of_others.retain(|standing| standing.object != *object);
-                }
-                self.snapshot.routes.insert(*object);
-            }
-            Step::RemoveInherited(standing) => drop(self.snapshot.routes_of_others.remove(standing)),
-            Step::GiveBack(standing) => self.snapshot.give_back(*standing),
-            Step::RemoveTables(names) => self.snapshot.tables_of_others.retain(|name| !names.contains(name)),
-            Step::RemoveHidden(tables) => self.snapshot.hidden.retain(|place, _| !tables.contains(place)),
-            Step::Remove(object) => match self.snapshot.duplicates.iter().position(|o| o == object) {
-                Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
-                None => drop(self.snapshot.routes.remove(object)),
-            },
-            // There are no packets here.
-            Step::WaitForInFlight => {}
-        }
         if fails {
+            let mut effective = self.tables_before_fault;
+            for (variant, family, changes) in step.changes() {
+                let changes = changes[..effective.min(changes.len())].to_vec();
+                effective -= changes.len();
+                self.snapshot.apply(&Step::Iptables { variant, family, changes });
+            }
             return Err(Error::Injected(format!("{step} failed as asked")));
         }
+        self.snapshot.apply(step);
         self.committed.push(step.clone());
         Ok(())
     }

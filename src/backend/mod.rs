@@ -1,7 +1,7 @@
-//! Where rules live: reading what is there, and committing changes to it.
+//! Backends: reading the rules of a namespace, and committing changes to them.
 //!
-//! A backend stands for one network namespace with all that can hold rules in it. Its two verbs are reading and
-//! committing, so that a test can stand in for the kernel and break at any step. What to change is decided by
+//! A backend is one network namespace with everything in it that can have rules. Its two verbs are reading and
+//! committing, so that a test can replace the kernel and fail at any step. What to change is decided by
 //! [`crate::engine`].
 
 mod error;

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// One of the two kernel interfaces behind iptables. Rules of both can stand side by side, and all fire.
+/// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
     /// The old interface, one program for each family.
@@ -36,6 +36,14 @@ pub enum BackendName {
 impl BackendName {
     pub const ALL: [Self; 3] =
         [Self::Iptables(Variant::Nft), Self::Iptables(Variant::Legacy), Self::Nftables];
+
+    /// The variant of iptables, if it is one.
+    pub fn variant(self) -> Option<Variant> {
+        match self {
+            Self::Iptables(variant) => Some(variant),
+            Self::Nftables => None,
+        }
+    }
 }
 
 impl fmt::Display for BackendName {

@@ -1,12 +1,12 @@
 //! All that concerns us in a network namespace at one moment.
 
 use super::{
-    BackendName, Hidden, Variant,
-    nftables::{Hindered, Obstacle, bytecode},
+    BackendName, Hidden, Step, Variant,
+    nftables::{self, Hindered, Obstacle, bytecode},
 };
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, OwnedRoute};
-use rules::{ByFamily, Family, Ownership, State, Table};
+use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,10 +29,8 @@ impl Contents {
 
     /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
-        match self {
-            Self::Iptables { tables, .. } => tables.iter().map(|(_, state)| state.count_of(owner)).sum(),
-            Self::Nftables(table) => table.rules(),
-        }
+        let of_iptables: usize = self.states().map(|(_, state)| state.count_of(owner)).sum();
+        of_iptables + self.table().map_or(0, bytecode::Table::rules)
     }
 
     /// The tables of iptables, family by family.
@@ -44,11 +42,51 @@ impl Contents {
         tables.into_iter().flat_map(ByFamily::iter)
     }
 
-    pub fn holds_any_of(&self, owner: &Ownership) -> bool {
+    /// The tables of iptables of one family.
+    pub fn state(&self, family: Family) -> State {
         match self {
-            Self::Iptables { tables, .. } => tables.iter().any(|(_, state)| state.holds_any_of(owner)),
-            Self::Nftables(_) => true,
+            Self::Iptables { tables, .. } => tables.get(family).clone(),
+            Self::Nftables(_) => State::default(),
         }
+    }
+
+    /// The table of nf_tables.
+    pub fn table(&self) -> Option<&bytecode::Table> {
+        match self {
+            Self::Nftables(table) => Some(table),
+            Self::Iptables { .. } => None,
+        }
+    }
+
+    /// The same, with other tables of iptables or another table of nf_tables.
+    #[must_use]
+    pub fn map(
+        &self,
+        state: impl Fn(&State) -> State,
+        table: impl FnOnce(&bytecode::Table) -> bytecode::Table,
+    ) -> Self {
+        match self {
+            Self::Iptables { variant, tables: ByFamily { v4, v6 } } => {
+                Self::Iptables { variant: *variant, tables: ByFamily { v4: state(v4), v6: state(v6) } }
+            }
+            Self::Nftables(before) => Self::Nftables(table(before)),
+        }
+    }
+
+    /// The owner's part.
+    #[must_use]
+    pub fn part_of(&self, owner: &Ownership) -> Self {
+        self.map(|state| state.part_of(owner), Clone::clone)
+    }
+
+    /// The marks that the owner's rules set by TPROXY.
+    pub fn marks(&self, owner: &Ownership) -> BTreeSet<Mark> {
+        let of_iptables = self.states().flat_map(|(_, state)| bridge::marks(&state.part_of(owner)));
+        of_iptables.chain(self.table().into_iter().flat_map(nftables::marks)).collect()
+    }
+
+    pub fn holds_any_of(&self, owner: &Ownership) -> bool {
+        self.table().is_some() || self.states().any(|(_, state)| state.holds_any_of(owner))
     }
 }
 
@@ -65,7 +103,7 @@ pub struct Snapshot {
     /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
     pub routes_of_others: BTreeSet<OwnedRoute>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
-    pub unlike_ours: BTreeSet<String>,
+    pub unexpected: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
     pub tables_of_others: BTreeSet<String>,
     /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
@@ -95,10 +133,8 @@ impl Snapshot {
 
     /// The tables of iptables of one variant and family.
     pub fn iptables(&self, variant: Variant, family: Family) -> State {
-        match self.contents(BackendName::Iptables(variant)) {
-            Some(Contents::Iptables { tables, .. }) => tables.get(family).clone(),
-            Some(Contents::Nftables(_)) | None => State::default(),
-        }
+        self.contents(BackendName::Iptables(variant))
+            .map_or_else(State::default, |content| content.state(family))
     }
 
     /// The table of nf_tables of this name, if it is the owner's, or of an owner that it is joined with.
@@ -113,9 +149,50 @@ impl Snapshot {
 
     /// The owner's table of nf_tables.
     pub fn nftables(&self) -> Option<&bytecode::Table> {
-        match self.contents(BackendName::Nftables) {
-            Some(Contents::Nftables(table)) => Some(table),
-            Some(Contents::Iptables { .. }) | None => None,
+        self.contents(BackendName::Nftables).and_then(Contents::table)
+    }
+
+    /// All that holds rules of the owners that it was read for, each table of nf_tables separately.
+    pub fn contents_with_joined(&self) -> impl Iterator<Item = Cow<'_, Contents>> {
+        let joined = self.joined().map(|table| Cow::Owned(Contents::Nftables(table.clone())));
+        self.contents.iter().map(Cow::Borrowed).chain(joined)
+    }
+
+    /// Makes what a step makes, where all of it takes effect.
+    pub fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Iptables { .. } | Step::Clear(_) => {
+                for (variant, family, changes) in step.changes() {
+                    let live = self.iptables(variant, family);
+                    let after = changes.iter().fold(live, |state, change| state.after(change));
+                    self.set_iptables(variant, family, after);
+                }
+            }
+            Step::Nftables { live, wanted } => {
+                live.iter().for_each(|live| self.set_table(&live.name, None));
+                wanted.iter().for_each(|wanted| self.set_table(&wanted.name, Some(wanted)));
+            }
+            Step::Add(object) => drop(self.routes.insert(*object)),
+            Step::Adopt(object) => {
+                if !matches!(object, Object::Rule { .. }) {
+                    self.routes_of_others.retain(|route| route.object != *object);
+                }
+                self.routes.insert(*object);
+            }
+            Step::Remove(object) => match self.duplicates.iter().position(|copy| copy == object) {
+                Some(copy) => drop(self.duplicates.remove(copy)),
+                None => drop(self.routes.remove(object)),
+            },
+            Step::RemoveInherited(route) => drop(self.routes_of_others.remove(route)),
+            Step::GiveBack(route) => {
+                if !matches!(route.object, Object::Rule { .. }) {
+                    self.routes.remove(&route.object);
+                }
+                self.routes_of_others.insert(*route);
+            }
+            Step::RemoveTables(names) => self.tables_of_others.retain(|name| !names.contains(name)),
+            Step::RemoveHidden(tables) => self.hidden.retain(|place, _| !tables.contains(place)),
+            Step::WaitForInFlight => {}
         }
     }
 
@@ -139,19 +216,11 @@ impl Snapshot {
         }
     }
 
-    /// Puts one table of nf_tables in the place of another, be they of the owner's or of an owner that it is joined with.
-    pub fn exchange(&mut self, live: Option<&bytecode::Table>, wanted: Option<bytecode::Table>) {
-        if let Some(live) = live {
-            match self.tables_joined.get_mut(&live.name) {
-                Some(joined) => *joined = None,
-                None => self.set_nftables(None),
-            }
-        }
-        if let Some(wanted) = wanted {
-            match self.tables_joined.get_mut(&wanted.name) {
-                Some(joined) => *joined = Some(wanted),
-                None => self.set_nftables(Some(wanted)),
-            }
+    /// Sets a table of nf_tables of this name, of the owner or of a joined one.
+    fn set_table(&mut self, name: &str, table: Option<&bytecode::Table>) {
+        match self.tables_joined.get_mut(name) {
+            Some(joined) => *joined = table.cloned(),
+            None => self.set_nftables(table.cloned()),
         }
     }
 
@@ -163,14 +232,6 @@ impl Snapshot {
     fn put(&mut self, contents: Contents) {
         let index = self.contents.partition_point(|other| other.backend() < contents.backend());
         self.contents.insert(index, contents);
-    }
-
-    /// Makes an object another owner's: a route or address where it stands, a policy rule beside the owner's.
-    pub fn give_back(&mut self, standing: OwnedRoute) {
-        if !matches!(standing.object, Object::Rule { .. }) {
-            self.routes.remove(&standing.object);
-        }
-        self.routes_of_others.insert(standing);
     }
 
     /// Whether a table of nf_tables, by family and name, is dormant.
@@ -196,13 +257,13 @@ impl Snapshot {
 
     /// Whether an object of another program is there.
     pub fn others_have(&self, object: &Object) -> bool {
-        self.routes_of_others.iter().any(|standing| standing.object == *object)
+        self.routes_of_others.iter().any(|route| route.object == *object)
     }
 
     /// What another owner has put there, by its protocol.
     pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &OwnedRoute> {
         let protocol = other.protocol;
-        self.routes_of_others.iter().filter(move |standing| standing.protocol == protocol)
+        self.routes_of_others.iter().filter(move |route| route.protocol == protocol)
     }
 
     /// What others have put there, as far as the owner takes it over, or may.

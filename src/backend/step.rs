@@ -1,6 +1,6 @@
 //! What a backend does: it reads a namespace, and commits one step after the other.
 
-use super::{Error, Snapshot, Variant, nftables::bytecode};
+use super::{Error, Snapshot, Variant, nftables::bytecode, of_iptables};
 use rules::routing::{Object, OwnedRoute};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, fmt};
@@ -20,14 +20,14 @@ pub enum Step {
     Clear(Vec<(Family, Vec<TableChange>)>),
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
-        /// What is replaced, be it by a table of another name; `None` if there is nothing.
+        /// What is replaced, also by a table of another name; `None` if there is nothing.
         live: Option<bytecode::Table>,
         /// What it becomes; `None` if it goes.
         wanted: Option<bytecode::Table>,
     },
     /// A policy rule, route or address appears.
     Add(Object),
-    /// What is inherited becomes the owner's: a route or address where it stands, a policy rule beside it.
+    /// Inherited routing becomes the owner's: a route or address in place, a policy rule by adding the owner's.
     Adopt(Object),
     /// A policy rule, route or address goes.
     Remove(Object),
@@ -60,6 +60,33 @@ impl Step {
             | Self::GiveBack(_)
             | Self::RemoveTables(_)
             | Self::RemoveHidden(_)
+            | Self::WaitForInFlight => Vec::new(),
+        }
+    }
+
+    /// The tables of nf_tables that the step changes, by family and name, those of iptables (nft) included.
+    pub fn tables(&self) -> Vec<String> {
+        let inet = |name: &String| format!("inet {name}");
+        match self {
+            Self::Nftables { live, wanted } => {
+                live.iter().chain(wanted).map(|table| inet(&table.name)).collect()
+            }
+            Self::RemoveTables(names) => names.iter().map(inet).collect(),
+            Self::Iptables { .. } | Self::Clear(_) => {
+                let of_nft = self.changes().into_iter().filter(|(variant, ..)| *variant == Variant::Nft);
+                let tables = of_nft.flat_map(|(_, family, changes)| {
+                    changes.iter().map(move |change| of_iptables(family, change.table))
+                });
+                tables.collect()
+            }
+            Self::RemoveHidden(tables) => {
+                tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
+            }
+            Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::GiveBack(_)
             | Self::WaitForInFlight => Vec::new(),
         }
     }

@@ -117,7 +117,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
     if session.kernel().remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
-    let left = mem::take(&mut summary.left).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let left = mem::take(&mut summary.left);
     let done = match (left.is_empty(), summary.steps.is_empty()) {
         (true, true) => "nothing of ours was here",
         (true, false) => "nothing of ours is left",

@@ -4,7 +4,7 @@ use mesh::{Host, sources::name_servers};
 use nix::{errno::Errno, unistd};
 use rules::{Family, Gid, Table, Uid};
 use sidecar_init::{
-    backend::{Backend, Kernel, Variant, iptables::Lock},
+    backend::{Kernel, iptables::Lock},
     sys::address,
 };
 use std::{
@@ -50,12 +50,9 @@ impl Host for System {
     }
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
-        let snapshot =
-            Kernel::open(Lock::default(), mesh::kuma::OWNERSHIP).and_then(|mut kernel| kernel.read());
-        let snapshot = snapshot.map_err(|error| io::Error::new(error.kind(), error))?;
-        let states = [Variant::Nft, Variant::Legacy].map(|variant| snapshot.iptables(variant, family));
-        let mut chains = states.iter().flat_map(|state| state.chains(Table::Nat));
-        Ok(chains.any(|(chain, _)| chain.as_str() == name))
+        Kernel::open(Lock::default(), mesh::kuma::OWNERSHIP)
+            .and_then(|mut kernel| kernel.has_chain(family, Table::Nat, name))
+            .map_err(|error| io::Error::new(error.kind(), error))
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

@@ -278,10 +278,7 @@ fn timeout(text: &str) -> Option<Duration> {
 
 fn backend(reader: &mut Reader<'_>) -> Choice {
     let native = reader.switch(Setting::NativeNftables);
-    let variant = |text: &str| match text.to_ascii_lowercase().parse() {
-        Ok(BackendName::Iptables(variant)) => Some(variant),
-        Ok(BackendName::Nftables) | Err(_) => None,
-    };
+    let variant = |text: &str| text.to_ascii_lowercase().parse().ok().and_then(BackendName::variant);
     let variant =
         reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
     let complaint = "is no backend; expected nftables, iptables, iptables-nft or iptables-legacy";

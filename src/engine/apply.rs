@@ -4,13 +4,13 @@ use super::choice::Choice;
 use super::commit::{Failure, commit};
 use super::compare::{Comparison, Differences, compare};
 use super::desired_state::DesiredState;
-use super::doubtful::{Doubtful, doubtful};
 use super::hindered::in_the_way;
+use super::provenance::doubtful;
 use super::steps::steps;
 use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant, nftables::Hindered};
 use rules::{Family, Ownership, Table, desired::Desired};
 
-/// How often a change is planned anew when another program changes the rules at the same time.
+/// How often a change is planned again when another program changes the rules at the same time.
 const TRIES: u32 = 5;
 
 /// How to apply.
@@ -40,13 +40,13 @@ pub enum OnDrift {
     Refuse,
 }
 
-/// Why a namespace is not in the wanted state.
+/// Why a namespace is not in the desired state.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It can't be read, or not be held.
+    /// It can't be read or locked.
     #[error(transparent)]
     Backend(#[from] backend::Error),
-    /// Tables exist that can't be read, so nobody knows whether they hold rules of the owner's.
+    /// Tables exist that can't be read, so it is unknown whether they hold rules of the owner's.
     #[error(
         "tables of iptables are there and its programs are not on PATH to read them, so rules of ours may be in them; \
          install iptables and run this again"
@@ -59,15 +59,15 @@ pub enum Error {
         .hidden.program, .table.name(), .hidden.why, word(*.family), .table.name()
     )]
     Hidden { family: Family, table: Table, hidden: Box<Hidden> },
-    /// The rules are not as wanted, and nobody allowed to replace them.
+    /// The rules are not as desired, and replacing them is not allowed.
     #[error(
         "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
     )]
     Drift(Differences),
-    /// Others capture in this namespace, each with what it is known by, and somebody else was asked for.
+    /// Other owners capture in this namespace, each with its evidence, and the change is for another one.
     #[error("{}", captured(.by, .asked))]
     Captured { by: Vec<(Ownership, String)>, asked: &'static str },
-    /// Tables of nf_tables are not what their rules say, and a change would fail or be in vain.
+    /// Tables of nf_tables are dormant or owned by a socket, so a change would fail or have no effect.
     #[error("{}", obstacles(.0))]
     Hindered(Vec<Hindered>),
     #[error(transparent)]
@@ -87,7 +87,7 @@ pub struct Plan {
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What holds the rules now; `None` where none are wanted.
+    /// The backend that has the rules now; `None` where none are desired.
     pub backend: Option<BackendName>,
     pub families: Vec<Family>,
     /// How many rules of the owner's there are now.
@@ -96,8 +96,8 @@ pub struct Summary {
     pub steps: Vec<Step>,
     /// How many flows conntrack has forgotten, because they were older than the rules and would have passed them by.
     pub forgotten_flows: usize,
-    /// What cleaning has left because it may be anybody's.
-    pub left: Vec<Doubtful>,
+    /// What cleaning has left because it may belong to another program.
+    pub left: Vec<String>,
     /// Who captured before and captures no more: those in whose place the owner's rules have come, or whose rules cleaning
     /// has removed.
     pub removed: Vec<Ownership>,
@@ -106,7 +106,7 @@ pub struct Summary {
 /// Plans the way to the desired state. Changes nothing.
 ///
 /// # Errors
-/// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
+/// When the namespace can't be read, or has rules that differ and may not be replaced.
 pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
     let before = readable(backend)?;
     let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
@@ -117,7 +117,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     let wanted = DesiredState::of(desired, name, &before);
     shown(&before, &wanted, |_| false)?;
     let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.force))?;
-    // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
+    // Where nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &wanted);
         if !differences.is_empty() && !differences.unfinished {
@@ -134,7 +134,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
 pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
     let Plan { before, wanted, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
-        // The rules stand: that a flow is not forgotten is no reason to take them back.
+        // The rules are installed; failing to forget a flow is no reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
             tracing::warn!(target: "conntrack", %error, "flows from before the rules may pass them by");
             0
@@ -155,11 +155,8 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
     })
 }
 
-/// Plans the removal of all that is the owner's. Changes nothing. `all` are those who may capture here: what is of others
-/// is told, and stays.
-///
-/// # Errors
-/// When the namespace can't be read in full.
+/// Plans the removal of all that is the owner's. Changes nothing. `all` are the owners that may capture here: what other
+/// owners have is logged and kept.
 pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
@@ -198,9 +195,6 @@ pub fn clean(
 }
 
 /// Compares a namespace with the desired state. Changes nothing.
-///
-/// # Errors
-/// When the namespace can't be read.
 pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
@@ -218,18 +212,22 @@ fn unhindered(before: &Snapshot, wanted: &DesiredState, steps: Vec<Step>) -> Res
     }
 }
 
-/// What is there, all of it: what can't be read is not absent.
+/// The complete snapshot: a table that can't be read is not absent.
 fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(Error::Unreadable) }
 }
 
-/// Sees to it that no table is hidden in which rules are wanted, or about which more is asked.
-fn shown(there: &Snapshot, wanted: &DesiredState, is_asked: impl Fn(&Hidden) -> bool) -> Result<(), Error> {
+/// Fails if a table is hidden in which rules are desired, or that `is_relevant`.
+fn shown(
+    there: &Snapshot,
+    wanted: &DesiredState,
+    is_relevant: impl Fn(&Hidden) -> bool,
+) -> Result<(), Error> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), hidden) in &there.hidden {
         let is_wanted = wanted.iptables(nft, family).chains(table).next().is_some();
-        if is_wanted || is_asked(hidden) {
+        if is_wanted || is_relevant(hidden) {
             return Err(Error::Hidden { family, table, hidden: Box::new(hidden.clone()) });
         }
     }
@@ -244,7 +242,7 @@ fn word(family: Family) -> &'static str {
     }
 }
 
-/// Plans and commits. Starts again when somebody else's change came between.
+/// Plans and commits. Starts again when another program's change comes between.
 fn carry_out(
     backend: &mut dyn Backend,
     mut plan: impl FnMut(&mut dyn Backend) -> Result<Plan, Error>,
@@ -264,13 +262,13 @@ fn carry_out(
     }
 }
 
-/// What is in the way, and what helps.
+/// The obstacles, each with its remedy.
 fn obstacles(found: &[Hindered]) -> String {
-    let told: Vec<String> = found.iter().map(|one| format!("{one}; {}", one.remedy())).collect();
-    format!("nothing was changed: {}", told.join(". "))
+    let texts: Vec<String> = found.iter().map(|one| format!("{one}; {}", one.remedy())).collect();
+    format!("nothing was changed: {}", texts.join(". "))
 }
 
-/// Who captures, by which evidence, what was asked for, and what helps.
+/// Who captures, by which evidence, and the remedy.
 fn captured(found: &[(Ownership, String)], asked: &str) -> String {
     let all = |word: fn(&(Ownership, String)) -> String, between: &str| {
         found.iter().map(word).collect::<Vec<_>>().join(between)

@@ -1,4 +1,4 @@
-//! Commits steps as a whole, or leaves the old state: a failure is followed by the way back, worked out from what is
+//! Commits steps as a whole, or leaves the old state: a failure is followed by a rollback, which is planned from what is
 //! really there.
 
 use super::steps::way_back;
@@ -6,7 +6,7 @@ use crate::backend::{Backend, Error, Snapshot, Step};
 use rules::Ownership;
 use std::fmt;
 
-/// Why a namespace is not in the wanted state, and in which it is.
+/// Why a namespace is not in the desired state, and in which state it is.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} failed; {aftermath}")]
 pub struct Failure {

@@ -1,4 +1,4 @@
-//! What is there against what is wanted, for people and for decisions.
+//! The differences between the live and the desired state, as data and as a diff.
 
 use super::{desired_state::DesiredState, hindered::asleep};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
@@ -16,16 +16,16 @@ pub struct Comparison {
     /// What was expected to hold the rules.
     pub backend: BackendName,
     pub differences: Differences,
-    /// What was there: it tells who else captures ([`Snapshot::others`]).
+    /// What was there, other captures included ([`Snapshot::others`]).
     pub there: Snapshot,
 }
 
-/// All differences; none if the namespace is as wanted.
+/// All differences; none if the namespace is as desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Chains of iptables that are not as wanted.
+    /// Chains of iptables that differ.
     pub chains: Vec<(Variant, Family, ChainDrift)>,
-    /// How the table of nf_tables is not as wanted.
+    /// Differences of the table of nf_tables.
     pub nftables: Vec<nftables::Difference>,
     /// Policy rules, routes and addresses that are missing or too many.
     pub routes: Vec<(Object, Reason)>,
@@ -34,40 +34,40 @@ pub struct Differences {
     pub unfinished: bool,
 }
 
-/// Compares a namespace with what is wanted of it, by every backend: of all but one, nothing.
-pub fn compare(snapshot: &Snapshot, wanted: &DesiredState) -> Differences {
+/// Compares a namespace with the desired state in every backend: all but one should have no rules.
+pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     let mut differences = Differences { unfinished: true, ..Differences::default() };
     for variant in Variant::ALL {
         for family in Family::BOTH {
             let live = snapshot.iptables(variant, family);
-            let target = wanted.iptables(BackendName::Iptables(variant), family);
-            for chain in drift(&live, &target, &wanted.owner) {
-                differences.unfinished &= !holds_any(&live, chain.table, &wanted.owner);
+            let target = desired.iptables(BackendName::Iptables(variant), family);
+            for chain in drift(&live, &target, &desired.owner) {
+                differences.unfinished &= !holds_any(&live, chain.table, &desired.owner);
                 differences.chains.push((variant, family, chain));
             }
         }
     }
-    differences.nftables = nftables::differences(snapshot.nftables(), wanted.nftables());
+    differences.nftables = nftables::differences(snapshot.nftables(), desired.nftables());
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
-    for hindered in asleep(snapshot, wanted) {
+    for hindered in asleep(snapshot, desired) {
         differences.unfinished = false;
         differences.nftables.push(nftables::Difference::of_dormant(&hindered.table));
     }
     let joined = snapshot.joined().map(|table| table.name.as_str());
-    for name in snapshot.inherited_tables(&wanted.owner).chain(joined) {
+    for name in snapshot.inherited_tables(&desired.owner).chain(joined) {
         differences.unfinished = false;
         differences.nftables.push(nftables::Difference::of_predecessor(name));
     }
-    // Routing comes before rules: where rules stand without it, no run was cut short, somebody removed it.
-    let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&wanted.owner));
-    for object in wanted.routes.iter().filter(|object| !snapshot.has(object)) {
+    // Routing is set before rules: where rules exist without it, no run was cut short; it was removed.
+    let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&desired.owner));
+    for object in desired.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
         differences.routes.push((*object, Reason::Missing));
     }
-    let inherited = snapshot.inheritance(&wanted.owner);
-    let inherited = inherited.taken().map(|standing| standing.object);
+    let inherited = snapshot.inheritance(&desired.owner);
+    let inherited = inherited.taken().map(|route| route.object);
     let unwanted: BTreeSet<Object> =
-        inherited.chain(snapshot.routes.iter().copied()).filter(|o| !wanted.routes.contains(o)).collect();
+        inherited.chain(snapshot.routes.iter().copied()).filter(|o| !desired.routes.contains(o)).collect();
     for object in unwanted.iter().chain(&snapshot.duplicates) {
         differences.unfinished = false;
         differences.routes.push((*object, Reason::Extra));
@@ -90,7 +90,7 @@ impl Differences {
 }
 
 impl fmt::Display for Differences {
-    /// A unified diff of rules, `-` for what is there and `+` for what is wanted, with the reason behind
+    /// A unified diff of rules, `-` for live and `+` for desired ones, with the reason behind
     /// each line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (variant, family, ChainDrift { table, chain, lines }) in &self.chains {

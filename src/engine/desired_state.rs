@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
     pub owner: Ownership,
-    /// The rules; `None` where none are wanted. Everything else that can hold rules should hold none of the owner's.
+    /// The rules; `None` where there should be none. No other backend should have rules of the owner's.
     pub contents: Option<Contents>,
     pub routes: BTreeSet<Object>,
 }
@@ -53,17 +53,11 @@ impl DesiredState {
 
     /// The tables of iptables that a backend should hold for a family.
     pub(super) fn iptables(&self, backend: BackendName, family: Family) -> State {
-        match self.contents(backend) {
-            Some(Contents::Iptables { tables, .. }) => tables.get(family).clone(),
-            Some(Contents::Nftables(_)) | None => State::default(),
-        }
+        self.contents(backend).map_or_else(State::default, |content| content.state(family))
     }
 
     /// The table of nf_tables.
     pub(super) fn nftables(&self) -> Option<&bytecode::Table> {
-        match &self.contents {
-            Some(Contents::Nftables(table)) => Some(table),
-            Some(Contents::Iptables { .. }) | None => None,
-        }
+        self.contents.as_ref().and_then(Contents::table)
     }
 }

@@ -1,4 +1,4 @@
-//! What a namespace and its kernel can do, and what commonly goes wrong. Reads only.
+//! Checks what a namespace and its kernel support, and for common faults. Reads only.
 
 use super::{
     finding::{Finding, Level, foreign_chains, foreign_rules, hindered, unreadable},
@@ -78,7 +78,7 @@ fn rights() -> [Finding; 2] {
     ]
 }
 
-/// Whether a capability is held, and how bad it is if not.
+/// Whether the process has a capability, and how severe it is if not.
 fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
     match process::holds(capability) {
         Some(true) => Finding::ok("rights", format!("CAP_{name} is held")),
@@ -106,7 +106,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
             Ok(_) => Finding::ok("programs", text),
             Err(error) => Finding::warn("programs", format!("{text}, for IPv4 only"), error.to_string()),
         });
-        // Listing a table of the legacy variant would create it. That tables can't be seen is told of the rules.
+        // Listing a table of the legacy variant would create it. A failure to see tables is reported with the rules.
         let exists = variant == Variant::Nft
             || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
         if exists && process::holds(process::NET_ADMIN) == Some(true) {
@@ -174,7 +174,7 @@ fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
     Family::BOTH.into_iter().map(|family| live(kernel, family, &|_| None)).collect()
 }
 
-/// Processes that are meant to run as the proxy's user, as the kernel cuts their names (`TASK_COMM_LEN`).
+/// Processes that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
 fn processes(proxy_uids: &[u32]) -> Vec<Finding> {

@@ -2,12 +2,11 @@
 //! owner, and what rules of other programs do.
 
 use super::{
-    doubtful::doubtful,
     foreign::{droppers, preceding_rules_in},
     hindered::keeps_from,
-    provenance::predecessors,
+    provenance::{doubtful, predecessors},
 };
-use crate::backend::{Contents, Snapshot};
+use crate::backend::Snapshot;
 use rules::{Ownership, Table, plan, simulate::View};
 use std::collections::BTreeSet;
 
@@ -60,7 +59,7 @@ pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding>
     unread.chain(hidden).collect()
 }
 
-/// Tables of nf_tables that are not what their rules say.
+/// Tables of nf_tables that are dormant, owned by a socket, or of bridges.
 pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let found = snapshot.hindered.iter().map(|one| match keeps_from(one, snapshot, owner) {
         true => Finding::fail("rules", one.to_string(), one.remedy()),
@@ -73,14 +72,14 @@ pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
 pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
     for contents in snapshot.all_contents() {
-        let Contents::Iptables { variant, .. } = contents else { continue };
+        let backend = contents.backend();
         for (family, state) in contents.states() {
             let state = state.seen_by(owner);
             for table in Table::ALL {
-                for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
-                    let Some(line) = plan::foreign_before(&held.lines, owner) else { continue };
+                for (chain, content) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                    let Some(line) = plan::foreign_before(&content.lines, owner) else { continue };
                     let rule = rules::render::iptables::appended(chain, line);
-                    let text = format!("{family} {table} ({variant}): {rule} sees packets before ours");
+                    let text = format!("{family} {table} ({backend}): {rule} sees packets before ours");
                     findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));
                 }
             }

@@ -1,22 +1,22 @@
-//! Rules of others that decide about packets before ours do, or beside them.
+//! Rules of other programs that decide about packets before ours do, or beside them.
 
 use super::live::live;
 use crate::backend::{self, Kernel};
 use rules::simulate::{At, View, ViewChain};
 use rules::{Action, Family, Ownership, Policy, Target};
 
-/// A chain of somebody else's that the kernel asks before ours, or perhaps before, and that sends packets elsewhere.
-/// The first that does so is the only one: ours is not asked any more.
+/// A chain of another program that the kernel calls before ours, or perhaps before, and that sends packets elsewhere.
+/// The first NAT chain that decides is the last: the kernel does not call ours any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrecedingRule {
     pub family: Family,
-    /// Chain and table, for people.
+    /// Chain and table, as text.
     pub place: String,
     /// Whose it is, where it is of one that the owner is joined with.
     pub of: Option<&'static str>,
     /// Where the kernel calls it: the least first.
     pub priority: i32,
-    /// The first rule there that sends packets elsewhere, or that nobody here understands.
+    /// The first rule there that sends packets elsewhere, or that is not understood.
     pub rule: String,
 }
 
@@ -31,11 +31,8 @@ impl std::fmt::Display for PrecedingRule {
     }
 }
 
-/// Those of both families, each once: of all but the owner alone, and by name of whoever it is joined with. Where nothing
-/// but iptables' usual chains and ours does NAT, that is seen without reading any rule.
-///
-/// # Errors
-/// When something that is there can't be read.
+/// Those of both families, each once, of all programs but the owner; joined owners are named. Where only iptables' usual
+/// chains and ours do NAT, no rule is read.
 pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<PrecedingRule>, backend::Error> {
     if !kernel.has_foreign_nat()? {
         return Ok(Vec::new());
@@ -58,12 +55,12 @@ pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<Precedin
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
         let at = view.find(chain, &translates)?;
-        let held = &view.chains()[chain];
-        let priority = held.base.map_or(0, |base| base.priority);
-        let of = owner.others().find(|other| is_of(view, held, other)).map(|other| other.name);
+        let content = &view.chains()[chain];
+        let priority = content.base.map_or(0, |base| base.priority);
+        let of = owner.others().find(|other| is_of(view, content, other)).map(|other| other.name);
         Some(PrecedingRule {
             family: view.family(),
-            place: place(held),
+            place: place(content),
             of,
             priority,
             rule: text_of(view, at),
@@ -72,39 +69,41 @@ pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<Precedin
     before.filter_map(preceding).collect()
 }
 
-/// The base chains that drop and are not the owner's, nor of whoever it is joined with, each with the rule that does, or
+/// The base chains that drop and belong neither to the owner nor to a joined one, each with the rule that does, or
 /// the policy.
 pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let foreign = view.chains().iter().enumerate();
-    let foreign = foreign.filter(|(_, held)| held.base.is_some() && !is_of(view, held, owner));
-    let dropper = |(chain, held): (usize, &ViewChain)| {
+    let foreign = foreign.filter(|(_, content)| content.base.is_some() && !is_of(view, content, owner));
+    let dropper = |(chain, content): (usize, &ViewChain)| {
         let rule =
             view.find(chain, &|action| matches!(action, Action::Target(Target::Drop) | Action::Reject));
-        // A chain of ours may be led to from a chain of iptables that everybody shares.
+        // A shared chain of iptables may lead to a chain of ours.
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
-        match (rule, held.policy) {
-            (Some(at), _) => Some((place(held), text_of(view, at))),
-            (None, Policy::Drop) => Some((place(held), "its policy, where no rule of it accepts".to_owned())),
+        match (rule, content.policy) {
+            (Some(at), _) => Some((place(content), text_of(view, at))),
+            (None, Policy::Drop) => {
+                Some((place(content), "its policy, where no rule of it accepts".to_owned()))
+            }
             (None, Policy::Accept) => None,
         }
     };
     foreign.filter_map(dropper).collect()
 }
 
-/// Whether a chain that the kernel calls is an owner's, or of whoever it is joined with: by its table, or because it leads
+/// Whether a base chain is an owner's, or of one that it is joined with: by its table, or because it leads
 /// to their chains.
-fn is_of(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
+fn is_of(view: &View, content: &ViewChain, owner: &Ownership) -> bool {
     let leads_there = || {
-        let mut led_to = held.rules.iter().filter_map(|rule| rule.leads_to);
+        let mut led_to = content.rules.iter().filter_map(|rule| rule.leads_to);
         led_to.any(|chain| owns_chain(view, &view.chains()[chain], owner))
     };
-    held.table.strip_prefix("inet ").is_some_and(|name| owner.owns_table(name)) || leads_there()
+    content.table.strip_prefix("inet ").is_some_and(|name| owner.owns_table(name)) || leads_there()
 }
 
-fn owns_chain(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
-    let stands =
-        |name: &str| view.chains().iter().any(|other| other.table == held.table && other.chain == name);
-    owner.owns_chain_among(&held.chain, &stands)
+fn owns_chain(view: &View, content: &ViewChain, owner: &Ownership) -> bool {
+    let exists =
+        |name: &str| view.chains().iter().any(|other| other.table == content.table && other.chain == name);
+    owner.owns_chain_among(&content.chain, &exists)
 }
 
 fn place(ViewChain { table, chain, .. }: &ViewChain) -> String {
@@ -115,7 +114,7 @@ fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 
-/// Whether it may end what NAT asks of a packet.
+/// Whether it may end the walk of NAT.
 fn translates(action: &Action) -> bool {
     matches!(
         action,

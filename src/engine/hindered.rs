@@ -1,7 +1,7 @@
-//! Tables of nf_tables that are not what their rules say: what stands in the way of a change, and what to tell of them.
+//! Tables of nf_tables that are dormant or owned by a socket: which of them keep a change from taking effect.
 //!
-//! A dormant table that is ours alone is made again awake. One of iptables' is everybody's: to wake it would put the rules
-//! of others into force, so that is left to whoever put it to sleep, and `apply` refuses.
+//! A dormant table of ours is replaced by an active one. Tables of iptables are shared: activating one would put the rules
+//! of other programs into force, so `apply` refuses.
 
 use super::DesiredState;
 use crate::backend::{
@@ -12,12 +12,12 @@ use crate::backend::{
 use rules::{Ownership, State};
 
 /// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
-/// iptables' in which wanted rules stand.
+/// iptables' that should have rules.
 pub(super) fn in_the_way(before: &Snapshot, wanted: &DesiredState, steps: &[Step]) -> Vec<Hindered> {
     if before.hindered.is_empty() {
         return Vec::new();
     }
-    let changed: Vec<String> = steps.iter().flat_map(changed).collect();
+    let changed: Vec<String> = steps.iter().flat_map(Step::tables).collect();
     let stands_in_the_way = |one: &&Hindered| match one.obstacle {
         Obstacle::Owned { .. } => changed.contains(&one.table),
         Obstacle::Dormant => wanted_in(wanted, &one.table),
@@ -26,7 +26,7 @@ pub(super) fn in_the_way(before: &Snapshot, wanted: &DesiredState, steps: &[Step
     before.hindered.iter().filter(stands_in_the_way).cloned().collect()
 }
 
-/// The dormant tables of iptables in which wanted rules stand, or should.
+/// The dormant tables of iptables that should have rules.
 pub(super) fn asleep<'a>(
     before: &'a Snapshot,
     wanted: &'a DesiredState,
@@ -35,7 +35,7 @@ pub(super) fn asleep<'a>(
     before.hindered.iter().filter(is_dormant).filter(|one| wanted_in(wanted, &one.table))
 }
 
-/// Whether packets are meant to meet rules of an owner's in a table that they do not meet.
+/// Whether a dormant table has rules of an owner's.
 pub(super) fn keeps_from(hindered: &Hindered, snapshot: &Snapshot, owner: &Ownership) -> bool {
     let holds = || {
         let own = |one: Ownership| hindered.table == format!("inet {}", one.table);
@@ -58,29 +58,4 @@ fn holds_of(contents: Option<&Contents>, table: &str, owner: &Ownership) -> bool
         tables.any(|(_, chains)| chains.values().any(|chain| !chain.lines.is_empty()))
     };
     tables.iter().any(|(family, state)| holds(family, state))
-}
-
-/// The tables that a step changes.
-fn changed(step: &Step) -> Vec<String> {
-    let inet = |name: &String| format!("inet {name}");
-    match step {
-        Step::Nftables { live, wanted } => live.iter().chain(wanted).map(|table| inet(&table.name)).collect(),
-        Step::RemoveTables(names) => names.iter().map(inet).collect(),
-        Step::Iptables { .. } | Step::Clear(_) => {
-            let of_nft = step.changes().into_iter().filter(|(variant, ..)| *variant == Variant::Nft);
-            let tables = of_nft.flat_map(|(_, family, changes)| {
-                changes.iter().map(move |change| of_iptables(family, change.table))
-            });
-            tables.collect()
-        }
-        Step::RemoveHidden(tables) => {
-            tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
-        }
-        Step::Add(_)
-        | Step::Adopt(_)
-        | Step::Remove(_)
-        | Step::RemoveInherited(_)
-        | Step::GiveBack(_)
-        | Step::WaitForInFlight => Vec::new(),
-    }
 }

@@ -1,4 +1,4 @@
-//! Whether somebody listens where rules send traffic, and whether it is the proxy.
+//! Whether a process listens where rules send traffic, and whether it is the proxy.
 
 use super::finding::Finding;
 use crate::sys::listener::{self, Holder, Listener, Transport};
@@ -33,7 +33,7 @@ impl Proxy {
 
     fn is(&self, listener: &Listener, holder: Option<&Holder>) -> bool {
         let gid = holder.and_then(|holder| holder.gid);
-        // One that is known by something else may run as anybody.
+        // A proxy that is recognized otherwise may run as any user.
         let is_anybody = self.uids.is_empty() && self.gids.is_empty();
         is_anybody || self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
     }
@@ -50,7 +50,7 @@ struct Sent {
     is_udp: bool,
 }
 
-/// Who listens for whom. `views` are all rules that a packet meets, a family each.
+/// Findings about the ports to which rules send traffic. `views` are all rules that a packet meets, one view per family.
 pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
     let listeners = match listener::all() {
         Ok(listeners) => listeners,
@@ -88,8 +88,8 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
             for port in ports {
                 let sent = targets.entry(port).or_default();
                 sent.is_tproxy |= is_tproxy;
-                sent.is_udp |= asks_for(rule, Protocol::Udp);
-                sent.is_tcp |= asks_for(rule, Protocol::Tcp);
+                sent.is_udp |= has_protocol(rule, Protocol::Udp);
+                sent.is_tcp |= has_protocol(rule, Protocol::Tcp);
                 if !sent.families.contains(&view.family()) {
                     sent.families.push(view.family());
                 }
@@ -99,18 +99,18 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
     targets
 }
 
-/// Whether a rule asks for a protocol. One that changes ports asks for one.
-fn asks_for(rule: &ViewRule, protocol: Protocol) -> bool {
+/// Whether a rule has a condition on this protocol. One that changes ports has a condition on some protocol.
+fn has_protocol(rule: &ViewRule, protocol: Protocol) -> bool {
     rule.conditions.iter().any(|condition| match condition {
-        Condition::Known(Match::Protocol(asked)) => *asked == protocol,
-        Condition::Nft(asked) => {
-            asked.field == Field::Protocol && asked.holds(protocol_number(protocol).into())
+        Condition::Known(Match::Protocol(condition)) => *condition == protocol,
+        Condition::Nft(condition) => {
+            condition.field == Field::Protocol && condition.holds(protocol_number(protocol).into())
         }
         _ => false,
     })
 }
 
-/// Where no rule sends anything, nobody has to listen.
+/// Where no rule sends traffic, no listener is needed.
 fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
     let listens = |port: &u16| listeners.iter().any(|listener| listener.port == *port);
     let found: Vec<String> = proxy
@@ -131,7 +131,7 @@ fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
     )
 }
 
-/// What is to be said of one port.
+/// Findings about one port.
 fn at(
     port: u16,
     sent: &Sent,
@@ -139,7 +139,7 @@ fn at(
     holders: &BTreeMap<u64, Holder>,
     proxy: &Proxy,
 ) -> Vec<Finding> {
-    // Nothing but questions for names is sent to a proxy by UDP.
+    // Rules send only DNS queries to a proxy over UDP.
     let role = proxy.role(port).or_else(|| sent.is_udp.then_some("DNS"));
     let place = role.map_or_else(|| format!("port {port}"), |role| format!("port {port} ({role})"));
     let transports = match (sent.is_tcp, sent.is_udp) {
@@ -189,14 +189,14 @@ fn at(
             of.iter().map(|listener| whose(transport, &place, listener, holders.get(&listener.inode), proxy)),
         );
     }
-    // A listener for each of the proxy's threads says the same.
-    let mut told: Vec<Finding> = Vec::new();
+    // Each of the proxy's threads may have a listener, with the same finding.
+    let mut distinct: Vec<Finding> = Vec::new();
     for finding in findings {
-        if !told.contains(&finding) {
-            told.push(finding);
+        if !distinct.contains(&finding) {
+            distinct.push(finding);
         }
     }
-    told
+    distinct
 }
 
 /// Whether a listener gets what rules send it. Outbound goes to the loopback address, inbound to that of an interface.
@@ -228,7 +228,7 @@ fn whose(
         |Holder { id, name, .. }| format!("{name} (process {id})"),
     );
     let text = format!("{who} listens at {transport} {place} as user {uid}");
-    // Of other ports nobody knows who is to listen there.
+    // The expected listener of other ports is unknown.
     if proxy.role(listener.port).is_none() || proxy.is(listener, holder) {
         return Finding::ok(TOPIC, text);
     }

@@ -1,14 +1,11 @@
-//! All rules that a packet meets in a namespace, whoever set them.
+//! All rules that a packet meets in a namespace, of any program.
 
 use crate::backend::{self, Kernel, Variant};
 use rules::simulate::{OriginOf, View};
 use rules::{Family, Listing};
 
-/// The rules of a family: both variants of iptables and every table of nf_tables, in one view. `origin_of` says why a
-/// rule of nf_tables is there, by its comment.
-///
-/// # Errors
-/// When something that is there can't be read.
+/// The rules of a family: both variants of iptables and every table of nf_tables, in one view. `origin_of` gives the
+/// reason of a rule of nf_tables by its comment.
 pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Result<View, backend::Error> {
     live_parts(kernel, family, origin_of).map(|(view, _)| view)
 }

@@ -2,7 +2,7 @@
 //! that is either the new one or the old one.
 //!
 //! Every front end calls the same functions, on any [`crate::backend::Backend`]. They decide which backend takes the
-//! rules, refuse drift where they are asked to, start again when somebody else's change came between, roll back and
+//! rules, refuse drift if requested, start again when another program's change comes between, roll back and
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
@@ -12,7 +12,6 @@ mod commit;
 mod compare;
 mod desired_state;
 mod doctor;
-mod doubtful;
 mod finding;
 mod foreign;
 mod hindered;
@@ -32,13 +31,12 @@ pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};
 pub use desired_state::DesiredState;
 pub use doctor::examine;
-pub use doubtful::{Doubtful, doubtful};
 pub use finding::{Finding, Level};
 pub use foreign::{PrecedingRule, preceding_rules};
 pub use listeners::Proxy;
 pub use live::live;
 pub use probe::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried, probe};
-pub use provenance::{Maker, other_captures, predecessors, remedy_of};
+pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
 pub use rule_index::RuleIndex;
 pub use session::Session;
 pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};

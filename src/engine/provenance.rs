@@ -1,10 +1,10 @@
 //! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
 use super::finding::{Finding, doubtful_objects};
-use crate::backend::{Contents, Snapshot, Variant};
+use crate::backend::{Contents, Snapshot};
 use rules::predecessor::{Confidence, Pattern};
 use rules::simulate::View;
-use rules::{Chain, Family, ListedRule, Ownership, State, inheritance};
+use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render};
 use std::collections::BTreeSet;
 
 /// The program that made the rules of a family in iptables.
@@ -20,19 +20,19 @@ pub enum Maker {
 pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
     let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
-    // Nothing is said where none is seen but not all can be.
+    // No finding where no rule is seen but not all can be read.
     if found.is_empty() && snapshot.unreadable.is_empty() {
         found.push(Finding::ok(TOPIC, "none of ours"));
     }
-    for standing in snapshot.inheritance(&one).routing {
-        let text = format!("made by {}: {}", predecessor(&one), standing.object);
+    for route in snapshot.inheritance(&one).routing {
+        let text = format!("made by {}: {}", predecessor(&one), route.object);
         found.push(Finding::warn("routing", text, TAKES_OVER));
     }
     found.extend(doubtful_objects(snapshot, owner));
     let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
     for (other, by_what) in &others {
-        let held = held(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
-        let rules = if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) };
+        let content = content(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
+        let rules = if content.is_empty() { String::new() } else { format!(": {}", content.join(", ")) };
         let text = format!("{} captures here ({by_what}), so apply refuses{rules}", other.name);
         found.push(Finding::warn("foreign", text, remedy_of(other)));
     }
@@ -50,7 +50,7 @@ pub(super) fn together(names: &[&str]) -> String {
     format!("{} {text}", names.join(" and "))
 }
 
-/// What parts those that capture at once.
+/// The remedy where several meshes capture at once.
 pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
 
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
@@ -58,17 +58,18 @@ const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean
 fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
     let mut found = Vec::new();
-    let told = |maker| Some(held(snapshot, owner, &[maker]).join(", ")).filter(|told| !told.is_empty());
-    if let Some(held) = told(Maker::Owner) {
-        found.push(Finding::ok(TOPIC, format!("ours: {held}")));
+    let text_of =
+        |maker| Some(content(snapshot, owner, &[maker]).join(", ")).filter(|text_of| !text_of.is_empty());
+    if let Some(content) = text_of(Maker::Owner) {
+        found.push(Finding::ok(TOPIC, format!("ours: {content}")));
     }
     let predecessor = predecessor(owner);
-    if let Some(held) = told(Maker::Either) {
-        let text = format!("ours: {held}; or those of {predecessor}, which writes the same");
+    if let Some(content) = text_of(Maker::Either) {
+        let text = format!("ours: {content}; or those of {predecessor}, which writes the same");
         found.push(Finding::ok(TOPIC, text));
     }
-    if let Some(held) = told(Maker::Predecessor) {
-        found.push(Finding::warn(TOPIC, format!("made by {predecessor}: {held}"), TAKES_OVER));
+    if let Some(content) = text_of(Maker::Predecessor) {
+        found.push(Finding::warn(TOPIC, format!("made by {predecessor}: {content}"), TAKES_OVER));
     }
     let tables: Vec<&str> = snapshot.inherited_tables(owner).collect();
     if !tables.is_empty() {
@@ -84,7 +85,7 @@ fn predecessor(owner: &Ownership) -> &'static str {
     owner.predecessor.map_or("nobody else", |predecessor| predecessor.name)
 }
 
-/// The names of those that may have made what nothing tells apart, of all that the owner is joined with.
+/// The names of the predecessors, of all joined owners, whose rules other programs may make too.
 pub fn predecessors(owner: &Ownership) -> String {
     let is_doubtful = |pattern: &Pattern| pattern.confidence != Confidence::Uncommented;
     let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
@@ -111,26 +112,26 @@ pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<
 }
 
 /// What is there of one owner's, by these makers: how many rules, where.
-fn held(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<String> {
-    let of_iptables = snapshot.all_contents().flat_map(|contents| match contents {
-        Contents::Iptables { variant, tables } => {
-            tables.iter().map(|(family, state)| (*variant, family, state.seen_by(owner))).collect()
+fn content(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<String> {
+    let mut found = Vec::new();
+    for contents in snapshot.contents_with_joined() {
+        let backend = contents.backend();
+        for (family, state) in contents.states() {
+            let state = state.seen_by(owner);
+            if maker_of(&state, owner).is_some_and(|maker| makers.contains(&maker)) {
+                found.push(format!("{} {family} ({backend})", state.count_of(owner)));
+            }
         }
-        Contents::Nftables(_) => Vec::new(),
-    });
-    let is_such = |(_, _, state): &(Variant, Family, State)| {
-        maker_of(state, owner).is_some_and(|maker| makers.contains(&maker))
-    };
-    let told = of_iptables
-        .filter(is_such)
-        .map(|(variant, family, state)| format!("{} {family} ({variant})", state.count_of(owner)));
-    let table = snapshot.table_named(owner.table).filter(|_| makers.contains(&Maker::Owner));
-    told.chain(table.map(|table| format!("{} (nftables)", table.rules()))).collect()
+        let table =
+            contents.table().filter(|table| table.name == owner.table && makers.contains(&Maker::Owner));
+        found.extend(table.map(|table| format!("{} ({backend})", table.rules())));
+    }
+    found
 }
 
 fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     let base = state.tables.values().flatten().filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let lines: Vec<&ListedRule> = base.flat_map(|(_, held)| &held.lines).collect();
+    let lines: Vec<&ListedRule> = base.flat_map(|(_, content)| &content.lines).collect();
     if lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))) {
         Some(Maker::Predecessor)
     } else if lines.iter().any(|line| matches!(line, ListedRule::Typed(rule) if owner.marks_rule(rule))) {
@@ -140,6 +141,25 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     }
 }
 
+/// Rules and routing that cleaning leaves, because nothing proves that they are the predecessor's: other programs make
+/// such ones too, or they have the owner's routing protocol and a form that the owner does not make.
+pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
+    let mut found = Vec::new();
+    for contents in snapshot.all_contents() {
+        let backend = contents.backend();
+        for (family, state) in contents.states() {
+            found.extend(inheritance::doubtful(state, owner).map(|(table, hook, line)| {
+                let rule = render::iptables::appended(&Chain::Base(hook), line);
+                format!("{family} {table} ({backend}): {rule}")
+            }));
+        }
+    }
+    found.extend(snapshot.inheritance(owner).doubtful.iter().map(|route| route.object.to_string()));
+    let unexpected = snapshot.unexpected.iter();
+    found.extend(unexpected.map(|what| format!("{what}, of routing protocol {}", owner.protocol)));
+    found
+}
+
 /// Other owners that capture in the rules that a packet meets, with the evidence.
 pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |table: &str, chain: &str| {
@@ -147,12 +167,12 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {
             return Some(format!("table {table} is of {} in its native mode", predecessor.name));
         }
-        let stands =
+        let exists =
             |name: &str| view.chains().iter().any(|other| other.table == table && other.chain == name);
         owner.others().find_map(|other| {
             let is_its_table =
                 is_in(&[other.table]) || other.predecessor.is_some_and(|one| is_in(one.tables));
-            let is_its_chain = || other.owns_chain_among(chain, &stands);
+            let is_its_chain = || other.owns_chain_among(chain, &exists);
             match is_its_table {
                 true => Some(format!("table {table} is of {}", other.name)),
                 false => is_its_chain().then(|| format!("chain {chain} of {table} is of {}", other.name)),

@@ -1,5 +1,5 @@
-//! Rules by the numbers that the kernel has for them: what a traced packet has met, found in the view that everybody
-//! else reads.
+//! Rules by their handles in the kernel: finds the rule that a traced packet has met in the view that all other answers
+//! use.
 
 use super::live::live_parts;
 use crate::{
@@ -20,9 +20,9 @@ pub struct RuleIndex {
     /// The number of the last change before they were read.
     generation: u32,
     places: ByFamily<Places>,
-    /// Whether iptables (legacy) holds rules: nf_tables does not tell what packets meet there.
+    /// Whether iptables (legacy) has rules: nf_tables does not trace packets there.
     pub has_legacy: bool,
-    /// Whether nf_tables holds rules, be it those of iptables (nft).
+    /// Whether nf_tables has rules, those of iptables (nft) included.
     pub has_nf_tables: bool,
 }
 
@@ -30,10 +30,7 @@ pub struct RuleIndex {
 type Places = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
-    /// Reads them, whoever has set them. `origin_of` says why a rule of nf_tables is there, by its comment.
-    ///
-    /// # Errors
-    /// When something that is there can't be read.
+    /// Reads the rules of all programs. `origin_of` gives the reason of a rule of nf_tables by its comment.
     pub fn read(kernel: &mut Kernel, origin_of: OriginOf<'_>) -> Result<Self, backend::Error> {
         let mut tries = TRIES;
         loop {
@@ -57,9 +54,6 @@ impl RuleIndex {
     }
 
     /// Whether anything of nf_tables has changed since.
-    ///
-    /// # Errors
-    /// When the kernel can't be asked.
     pub fn is_old(&self, kernel: &mut Kernel) -> Result<bool, backend::Error> {
         Ok(kernel.handles()?.0 != self.generation)
     }

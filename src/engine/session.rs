@@ -17,9 +17,6 @@ pub struct Session {
 
 impl Session {
     /// Opens the namespace that this thread is in, as an owner sees it. `known_owners` are all that may capture there.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn open(
         lock: Lock,
         owner: Ownership,
@@ -75,9 +72,6 @@ impl Session {
     }
 
     /// Rules of other programs that send packets elsewhere before the owner's rules see them. No change can repair that.
-    ///
-    /// # Errors
-    /// When something that is there can't be read.
     pub fn preceding_rules(&mut self) -> Result<Vec<String>, backend::Error> {
         let owner = self.kernel.owner().alone().union(self.options.known_owners);
         Ok(preceding_rules(&mut self.kernel, &owner)?.iter().map(ToString::to_string).collect())

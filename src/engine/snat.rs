@@ -23,20 +23,20 @@ pub struct Sources {
 pub struct SnatChange {
     /// The name of the table, of the family `inet`.
     pub table: &'static str,
-    /// What each rule says of itself, in at most 127 bytes.
+    /// The comment of each rule, at most 127 bytes.
     pub comment: &'static str,
     /// Pods that come; one that is there already is fine.
     pub add: BTreeSet<IpAddr>,
     /// Pods that go; one that is not there is fine.
     pub remove: BTreeSet<IpAddr>,
-    /// The source over IPv4; `None` keeps what the table says, else that of `defaults`.
+    /// The source over IPv4; `None` keeps that of the table, else takes that of `defaults`.
     pub v4: Option<Ipv4Addr>,
     /// The same over IPv6.
     pub v6: Option<Ipv6Addr>,
     pub defaults: Sources,
 }
 
-/// What is the case afterwards.
+/// The state after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnatSummary {
     /// Whether anything was written.
@@ -46,7 +46,7 @@ pub struct SnatSummary {
     pub sources: Sources,
 }
 
-/// Makes the table what the change asks for, in the network namespace of this thread, whatever stands there under its
+/// Brings the table to the requested state, in the network namespace of this thread, whatever exists there under its
 /// name. All of it takes effect, or nothing.
 ///
 /// # Errors
@@ -57,21 +57,21 @@ pub fn change_snat(change: &SnatChange) -> Result<SnatSummary, Error> {
         let live = nftables.read().map_err(Refusal::Conflict)?;
         let found = live.as_ref().map(Found::of).unwrap_or_default();
         let pods: BTreeSet<IpAddr> = found.pods.union(&change.add).copied().collect();
-        let wanted = Snat {
+        let desired = Snat {
             pods: pods.difference(&change.remove).copied().collect(),
             v4: change.v4.or(found.v4).unwrap_or(change.defaults.v4),
             v6: change.v6.or(found.v6).unwrap_or(change.defaults.v6),
         };
-        let table = wanted.table(change.table, change.comment);
+        let table = desired.table(change.table, change.comment);
         let changed = !same(live.as_ref(), Some(&table));
         if changed {
             nftables.replace_snat(live.as_ref(), &table)?;
         }
-        Ok(SnatSummary { changed, pods: wanted.pods, sources: Sources { v4: wanted.v4, v6: wanted.v6 } })
+        Ok(SnatSummary { changed, pods: desired.pods, sources: Sources { v4: desired.v4, v6: desired.v6 } })
     })
 }
 
-/// Removes the table of this name, if it is there. Says whether it was.
+/// Removes the table of this name, if it is there. Returns whether it was.
 ///
 /// # Errors
 /// When the kernel refuses. That it has no nf_tables is fine.

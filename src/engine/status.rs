@@ -1,15 +1,15 @@
-//! What is in a network namespace, read for whoever has to understand it: the rules of everybody with what they have
-//! counted, who listens, who has made the rules, and what of them is not as it should be. Reads only.
+//! The status of a network namespace: the rules of all programs with their counters, the listeners, the provenance of the
+//! rules, and findings about them. Reads only.
 //!
-//! What the rules mean is a policy's to say. What is told here needs no policy: whose the rules are, and what of others
-//! stands in their way.
+//! What the rules mean is up to a policy. What is reported here needs no policy: whose the rules are, and which rules of
+//! other programs interfere.
 
 use super::{
     finding::{Finding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
     live::live,
     provenance::{Maker, PARTS, makers, remedy_of, together},
 };
-use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
+use crate::backend::{self, Backend, Kernel, Snapshot, nftables::Record};
 use crate::sys::{
     address,
     listener::{self, Listener},
@@ -21,15 +21,15 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 /// All that was read.
 #[derive(Debug)]
 pub struct Status {
-    /// The rules that a packet of a family meets, whoever set them, with what they have counted.
+    /// The rules that a packet of a family meets, of all programs, with their counters.
     pub views: ByFamily<View>,
-    /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
+    /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub routing: BTreeSet<Object>,
     /// The addresses of all interfaces.
     pub addresses: io::Result<Vec<IpAddr>>,
-    /// Every socket that waits for peers.
+    /// All listening sockets.
     pub listeners: io::Result<Vec<Listener>>,
-    /// What holds rules of the owner's or its predecessor's, or of whoever the owner is joined with.
+    /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<HeldRules>,
     pub findings: Vec<Finding>,
 }
@@ -37,22 +37,19 @@ pub struct Status {
 /// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldRules {
-    /// Whose, of those that were asked for.
+    /// The owner, one of those in question.
     pub owner: Ownership,
     /// A backend; of the predecessor's tables of nf_tables, those.
     pub place: String,
     pub families: Vec<Family>,
     pub rules: usize,
     pub maker: Maker,
-    /// How the table of nf_tables was made, and whether it says the same still; `None` where nothing says it.
+    /// The record in the table of nf_tables, and whether the rules still match it; `None` without a record.
     pub record: Option<(Record, bool)>,
 }
 
-/// Reads all of it. Of the owner and those that it is joined with none comes first: each is looked at as if its rules were
-/// the only ones meant. `origin_of` says why a rule of nf_tables is there, by its comment.
-///
-/// # Errors
-/// When rules that are there can't be read.
+/// Reads all of it. The owner and joined owners are equal: each is looked at as if only its rules should be
+/// there. `origin_of` gives the reason of a rule of nf_tables by its comment.
 pub fn status(
     kernel: &mut Kernel,
     owner: &Ownership,
@@ -75,23 +72,24 @@ fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<H
 
 fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<HeldRules> {
     let mut found = Vec::new();
-    for contents in snapshot.all_contents() {
-        let Contents::Iptables { variant, .. } = contents else { continue };
-        let makers = makers(contents, &owner).into_iter();
-        found.extend(makers.map(|(maker, families, rules)| HeldRules {
-            owner,
-            place: variant.to_string(),
-            families,
-            rules,
-            maker,
-            record: None,
-        }));
-    }
-    if let Some(table) = snapshot.table_named(owner.table) {
-        let families = families_of(views, &format!("inet {}", table.name));
-        let place = BackendName::Nftables.to_string();
-        let record = table.record.as_deref().cloned().zip(table.is_as_made());
-        found.push(HeldRules { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
+    for contents in snapshot.contents_with_joined() {
+        let place = contents.backend().to_string();
+        for (maker, families, rules) in makers(&contents, &owner) {
+            let place = place.clone();
+            found.push(HeldRules { owner, place, families, rules, maker, record: None });
+        }
+        if let Some(table) = contents.table().filter(|table| table.name == owner.table) {
+            let families = families_of(views, &format!("inet {}", table.name));
+            let record = table.record.as_deref().cloned().zip(table.is_as_made());
+            found.push(HeldRules {
+                owner,
+                place,
+                families,
+                rules: table.rules(),
+                maker: Maker::Owner,
+                record,
+            });
+        }
     }
     for name in snapshot.inherited_tables(&owner) {
         let table = format!("inet {name}");
@@ -170,8 +168,8 @@ fn findings(
     findings
 }
 
-/// The address that the proxy of one calls from, and what is left of rules of its that are gone. `owner` is whom the
-/// snapshot was read for.
+/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
+/// snapshot was read for `owner`.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&HeldRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
@@ -182,7 +180,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
     }
     let left: Vec<String> = match one.table == owner.table {
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
-        false => snapshot.routes_of(one).map(|standing| standing.object.to_string()).collect(),
+        false => snapshot.routes_of(one).map(|route| route.object.to_string()).collect(),
     };
     if held.is_empty() && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));

@@ -3,7 +3,7 @@
 //! iptables commits table by table, so a change takes several steps. They are ordered so that every state between them
 //! captures at least what both ends capture.
 
-use super::bridge::{Bridge, is_transparent, part_of};
+use super::bridge::{Bridge, is_transparent};
 use super::desired_state::DesiredState;
 use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
 use rules::inheritance::Inheritance;
@@ -12,16 +12,16 @@ use rules::{Family, Ownership, State, Table, TableChange, plan};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The steps from what is there to what is wanted: first what rules rely on, then rules, then what nothing relies on any
-/// more. Whatever captures from now on stands before what captured until now goes, and while both stand, guards keep
-/// them from taking the same packet. `anew` makes everything again, be it in place or not.
+/// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
+/// more. The new capture is installed before the old one is removed, and while both exist, guards keep
+/// them from taking the same packet. `force` sets everything again, also what is in place.
 pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step> {
     let Inheritance { routing: inherited, joined, .. } = before.inheritance(&wanted.owner);
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
     steps.extend(Migration::between(before, wanted, force).steps);
-    let adopted = inherited.iter().map(|standing| standing.object);
+    let adopted = inherited.iter().map(|route| route.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
@@ -35,7 +35,7 @@ pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step>
     if !hidden.is_empty() {
         steps.push(Step::RemoveHidden(hidden));
     }
-    // Where nothing else is to do, what proves it inherited stays, and so may the name that it goes by.
+    // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
     let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
         steps.clear();
@@ -43,34 +43,33 @@ pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step>
     steps
 }
 
-/// Routing that is inherited becomes the owner's before anything else, be it wanted or not: what proves whose it is may be
-/// gone when a run is cut short. Policy rules stand side by side, so that theirs goes when ours is there.
+/// Inherited routing becomes the owner's before anything else, desired or not: the evidence of its provenance may be
+/// gone when a run is cut short. A policy rule is replaced by adding the owner's and then removing the other.
 fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<Step> {
-    let objects: BTreeSet<Object> = inherited.iter().map(|standing| standing.object).collect();
+    let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(Step::Adopt);
-    let is_rule = |standing: &&OwnedRoute| matches!(standing.object, Object::Rule { .. });
+    let is_rule = |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. });
     adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
 }
 
-/// Routing of those whose place the owner takes: what is wanted becomes the owner's, and the rest goes. Whose it is says its
-/// protocol, whatever becomes of the rules, so this comes last: until then, all of it may be taken back.
+/// Routing of the joined owners: what is desired becomes the owner's, and the rest is removed. Its protocol identifies its
+/// owner independently of rules, so this comes last: until then, everything can be rolled back.
 fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<OwnedRoute>) -> Vec<Step> {
     let is_wanted = |object: &Object| wanted.routes.contains(object);
-    let objects: BTreeSet<Object> = joined.iter().map(|standing| standing.object).collect();
+    let objects: BTreeSet<Object> = joined.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| is_wanted(object) && !before.routes.contains(object));
-    // One that is adopted where it stands is gone already.
-    let goes = |standing: &&OwnedRoute| {
-        matches!(standing.object, Object::Rule { .. }) || !is_wanted(&standing.object)
-    };
+    // One that is adopted in place is gone already.
+    let is_removed =
+        |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. }) || !is_wanted(&route.object);
     adopted
         .map(Step::Adopt)
-        .chain(joined.iter().rev().filter(goes).copied().map(Step::RemoveInherited))
+        .chain(joined.iter().rev().filter(is_removed).copied().map(Step::RemoveInherited))
         .collect()
 }
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-/// The way from the rules that are there to those that are wanted.
+/// The steps from the live to the desired rules.
 struct Migration<'a> {
     owner: &'a Ownership,
     /// What is there after the steps so far.
@@ -80,41 +79,44 @@ struct Migration<'a> {
 
 impl<'a> Migration<'a> {
     fn between(before: &'a Snapshot, wanted: &'a DesiredState, force: bool) -> Self {
-        let mut way = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
+        let mut migration = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
         let bridge = Bridge::between(before, wanted);
         if bridge.is_needed() {
             for contents in before.all_contents() {
-                let contents = part_of(contents, &wanted.owner);
+                let contents = contents.part_of(&wanted.owner);
                 let guarded = bridge.guarded(&contents);
                 if *guarded != contents {
-                    way.lead(contents.backend(), Some(&guarded), false);
+                    migration.lead(contents.backend(), Some(&guarded), false);
                 }
             }
             for table in before.joined() {
                 let guarded = bridge.table(table);
                 if guarded != *table {
-                    way.exchange(Some(table.clone()), Some(guarded));
+                    migration.push(Step::Nftables { live: Some(table.clone()), wanted: Some(guarded) });
                 }
             }
         }
-        let stays = wanted.contents.as_ref();
-        if let Some(contents) = stays {
-            way.lead(contents.backend(), Some(&bridge.guarded(contents)), force);
+        let kept = wanted.contents.as_ref();
+        if let Some(contents) = kept {
+            migration.lead(contents.backend(), Some(&bridge.guarded(contents)), force);
         }
-        way.settled(|way| {
-            let goes = |backend: &BackendName| stays.is_none_or(|contents| contents.backend() != *backend);
-            BackendName::ALL.into_iter().filter(goes).for_each(|backend| match (backend, stays) {
-                // Nobody needs the tables that its last rule leaves behind.
-                (NFT, None | Some(Contents::Nftables(_))) => way.clear(),
-                _ => way.lead(backend, None, false),
+        migration.settled(|migration| {
+            let is_removed =
+                |backend: &BackendName| kept.is_none_or(|contents| contents.backend() != *backend);
+            BackendName::ALL.into_iter().filter(is_removed).for_each(|backend| match (backend, kept) {
+                // The empty tables that its last rule leaves are removed too.
+                (NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
+                _ => migration.lead(backend, None, false),
             });
-            let joined: Vec<_> = way.now.joined().cloned().collect();
-            joined.into_iter().for_each(|table| way.exchange(Some(table), None));
+            let joined: Vec<_> = migration.now.joined().cloned().collect();
+            joined
+                .into_iter()
+                .for_each(|table| migration.push(Step::Nftables { live: Some(table), wanted: None }));
         });
-        if let Some(contents) = stays {
-            way.settled(|way| way.lead(contents.backend(), Some(contents), false));
+        if let Some(contents) = kept {
+            migration.settled(|migration| migration.lead(contents.backend(), Some(contents), false));
         }
-        way
+        migration
     }
 
     /// Removes all that is the owner's from the tables of iptables (nft), and what is empty then.
@@ -124,26 +126,29 @@ impl<'a> Migration<'a> {
             let live = self.now.iptables(Variant::Nft, family);
             let changes = plan::plan(&live, &State::default(), self.owner);
             if !changes.is_empty() {
-                let after = changes.iter().fold(live, |state, change| state.after(change));
-                self.now.to_mut().set_iptables(Variant::Nft, family, after);
                 families.push((family, changes));
             }
         }
         if !families.is_empty() {
-            self.steps.push(Step::Clear(families));
+            self.push(Step::Clear(families));
         }
     }
 
     /// Brings what a backend holds of the owner's to this.
     fn lead(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
-        match (backend, contents) {
-            (BackendName::Iptables(variant), Some(Contents::Iptables { tables, .. })) => {
-                self.iptables(variant, |family| tables.get(family).clone(), force);
+        match backend {
+            BackendName::Iptables(variant) => {
+                let state = |family| contents.map_or_else(State::default, |content| content.state(family));
+                self.iptables(variant, state, force);
             }
-            (BackendName::Iptables(variant), _) => self.iptables(variant, |_| State::default(), force),
-            (BackendName::Nftables, Some(Contents::Nftables(table))) => self.nftables(Some(table), force),
-            (BackendName::Nftables, _) => self.nftables(None, force),
+            BackendName::Nftables => self.nftables(contents.and_then(Contents::table), force),
         }
+    }
+
+    /// Adds a step.
+    fn push(&mut self, step: Step) {
+        self.now.to_mut().apply(&step);
+        self.steps.push(step);
     }
 
     fn iptables(&mut self, variant: Variant, wanted: impl Fn(Family) -> State, force: bool) {
@@ -155,15 +160,14 @@ impl<'a> Migration<'a> {
             later.push((family, changes.split_off(hand_over(&changes, &live, &wanted, self.owner))));
             self.tables(variant, family, changes);
         }
-        self.settled(|way| later.into_iter().for_each(|(family, left)| way.tables(variant, family, left)));
+        self.settled(|migration| {
+            later.into_iter().for_each(|(family, left)| migration.tables(variant, family, left));
+        });
     }
 
     fn tables(&mut self, variant: Variant, family: Family, changes: Vec<TableChange>) {
         if !changes.is_empty() {
-            let live = self.now.iptables(variant, family);
-            let after = changes.iter().fold(live, |state, change| state.after(change));
-            self.now.to_mut().set_iptables(variant, family, after);
-            self.steps.push(Step::Iptables { variant, family, changes });
+            self.push(Step::Iptables { variant, family, changes });
         }
     }
 
@@ -184,7 +188,7 @@ impl<'a> Migration<'a> {
         match both {
             Some(both) => {
                 self.table(Some(&both));
-                self.settled(|way| way.table(wanted));
+                self.settled(|migration| migration.table(wanted));
             }
             None => self.table(wanted),
         }
@@ -197,19 +201,10 @@ impl<'a> Migration<'a> {
             wanted.is_some_and(|wanted| !is_transparent(wanted)) && !is_transparent(*table)
         };
         let live = self.now.nftables().or_else(|| self.now.joined().find(captures_alike)).cloned();
-        self.exchange(live, wanted.cloned());
+        self.push(Step::Nftables { live, wanted: wanted.cloned() });
     }
 
-    fn exchange(
-        &mut self,
-        live: Option<nftables::bytecode::Table>,
-        wanted: Option<nftables::bytecode::Table>,
-    ) {
-        self.now.to_mut().exchange(live.as_ref(), wanted.clone());
-        self.steps.push(Step::Nftables { live, wanted });
-    }
-
-    /// Makes further steps, once no packet is on its way any more that has met nothing of the steps so far.
+    /// Makes further steps, once no packet is in flight any more that has met none of the steps so far.
     fn settled(&mut self, further: impl FnOnce(&mut Self)) {
         let so_far = self.steps.len();
         further(self);
@@ -237,18 +232,18 @@ pub(super) fn way_back(
     attempted: &[Step],
     owner: &Ownership,
 ) -> Vec<Step> {
-    // Whose place the owner was to take is given back what is theirs. What was inherited says of nobody whose it is: gone, it
-    // comes back as the owner's, and adopted, it stays so. Packets see no difference.
+    // Joined owners get back their routing. Inherited routing has no protocol: removed, it
+    // comes back as the owner's, and adopted, it remains so. Packets see no difference.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
-    let lost: Vec<OwnedRoute> = theirs.filter(|standing| !now.routes_of_others.contains(standing)).collect();
+    let lost: Vec<OwnedRoute> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
     let inherited = attempted.iter().filter_map(|step| match step {
         Step::RemoveInherited(OwnedRoute { object, .. }) | Step::Adopt(object) => Some(*object),
         _ => None,
     });
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();
     let mut now = now.clone();
-    lost.iter().for_each(|standing| now.give_back(*standing));
+    lost.iter().for_each(|route| now.apply(&Step::GiveBack(*route)));
     let missing = there.iter().filter(|object| !now.has(object)).copied();
     let mut back: Vec<Step> = lost.into_iter().map(Step::GiveBack).chain(missing.map(Step::Add)).collect();
     for (index, step) in attempted.iter().enumerate().rev() {
@@ -277,8 +272,9 @@ pub(super) fn way_back(
         match step {
             Step::Nftables { live, wanted } => {
                 if took_effect(&now, live.as_ref(), wanted.as_ref()) && live != wanted {
-                    back.push(Step::Nftables { live: wanted.clone(), wanted: live.clone() });
-                    now.exchange(wanted.as_ref(), live.clone());
+                    let step = Step::Nftables { live: wanted.clone(), wanted: live.clone() };
+                    now.apply(&step);
+                    back.push(step);
                 }
             }
             Step::Iptables { .. }

@@ -22,7 +22,7 @@ pub fn all() -> io::Result<Vec<IpAddr>> {
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
     let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, InterfaceAddress::read)?;
-    Ok(found.into_iter().map(|held| (held.address, interface(held.interface))).collect())
+    Ok(found.into_iter().map(|content| (content.address, interface(content.interface))).collect())
 }
 
 /// Every address of global scope (unique local ones included, as are those of `lo`), with its interface's name.
@@ -89,7 +89,7 @@ mod tests {
     };
     use std::{process::Command, thread};
 
-    /// As libc tells them, one after the other.
+    /// In the order of libc's list.
     fn by_libc() -> Vec<IpAddr> {
         let ip = |address: SockaddrStorage| {
             let v4 = address.as_sockaddr_in().map(|address| address.ip().into());

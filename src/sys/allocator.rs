@@ -1,6 +1,6 @@
 //! The heap of the binary.
 //!
-//! musl's own allocator asks the kernel for every larger piece and gives it back at once, which takes longer than
+//! musl's own allocator requests every larger piece from the kernel and gives it back at once, which takes longer than
 //! everything else that a dry run does. dlmalloc joins and splits pieces with each call, which is a fifth of the instructions
 //! of a whole run: thousands of small pieces live for a moment each. So small pieces come from lists, one for each size, which
 //! dlmalloc fills a block at a time; it serves the larger ones itself. A block stays with the lists, so the heap never
@@ -39,7 +39,7 @@ struct Heap {
     rest_length: usize,
 }
 
-/// A small piece that nobody uses.
+/// A small piece that is free.
 struct Free {
     next: *mut Free,
 }
@@ -112,8 +112,8 @@ impl Allocator {
             thread::yield_now();
         }
         #[expect(unsafe_code, reason = "what the flag guards")]
-        // SAFETY: whoever has set the flag has the heap for itself until it takes the flag back. `work` is one of the calls
-        // below: they don't panic, and allocate nothing by way of this allocator, so they don't come back here.
+        // SAFETY: the thread that has set the flag has exclusive access to the heap until it clears the flag. `work` is one of
+        // the calls below: they don't panic, and allocate nothing by this allocator, so they don't come back here.
         let result = work(unsafe { &mut *self.heap.get() });
         self.is_busy.store(false, Ordering::Release);
         result
@@ -167,16 +167,16 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         match (list_of(layout.size(), layout.align()), list_of(size, layout.align())) {
-            (Some(list), Some(wanted)) if list == wanted => piece,
+            (Some(list), Some(desired)) if list == desired => piece,
             (None, None) => {
                 // SAFETY: the caller's promise.
                 self.alone(|heap| unsafe { heap.large.realloc(piece, layout.size(), layout.align(), size) })
             }
             _ => {
                 // SAFETY: the caller has promised that the new size is one that this alignment can have.
-                let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+                let desired = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
                 // SAFETY: the caller's promise.
-                let moved = unsafe { self.alloc(wanted) };
+                let moved = unsafe { self.alloc(desired) };
                 if !moved.is_null() {
                     // SAFETY: both are in use, so they don't overlap, and have at least so many bytes; the old one is not
                     // used any more.

@@ -130,7 +130,7 @@ impl<'a> InputPipe<'a> {
                 Ok(written) => self.left = &self.left[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // A program that does not read it says why by its exit status.
+                // A program that does not read it explains that by its exit status.
                 Err(_) => self.left = &[],
             }
         }

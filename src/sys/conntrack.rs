@@ -24,7 +24,7 @@ pub struct Flow {
     pub zone: u16,
     /// Whether its addresses are rewritten.
     pub nated: bool,
-    /// Its original tuple, as the kernel told it.
+    /// Its original tuple, as the kernel reported it.
     tuple: Vec<u8>,
     family: Family,
 }
@@ -45,10 +45,10 @@ impl Conntrack {
     }
 
     /// Where a connection or a flow really goes: the address that answers it. `None` where conntrack does not know it, in
-    /// the zones asked about.
+    /// the given zones.
     ///
     /// # Errors
-    /// What the kernel answers; it answers nobody without `CAP_NET_ADMIN`.
+    /// The kernel's error; without `CAP_NET_ADMIN` it refuses.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,

@@ -25,7 +25,7 @@ use std::{
 const HOPS: i32 = 1;
 /// How many ports to call from may be refused.
 const MAX_PORTS: u32 = 32;
-/// Asks for the number in force (`setfsuid(2)`).
+/// An invalid number, with which `setfsuid(2)` only returns the one in force.
 const NO_ID: u32 = u32::MAX;
 
 /// A call on its way: not blocking, and reset rather than ended when it is dropped.
@@ -119,7 +119,7 @@ pub fn owner() -> (u32, u32) {
     (setfsuid(Uid::from_raw(NO_ID)).as_raw(), setfsgid(Gid::from_raw(NO_ID)).as_raw())
 }
 
-/// Does `work` as this user and group, on a thread of its own where those are not the caller's.
+/// Does `work` as this user and group, on a new thread where those are not the caller's.
 fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Result<T, NoCall> {
     if owner() == (uid, gid) {
         return Ok(work());
@@ -127,7 +127,7 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
     let as_them = || {
         setfsgid(Gid::from_raw(gid));
         setfsuid(Uid::from_raw(uid));
-        // The calls tell of no failure.
+        // The calls do not report failure.
         if owner() == (uid, gid) { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
     };
     thread::scope(|scope| scope.spawn(as_them).join()).unwrap_or_else(|panic| resume_unwind(panic))
@@ -139,7 +139,7 @@ impl Call {
         local(self)
     }
 
-    /// Whether somebody has accepted it.
+    /// Whether it was accepted.
     pub fn is_accepted(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.peer_addr().is_ok(),
@@ -147,7 +147,7 @@ impl Call {
         }
     }
 
-    /// What the network has answered, once: that nobody listens, or that there is no way.
+    /// The error that the network has returned, once: connection refused, or no route.
     pub fn complaint(&self) -> Option<io::Error> {
         match self {
             Self::Tcp(stream) => stream.take_error(),

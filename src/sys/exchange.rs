@@ -3,7 +3,7 @@
 use nix::libc;
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
-/// Gives each of two files the name of the other. Nobody sees a moment in which a name has no file. False where the file
+/// Exchanges the names of two files, atomically. False where the file
 /// system can't do it.
 ///
 /// # Errors

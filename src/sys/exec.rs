@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a program may take where nobody says.
+/// The default time limit of a program.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a program printed before it ended well.
@@ -124,12 +124,12 @@ impl Runner {
             child.end();
             return Ok(None);
         }
-        let mut said = String::new();
-        (&mut reader).take(TAIL as u64).read_to_string(&mut said)?;
+        let mut stderr = String::new();
+        (&mut reader).take(TAIL as u64).read_to_string(&mut stderr)?;
         Ok(Some(match child.wait()? {
             0 => Ok(()),
-            code if said.is_empty() => Err(format!("ended with {code}")),
-            _ => Err(said),
+            code if stderr.is_empty() => Err(format!("ended with {code}")),
+            _ => Err(stderr),
         }))
     }
 
@@ -201,7 +201,7 @@ impl Waiting {
         let output = match child::attend(child, input.as_bytes(), limit) {
             Ok(output) => output,
             Err(cut) => {
-                // What it has started goes as well. Others of the group are part of the same failure.
+                // The processes that it has started are killed too. Others of the group are part of the same failure.
                 drop(self.runner.group().take());
                 return Err(match cut {
                     Interruption::Late => ExecError::Late { command, limit },

@@ -1,7 +1,7 @@
-//! Processes that go on with our own code, and what makes a tree of them end as one.
+//! Child processes that continue with our own code, and a tree of them that ends as one.
 //!
-//! A process that forks has one thread, so that no lock of a thread that is not there any more stays held in the child;
-//! that is checked each time.
+//! A process that forks has one thread, so that no other thread's lock remains locked in the child; that is checked each
+//! time.
 
 use nix::{
     errno::Errno,
@@ -37,7 +37,7 @@ pub struct Ended {
     pub code: u8,
 }
 
-/// Goes on in a child with `work`, whose result is its exit code.
+/// Runs `work` in a child; its result is the exit code.
 ///
 /// # Errors
 /// When we have more than one thread, or the kernel refuses.
@@ -46,7 +46,7 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     be_alone()?;
     // What is not written yet, the child would write again.
     let _ = io::stdout().flush();
-    // SAFETY: we have one thread, so the child has all of what we have, and nothing is held by others.
+    // SAFETY: this process has one thread, so no other thread has a lock that the child would need.
     match unsafe { fork_process() }? {
         ForkResult::Parent { child } => Ok(Child(child)),
         ForkResult::Child => {
@@ -57,15 +57,15 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     }
 }
 
-/// As [`fork`], and waits until the child says how it has begun: `work` is handed what to say it by.
+/// As [`fork`], and waits until the child reports how it has begun, by the value that `work` gets.
 pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(Beginning(writer));
     let child = fork(|| work(writer.take().expect("the child runs once")))?;
     drop(writer);
-    let mut said = String::new();
-    reader.read_to_string(&mut said)?;
-    match said.as_str() {
+    let mut answer = String::new();
+    reader.read_to_string(&mut answer)?;
+    match answer.as_str() {
         READY => Ok(child),
         "" => Err(io::Error::other("it has ended before it was ready")),
         against => Err(io::Error::other(against)),
@@ -74,11 +74,11 @@ pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child>
 
 const READY: &str = "ready";
 
-/// By which a child says how it has begun.
+/// By this a child reports how it has begun.
 pub struct Beginning(File);
 
 impl Beginning {
-    /// The parent goes on; or it gets to know what is the matter.
+    /// Lets the parent continue, or reports the error to it.
     pub fn say(mut self, begun: &io::Result<()>) {
         let text = begun.as_ref().map_or_else(ToString::to_string, |()| READY.to_owned());
         // A parent that is gone does not wait.
@@ -154,14 +154,14 @@ fn ended(status: WaitStatus) -> Option<Ended> {
     }
 }
 
-/// Gives our next children a process namespace of their own. The first of them is its process 1: when that ends, the
+/// Gives our next children a new process namespace. The first of them is its process 1: when that ends, the
 /// kernel ends all others in it.
 pub fn new_process_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWPID)?)
 }
 
 /// Ends this process when its parent does, however that ends. `alive` is the reading end of a pipe that only the parent can
-/// write to: who is orphaned already can't tell it otherwise.
+/// write to: a process that is orphaned already is recognized by it.
 ///
 /// # Errors
 /// When the parent has ended already.
@@ -195,7 +195,7 @@ pub fn pipe() -> io::Result<(File, File)> {
     Ok((reader.into(), writer.into()))
 }
 
-/// Lets go of standard input and output, which belong to somebody else.
+/// Closes standard input and output, which belong to another process.
 pub fn leave_streams() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;

@@ -3,7 +3,7 @@
 use nix::{errno::Errno, libc};
 use std::{thread, time::Duration};
 
-/// Where the kernel can't be asked to wait: longer than a packet takes, by far.
+/// Where the kernel can't wait for us: far longer than a packet takes.
 const INSTEAD: Duration = Duration::from_millis(20);
 
 /// Returns once no packet is between two hooks any more that passed the first of them before the call.

@@ -32,9 +32,6 @@ pub(super) struct Group {
 
 impl Group {
     /// Makes a group without programs.
-    ///
-    /// # Errors
-    /// When the kernel refuses another process.
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     pub(super) fn new() -> io::Result<Self> {
         let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
@@ -90,9 +87,9 @@ fn lead(alive: BorrowedFd<'_>) -> ! {
 /// What kernels before 5.9 need.
 #[expect(unsafe_code, reason = "nix closes what it owns")]
 fn close_one_by_one() {
-    // SAFETY: it asks for a number.
-    let most = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
-    for number in 1..libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX) {
+    // SAFETY: it returns a number and touches no memory.
+    let max = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for number in 1..libc::c_int::try_from(max).unwrap_or(libc::c_int::MAX) {
         // SAFETY: this process uses none of the descriptors that are closed.
         unsafe { libc::close(number) };
     }

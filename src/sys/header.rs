@@ -222,7 +222,7 @@ pub(crate) const INET_DIAG_SOCKOPT: u16 = 22;
 
 // netinet/tcp.h
 
-/// Of UDP: not connected to anybody.
+/// Of UDP: not connected.
 pub(crate) const TCP_CLOSE: u8 = 7;
 pub(crate) const TCP_LISTEN: u8 = 10;
 // linux/veth.h

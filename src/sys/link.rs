@@ -1,7 +1,6 @@
-//! Cables between network namespaces: a veth pair, its addresses, and the routes over it, by rtnetlink.
+//! Veth pairs between network namespaces, with addresses and routes, over rtnetlink.
 //!
-//! For namespaces that are being furnished. What is there already is not asked for, and nothing is taken away: it all
-//! goes with the namespace.
+//! For new namespaces: links are not read, and nothing is removed; everything ends with the namespace.
 
 use super::header::*;
 use super::message::{Messages, attribute, text};
@@ -24,7 +23,7 @@ impl Links {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
     }
 
-    /// Lays a cable to another namespace. Both ends have this name.
+    /// Creates a veth pair to another namespace. Both ends have this name.
     ///
     /// # Errors
     /// What the kernel answers: without its module `veth`, that the operation is not supported.
@@ -45,7 +44,7 @@ impl Links {
         })
     }
 
-    /// Takes a link into service.
+    /// Sets a link up.
     ///
     /// # Errors
     /// When there is none of this name, or the kernel refuses.
@@ -55,7 +54,7 @@ impl Links {
         self.socket.request(&Request { kind: RTM_NEWLINK, flags: 0, head: &head }, |_| {})
     }
 
-    /// Gives a link an address, usable at once: nobody else on the cable can have it.
+    /// Gives a link an address, usable at once: no other host on the link can have it, so none is probed for.
     ///
     /// # Errors
     /// When there is no link of this name, or the kernel refuses, as where IPv6 is switched off.
@@ -70,14 +69,14 @@ impl Links {
         })
     }
 
-    /// Sends everything that has no route of its own to a neighbour.
+    /// Adds a default route by a neighbour.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
         self.socket.request(&request, |message| octets(message, RTA_GATEWAY, neighbour))
     }
 
-    /// Takes every address of a family for the namespace's own that has no route of its own, so that its servers answer
+    /// Makes every address of a family without a more specific route local to the namespace, so that its servers answer
     /// at all of them. `like` is an address of the family.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);

@@ -1,7 +1,7 @@
-//! Who listens in the network namespace: sockets that take connections or datagrams, and whose they are.
+//! The listening sockets of the network namespace, for connections and datagrams, and their processes.
 //!
-//! Asked over `sock_diag` (`linux/inet_diag.h`). A kernel that lacks the module for it is asked by way of `/proc`, which
-//! tells less: not whether a socket takes packets for other machines' addresses, as TPROXY wants it.
+//! Read over `sock_diag` (`linux/inet_diag.h`). Where the kernel lacks its module, `/proc` is read, which lacks
+//! whether a socket accepts packets for addresses of other machines (`IP_TRANSPARENT`), as TPROXY requires.
 
 use super::header::*;
 use super::message::{attribute, u32_at};
@@ -33,7 +33,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A socket that waits for peers.
+/// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listener {
     pub transport: Transport,
@@ -46,7 +46,7 @@ pub struct Listener {
     pub uid: u32,
     /// Which file of its process it is, to be found by [`holders`].
     pub inode: u64,
-    /// Whether it has `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not tell.
+    /// Whether it has `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not show it.
     pub is_transparent: Option<bool>,
 }
 
@@ -73,7 +73,7 @@ const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 /// Every listener of the thread's network namespace, by transport and port.
 ///
 /// # Errors
-/// When neither netlink nor `/proc` tells.
+/// When neither netlink nor `/proc` can be read.
 pub fn all() -> io::Result<Vec<Listener>> {
     let mut found = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -163,7 +163,7 @@ fn listed(transport: Transport, line: &str) -> Option<Listener> {
         transport,
         port: u16::from_str_radix(port, 16).ok()?,
         address,
-        // Not told; it is how sockets are made.
+        // Not shown; it is the default of sockets.
         is_dual: address == Ipv6Addr::UNSPECIFIED,
         uid: words.get(7)?.parse().ok()?,
         inode: words.get(9)?.parse().ok()?,
@@ -171,7 +171,7 @@ fn listed(transport: Transport, line: &str) -> Option<Listener> {
     })
 }
 
-/// Addresses stand there as numbers of 32 bits each, in the machine's order.
+/// Addresses are there as numbers of 32 bits each, in the machine's byte order.
 fn proc_address(text: &str) -> Option<IpAddr> {
     let words = text.as_bytes().chunks(8).map(|word| {
         let number = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
@@ -228,7 +228,7 @@ mod tests {
         process::{self, Command},
     };
 
-    /// In a namespace of its own, where nobody else listens.
+    /// In a new namespace, where no other process listens.
     fn in_a_namespace(check: impl FnOnce() + Send) {
         namespace::within_new(|| {
             let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip starts");
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn listeners_are_found_by_either_way() {
         in_a_namespace(|| {
-            let held = (
+            let content = (
                 TcpListener::bind("127.0.0.1:15001").expect("IPv4"),
                 TcpListener::bind("[::]:15006").expect("both"),
                 TcpListener::bind("[::1]:15007").expect("IPv6"),
@@ -252,14 +252,14 @@ mod tests {
             let connected = UdpSocket::bind("127.0.0.1:15054").expect("UDP");
             connected.connect("127.0.0.1:15053").expect("a destination");
             let found = all().expect("they are listed");
-            let told: Vec<_> = found.iter().map(|l| (l.transport, l.port, l.address.to_string())).collect();
+            let listed: Vec<_> = found.iter().map(|l| (l.transport, l.port, l.address.to_string())).collect();
             let expected = [
                 (Transport::Tcp, 15001, "127.0.0.1".to_owned()),
                 (Transport::Tcp, 15006, "::".to_owned()),
                 (Transport::Tcp, 15007, "::1".to_owned()),
                 (Transport::Udp, 15053, "127.0.0.1".to_owned()),
             ];
-            assert_eq!(told, expected);
+            assert_eq!(listed, expected);
             assert!(found.iter().all(|listener| listener.uid == 0 && listener.is_transparent == Some(false)));
             assert_eq!(
                 found.iter().map(|listener| listener.is_dual).collect::<Vec<_>>(),
@@ -278,7 +278,7 @@ mod tests {
             let holders = holders(&found.iter().map(|listener| listener.inode).collect::<Vec<_>>());
             assert_eq!(holders.len(), 4);
             assert!(holders.values().all(|holder| (holder.id, holder.gid) == (process::id(), Some(0))));
-            drop((held, connection, connected));
+            drop((content, connection, connected));
         });
     }
 

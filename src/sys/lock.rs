@@ -1,21 +1,21 @@
-//! A lock that only users of one network namespace share, for the time from reading its state to having changed it.
+//! A lock of one network namespace, taken from reading its state until it is changed.
 //!
-//! Whoever holds it listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time
-//! and takes it back when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN` in the namespace,
-//! which whoever changes rules has: a program of the pod without it can't keep the rules from being set or removed. The
+//! Its owner listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time
+//! and frees it when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN` in the namespace,
+//! as changing rules does: a program of the pod without it can't keep the rules from being set or removed. The
 //! group exists in the kernel alone, so an init container and a plugin on the node's file system exclude each other, and no
 //! folder is needed. No rule reports to the group. Taking it costs what a lock of a file costs.
 //!
-//! What does not do: a lock (`flock`) of the namespace's own file can be held by everybody who can open that, and everybody
-//! can; a file of root's is not the same one in a container and on its node, and not to be had on a read-only file system
+//! Alternatives that do not work: a lock (`flock`) of the namespace's file can be taken by any process that can open it, and
+//! all can; a file of root's is not the same one in a container and on its node, and not to be had on a read-only file system
 //! or for a user with `CAP_NET_ADMIN` alone; a table of nf_tables that belongs to its socket (`NFT_TABLE_F_OWNER`) makes
-//! closing it wait 10 to 30 ms, and it changes the rules' generation, which others rely on.
+//! closing it wait 10 to 30 ms, and it changes the rules' generation, on which other programs rely.
 //!
 //! Programs that we start inherit the socket. They are killed when we end, but a moment later: until the last of them has
-//! ended, the lock is held, so that the next run does not read a state that is about to change.
+//! ended, the lock is taken, so that the next run does not read a state that is about to change.
 //!
-//! A kernel without NFLOG over netlink, such as gVisor's, has the namespace's own file locked instead. As everybody can do
-//! that, whoever holds it for longer than we wait is passed over, with a warning. Where `/proc` is not mounted either,
+//! Where the kernel lacks NFLOG over netlink, as gVisor's does, the namespace's file is locked instead. As any process can
+//! do that, a lock that is taken for longer than we wait is ignored, with a warning. Where `/proc` is not mounted either,
 //! nothing is locked; our own table is replaced as a whole or not at all.
 
 use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
@@ -42,14 +42,14 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Held until it is dropped.
+/// The lock is released when this is dropped.
 #[derive(Debug)]
-pub struct Held(#[cfg_attr(not(test), expect(dead_code, reason = "it is held, not used"))] Kind);
+pub struct LockGuard(#[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))] Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Group(#[expect(dead_code, reason = "it is held, not used")] Socket),
-    File(#[expect(dead_code, reason = "it is held, not used")] Flock<File>),
+    Group(#[expect(dead_code, reason = "it is kept open, not used")] Socket),
+    File(#[expect(dead_code, reason = "it is kept open, not used")] Flock<File>),
     /// Nothing is locked.
     Nothing,
 }
@@ -73,7 +73,7 @@ fn holder(id: &Option<u32>) -> String {
 ///
 /// # Errors
 /// When another process holds it for longer than `wait`.
-pub fn hold(wait: Duration) -> Result<Held, Refused> {
+pub fn hold(wait: Duration) -> Result<LockGuard, Refused> {
     let begun = Instant::now();
     let is_late = || begun.elapsed() >= wait;
     let mut socket = match Socket::open(SockProtocol::NetlinkNetFilter) {
@@ -84,13 +84,13 @@ pub fn hold(wait: Duration) -> Result<Held, Refused> {
         let error = match nflog::bind(&mut socket, GROUP) {
             Ok(()) => {
                 inherit(&socket)?;
-                return Ok(Held(Kind::Group(socket)));
+                return Ok(LockGuard(Kind::Group(socket)));
             }
             Err(error) => error,
         };
         match error.raw_os_error() {
-            // Where the right to change anything is missing, what is about to be changed says so.
-            Some(libc::EPERM) if !may_change(&mut socket) => return Ok(Held(Kind::Nothing)),
+            // Where the right to change rules is missing, the change itself reports that.
+            Some(libc::EPERM) if !may_change(&mut socket) => return Ok(LockGuard(Kind::Nothing)),
             Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) if is_late() => {
                 return Err(Refused::Busy(listener()));
             }
@@ -134,22 +134,22 @@ fn listener() -> Option<u32> {
 }
 
 /// Locks the namespace's own file.
-fn by_file(is_late: impl Fn() -> bool) -> Result<Held, Refused> {
+fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, Refused> {
     let mut file = match File::open(NAMESPACE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Held(Kind::Nothing)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockGuard(Kind::Nothing)),
         other => other?,
     };
     inherit(&file)?;
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(held) => return Ok(Held(Kind::File(held))),
+            Ok(guard) => return Ok(LockGuard(Kind::File(guard))),
             Err((_, Errno::EWOULDBLOCK)) if is_late() => {
                 tracing::warn!(
                     target: "backend",
                     "another program has locked this network namespace for too long and is passed over: without NFLOG \
                      (CONFIG_NETFILTER_NETLINK_LOG), any program of the pod can lock it"
                 );
-                return Ok(Held(Kind::Nothing));
+                return Ok(LockGuard(Kind::Nothing));
             }
             Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => file = again,
             Err((_, error)) => return Err(Refused::Kernel(error.into())),
@@ -168,14 +168,14 @@ mod tests {
         const WAIT: Duration = Duration::from_millis(50);
         let lock = || {
             let begun = Instant::now();
-            let Held(kind) = by_file(|| begun.elapsed() >= WAIT).expect("it can be opened");
+            let LockGuard(kind) = by_file(|| begun.elapsed() >= WAIT).expect("it can be opened");
             (kind, begun.elapsed())
         };
-        let (held, took) = lock();
-        assert!(matches!(held, Kind::File(_)) && took < WAIT, "{held:?} after {took:?}");
+        let (guard, took) = lock();
+        assert!(matches!(guard, Kind::File(_)) && took < WAIT, "{guard:?} after {took:?}");
         let (passed, took) = lock();
         assert!(matches!(passed, Kind::Nothing) && took >= WAIT, "{passed:?} after {took:?}");
-        drop(held);
+        drop(guard);
         assert!(matches!(lock().0, Kind::File(_)));
     }
 }

@@ -1,6 +1,6 @@
-//! Which network namespace somebody means: a name of `ip netns`, a container's id, a process, or a path.
+//! Finds a network namespace by a name of `ip netns`, a container's id, a process, or a path.
 //!
-//! Containers are found without asking a runtime: each has a control group of its own, whose name ends in its id
+//! Containers are found without a runtime: each has a control group, whose name ends in its id
 //! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
 use super::{namespace::Held, process};
@@ -25,7 +25,7 @@ impl Default for Places {
     }
 }
 
-/// Why nobody knows what is meant.
+/// Why no namespace was found.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
     #[error("can't be entered: {0}")]
@@ -69,8 +69,8 @@ fn seen(names: &[String], containers: &[String]) -> String {
 fn some(names: &[String], width: usize) -> String {
     const FEW: usize = 5;
     let cut = |name: &String| name.chars().take(width).collect::<String>();
-    let told = names.iter().take(FEW).map(cut).collect::<Vec<_>>().join(", ");
-    if names.len() > FEW { format!("{told} and {} more", names.len() - FEW) } else { told }
+    let text = names.iter().take(FEW).map(cut).collect::<Vec<_>>().join(", ");
+    if names.len() > FEW { format!("{text} and {} more", names.len() - FEW) } else { text }
 }
 
 /// Finds the namespace that a word means.
@@ -86,7 +86,7 @@ pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(LookupError::NoProcess(places.proc.clone()))
             }
-            held => held.map_err(LookupError::Open),
+            content => content.map_err(LookupError::Open),
         };
     }
     // As `kubectl get pod -o yaml` names a container: containerd://ID.
@@ -100,8 +100,8 @@ pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
         return Held::open(&path).map_err(LookupError::Open);
     }
     let containers = containers(&places.proc);
-    if let Some(held) = container(id.unwrap_or(word), &containers)? {
-        return Ok(held);
+    if let Some(content) = container(id.unwrap_or(word), &containers)? {
+        return Ok(content);
     }
     let here = Path::new(word);
     if id.is_none() && here.exists() {
@@ -141,9 +141,9 @@ fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, LookupErr
     for folder in folders {
         match Held::open(&folder.join("ns/net")) {
             // The process may have ended and another have got its number meanwhile.
-            Ok(held) if of(folder).as_deref() == Some(id) => {
-                if let Ok(number) = held.id() {
-                    found.entry(number).or_insert(held);
+            Ok(content) if of(folder).as_deref() == Some(id) => {
+                if let Ok(number) = content.id() {
+                    found.entry(number).or_insert(content);
                 }
             }
             Ok(_) => {}
@@ -153,7 +153,7 @@ fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, LookupErr
     match (found.len(), refused) {
         (0, Some(error)) => Err(LookupError::Open(error)),
         (0 | 1, _) => Ok(found.into_values().next()),
-        _ => Err(LookupError::Several(found.into_values().map(|held| held.found).collect())),
+        _ => Err(LookupError::Several(found.into_values().map(|content| content.found).collect())),
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
 
         fn find(&self, word: &str) -> Result<PathBuf, String> {
             let places = Places { proc: self.0.join("proc"), names: vec![self.0.join("netns")] };
-            let found = find(word, &places).map(|held| held.found).map_err(|lost| lost.to_string());
+            let found = find(word, &places).map(|content| content.found).map_err(|lost| lost.to_string());
             found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
         }
     }
@@ -274,16 +274,16 @@ mod tests {
     fn what_is_not_found_or_not_one_is_told() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
         let folder = Folder::new("told", &[(7, &web), (9, &db)]);
-        let told = |word: &str, part: &str| {
+        let text = |word: &str, part: &str| {
             let error = folder.find(word).expect_err("it is not found");
             assert!(error.contains(part), "{word}: {error}");
         };
-        told("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
-        told("012", "ip netns knows web, of containers 0123456789ab, 0123f6789abc are seen");
-        told("wbe", "is no name of a network namespace: ip netns knows web");
-        told("containerd://ffff", "is no name");
-        told("pid:11", "no process has this number");
-        told("pid:x", "is no process");
-        told("/no/such", "can't be entered: ");
+        text("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
+        text("012", "ip netns knows web, of containers 0123456789ab, 0123f6789abc are seen");
+        text("wbe", "is no name of a network namespace: ip netns knows web");
+        text("containerd://ffff", "is no name");
+        text("pid:11", "no process has this number");
+        text("pid:x", "is no process");
+        text("/no/such", "can't be entered: ");
     }
 }

@@ -6,7 +6,7 @@ use nix::{
 };
 use std::{fs, io, path::Path};
 
-/// Moves this process into a copy of its mounts. What is mounted from now on, nobody else sees.
+/// Moves this process into a new mount namespace. Later mounts are private to it.
 pub fn leave() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE)

@@ -15,11 +15,11 @@ use std::{
     thread,
 };
 
-/// A network namespace that is held: whatever becomes of what it was found by, it stays what it is.
+/// An open network namespace: it remains the same one even if its path changes.
 #[derive(Debug)]
 pub struct Held {
     file: File,
-    /// Where it was found, for people.
+    /// Where it was found, for messages.
     pub found: PathBuf,
 }
 
@@ -32,9 +32,6 @@ impl Held {
     }
 
     /// That of the calling process.
-    ///
-    /// # Errors
-    /// When `/proc` does not show it.
     pub fn own() -> io::Result<Self> {
         Self::open(Path::new("/proc/self/ns/net"))
     }
@@ -48,12 +45,12 @@ impl Held {
         Ok(())
     }
 
-    /// The same, held once more.
+    /// Another handle of the same namespace.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, found: self.found.clone() })
     }
 
-    /// A path that leads to what is held.
+    /// A path of the open namespace.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
@@ -87,7 +84,7 @@ pub fn enter_new() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Does `work` in the namespace behind `path`, on a thread of its own that ends with it: the caller's stays where it is.
+/// Does `work` in the namespace behind `path`, on a new thread: the caller's namespace does not change.
 ///
 /// # Errors
 /// As [`enter`].
@@ -99,7 +96,7 @@ pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Resu
     thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Does `work` in a new network namespace, on a thread of its own. The namespace goes when nobody holds it any more.
+/// Does `work` in a new network namespace, on a new thread. The namespace ends with its last user.
 ///
 /// # Errors
 /// When none can be made, for which `CAP_SYS_ADMIN` is needed.
@@ -122,8 +119,8 @@ pub fn lacks_ipv6(interface: &str) -> bool {
     }
 }
 
-/// Whether we are in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not there to
-/// tell. Some settings exist there only; this one has since 2.6 (`net_core_table` against `netns_core_table` in
+/// Whether we are in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not
+/// mounted. Some settings exist there only; this one has since 2.6 (`net_core_table` against `netns_core_table` in
 /// `net/core/sysctl_net_core.c`).
 pub fn is_host() -> Option<bool> {
     match fs::metadata("/proc/sys/net/core/netdev_max_backlog") {

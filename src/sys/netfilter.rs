@@ -10,13 +10,13 @@ use std::io;
 
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
 
-/// Whether the error says that the kernel has no nf_tables.
+/// Whether the error means that the kernel has no nf_tables.
 pub fn lacks_nf_tables(error: &io::Error) -> bool {
     use nix::libc::{EINVAL, EOPNOTSUPP, EPROTONOSUPPORT};
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }
 
-/// Whether the error says that the kernel does not speak of netfilter over netlink at all, so that no socket can be had.
+/// Whether the error means that the kernel has no netfilter over netlink at all, so that no socket can be opened.
 /// Linux without `CONFIG_NETFILTER_NETLINK` does not, nor does gVisor's kernel.
 pub fn lacks_netlink(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT)

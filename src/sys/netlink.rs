@@ -48,7 +48,7 @@ impl Socket {
         Self::listen(protocol, 0)
     }
 
-    /// Opens a socket that hears what the kernel tells these groups, one bit for each, the first for group 1.
+    /// Opens a socket that receives what the kernel sends to these groups, one bit for each, the first for group 1.
     pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
@@ -65,7 +65,7 @@ impl Socket {
         })
     }
 
-    /// Asks for one object and gives the payload of the answer.
+    /// Requests one object and returns the payload of the answer.
     pub fn one(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
         self.send(request, 0, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
@@ -81,7 +81,7 @@ impl Socket {
     }
 
     /// Sends messages that the kernel takes as a whole or not at all. Their numbers are consecutive and start at
-    /// [`Socket::next_sequence`]; the kernel has been asked to acknowledge one of them.
+    /// [`Socket::next_sequence`]; one of them requests an acknowledgement.
     ///
     /// # Errors
     /// The first complaint. The kernel makes those about the batch as a whole under the first number.
@@ -126,7 +126,7 @@ impl Socket {
     /// Reads one datagram of messages that answer no request; `visit` gets the type and payload of each.
     ///
     /// # Errors
-    /// What the kernel says; `ENOBUFS` when messages were lost.
+    /// The kernel's error; `ENOBUFS` when messages were lost.
     pub fn events(&mut self, visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
         self.datagram(MsgFlags::empty(), visit)
     }
@@ -149,7 +149,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Makes room for a large batch, and asks for explanations.
+    /// Makes room for a large batch, and requests explanations.
     fn prepare(&self, length: usize) -> io::Result<()> {
         // A kernel that does not know these options explains less.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
@@ -163,7 +163,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Asks for all objects of a kind; `visit` gets the payload of each.
+    /// Requests all objects of a kind; `visit` gets the payload of each.
     ///
     /// # Errors
     /// What the kernel answers, or [`io::ErrorKind::Interrupted`] when the objects keep changing meanwhile.
@@ -278,13 +278,13 @@ pub struct Rejection {
     pub sequence: u32,
     /// Its explanation, where it gave one.
     pub message: Option<String>,
-    /// Where in that message the attribute stands that it complains about, where it says so.
+    /// The offset in that message of the attribute that it complains about, if given.
     pub offset: Option<usize>,
     pub source: io::Error,
 }
 
-/// What the extended acknowledgement says, if there is one. With the option `NETLINK_CAP_ACK` only the header of our
-/// message stands before it.
+/// The content of the extended acknowledgement, if there is one. With the option `NETLINK_CAP_ACK` only the header of our
+/// message precedes it.
 fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
     if message.flags & NLM_F_ACK_TLVS == 0 {
         return None;
@@ -301,7 +301,7 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
     Some((text, offset.map(|offset| offset as usize)))
 }
 
-/// How a dump has ended: the kernel tells at its end what kept it from going on.
+/// The result of a dump: its last message has the error that ended it early.
 fn ending(message: Received<'_>) -> io::Result<()> {
     match message::u32_at(message.payload, 0).map(u32::cast_signed) {
         Some(number) if number < 0 => Err(io::Error::from_raw_os_error(number.wrapping_neg())),

@@ -17,7 +17,7 @@ use std::{
 const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
 const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);
 
-/// Of each packet so many bytes come along: the longest headers that anybody sends.
+/// How many bytes of each packet are reported: enough for the longest headers.
 const HEADERS: u32 = 256;
 /// Room for some ten thousand reports.
 const ROOM: usize = 4 << 20;
@@ -59,7 +59,7 @@ impl Listener {
     /// Waits for reports and takes them; an empty list if others have come than those.
     ///
     /// # Errors
-    /// What the kernel says; `ENOBUFS` when reports were lost.
+    /// The kernel's error; `ENOBUFS` when reports were lost.
     pub fn take(&mut self) -> io::Result<Vec<Report>> {
         let mut reports = Vec::new();
         self.0.events(|kind, payload| {

@@ -1,4 +1,4 @@
-//! The steps of packets that nf_tables traces (`meta nftrace set 1`), as the kernel tells them to whoever listens.
+//! The steps of packets that nf_tables traces (`meta nftrace set 1`), as the kernel sends them to listeners.
 //!
 //! `nft monitor trace` hears the same. All numbers are in network order.
 
@@ -19,7 +19,7 @@ const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
 /// Room for steps that come faster than they are read: a packet has some twenty, of 200 bytes and some more.
 const ROOM: usize = 4 << 20;
 
-/// Headers without which IPv6 would need its extension headers walked, of which a step tells a part only.
+/// Headers without which IPv6 would need its extension headers walked, of which a step contains only a part.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
 /// Hears of packets that are traced in the thread's network namespace.
@@ -36,7 +36,7 @@ impl Listener {
     /// Waits for steps and takes all that have come.
     ///
     /// # Errors
-    /// What the kernel says; `ENOBUFS` when steps were lost.
+    /// The kernel's error; `ENOBUFS` when steps were lost.
     pub fn take(&mut self) -> io::Result<Vec<Traced>> {
         let mut steps = Vec::new();
         let mut visit = |kind, payload: &[u8]| {
@@ -56,7 +56,7 @@ impl AsFd for Listener {
     }
 }
 
-/// `None` for what says no step that we know.
+/// `None` for a message that is not a known step.
 fn traced(payload: &[u8]) -> Option<Traced> {
     let attributes = body(payload)?;
     let number = |kind| attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes);
@@ -93,7 +93,7 @@ fn verdict(attributes: &[u8]) -> Option<u32> {
     code.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The headers in one piece. The kernel tells at most 40 bytes of the first one.
+/// The headers in one piece. The kernel reports at most 40 bytes of the first one.
 fn packet(network: &[u8], transport: &[u8]) -> Vec<u8> {
     let mut packet = network.to_vec();
     match packet.first().map(|first| (first >> 4, usize::from(first & 0xf) * 4)) {

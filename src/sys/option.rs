@@ -19,7 +19,7 @@ pub(super) fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_
     Ok(Errno::result(result).map(drop)?)
 }
 
-/// Asks for an option that the kernel looks up by what `value` holds, and that it answers into `value`.
+/// Reads an option that the kernel looks up by the content of `value`, and writes into `value`.
 #[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
 pub(super) fn get(
     socket: &impl AsFd,

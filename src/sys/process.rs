@@ -21,7 +21,7 @@ pub fn holds(capability: u32) -> Option<bool> {
     Some(mask >> capability & 1 == 1)
 }
 
-/// A process of somebody's.
+/// A process and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its id, as we see it.
@@ -42,7 +42,7 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<Process>> {
     let here = namespace(Path::new("/proc/thread-self"))?;
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
-        // One that can't be read has ended, as everybody may read it.
+        // A process that can't be read has ended: the file is world-readable.
         let status = fs::read_to_string(folder.join("status")).ok()?;
         let uid = field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?;
         let name = field(&status, "Name:")?.to_owned();

@@ -39,7 +39,7 @@ pub struct Found {
     /// The same, put there by others.
     pub of_others: Vec<OwnedRoute>,
     /// What carries the owner's protocol and is nothing that the owner would make, in words.
-    pub unlike_ours: Vec<String>,
+    pub unexpected: Vec<String>,
     /// Whether `lo` has its IPv6 address.
     pub lo_has_ipv6: bool,
 }
@@ -66,23 +66,24 @@ impl Routes {
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
-                Read::Such(standing) if standing.protocol == ours => found.ours.push(standing),
-                Read::Such(standing) => found.of_others.push(standing),
-                Read::Unlike { protocol, what } if protocol == ours => found.unlike_ours.push(what),
-                Read::Unlike { .. } => {}
+                Read::Matching(owned_route) if owned_route.protocol == ours => found.ours.push(owned_route),
+                Read::Matching(owned_route) => found.of_others.push(owned_route),
+                Read::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
+                Read::Unexpected { .. } => {}
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
         found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
-        let wanted: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
-        for &(address, protocol) in addresses.iter().filter(|(there, _)| wanted.contains(there)) {
+        let desired: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
+        for &(address, protocol) in addresses.iter().filter(|(there, _)| desired.contains(there)) {
             let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
-            let standing = OwnedRoute { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+            let owned_route =
+                OwnedRoute { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
             match is_ours {
-                true => found.ours.push(self.own(standing.object)),
-                false => found.of_others.push(standing),
+                true => found.ours.push(self.own(owned_route.object)),
+                false => found.of_others.push(owned_route),
             }
         }
         Ok(found)
@@ -96,7 +97,7 @@ impl Routes {
         match (self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
             (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let Found { ours, of_others, .. } = self.read()?;
-                let is_there = ours.iter().chain(&of_others).any(|standing| standing.object == object);
+                let is_there = ours.iter().chain(&of_others).any(|owned_route| owned_route.object == object);
                 let remedy =
                     "something of another program's is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
@@ -109,7 +110,7 @@ impl Routes {
         }
     }
 
-    /// Gives an address or a route that somebody else has made the owner's protocol; it serves all the while. A policy
+    /// Gives an address or a route of another program the owner's protocol, without interruption. A policy
     /// rule can't be changed: the owner's is added beside it.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
@@ -122,12 +123,12 @@ impl Routes {
 
     /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
     /// owner's, a policy rule beside it.
-    pub fn give_back(&mut self, standing: OwnedRoute) -> io::Result<()> {
-        match standing.object {
-            Object::Rule { .. } => self.send(standing, NEW, NLM_F_CREATE),
-            Object::Route { .. } => self.send(standing, NEW, NLM_F_CREATE | NLM_F_REPLACE),
+    pub fn give_back(&mut self, owned_route: OwnedRoute) -> io::Result<()> {
+        match owned_route.object {
+            Object::Rule { .. } => self.send(owned_route, NEW, NLM_F_CREATE),
+            Object::Route { .. } => self.send(owned_route, NEW, NLM_F_CREATE | NLM_F_REPLACE),
             Object::Address(address) => {
-                self.send(standing, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
+                self.send(owned_route, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
                 wait_for(address);
                 Ok(())
             }
@@ -137,20 +138,20 @@ impl Routes {
     /// Removes an object. One that is gone already is fine.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
-            // The kernel takes the first rule that has what the request names, be it with further selectors: only with its
-            // preference, a policy rule is named for sure (`rule_find` in `net/core/fib_rules.c`).
+            // The kernel takes the first rule that matches the request, even if it has further selectors: only with its
+            // preference, a policy rule is identified for sure (`rule_find` in `net/core/fib_rules.c`).
             Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
-                Some(own) => self.remove_standing(own),
+                Some(own) => self.remove_owned(own),
                 None => Ok(()),
             },
-            Object::Address(_) | Object::Route { .. } => self.remove_standing(self.own(object)),
+            Object::Address(_) | Object::Route { .. } => self.remove_owned(self.own(object)),
         }
     }
 
-    /// Removes an object, whoever has made it. One that is gone already is fine.
-    pub fn remove_standing(&mut self, standing: OwnedRoute) -> io::Result<()> {
+    /// Removes an object of any program. One that is gone already is fine.
+    pub fn remove_owned(&mut self, owned_route: OwnedRoute) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
-        match self.send(standing, DELETE, 0) {
+        match self.send(owned_route, DELETE, 0) {
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
             other => other,
         }
@@ -177,23 +178,23 @@ impl Routes {
         OwnedRoute { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, standing: OwnedRoute, kinds: [u16; 3], flags: u16) -> io::Result<()> {
-        let Form { kind, head, attributes } = Form::of(standing, kinds);
+    fn send(&mut self, owned_route: OwnedRoute, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+        let Form { kind, head, attributes } = Form::of(owned_route, kinds);
         self.socket.request(&Request { kind, flags, head: &head }, |message| fill(message, &attributes))
     }
 }
 
-/// The message that adds an object as its owner makes it, for whoever sends it by another way.
+/// The message that adds an object as its owner makes it, for callers that send it otherwise.
 pub fn addition(owner: &Ownership, object: Object) -> Messages {
-    let standing = OwnedRoute { protocol: owner.protocol, ..object.into() };
-    let Form { kind, head, attributes } = Form::of(standing, NEW);
+    let owned_route = OwnedRoute { protocol: owner.protocol, ..object.into() };
+    let Form { kind, head, attributes } = Form::of(owned_route, NEW);
     let mut message = Messages::default();
     message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
     fill(&mut message, &attributes);
     message
 }
 
-/// What a message says of an address, a route or a policy rule.
+/// The message of an address, a route or a policy rule.
 struct Form {
     kind: u16,
     head: Vec<u8>,
@@ -201,8 +202,8 @@ struct Form {
 }
 
 impl Form {
-    fn of(standing: OwnedRoute, [address, route, rule]: [u16; 3]) -> Self {
-        let OwnedRoute { object, protocol, preference } = standing;
+    fn of(owned_route: OwnedRoute, [address, route, rule]: [u16; 3]) -> Self {
+        let OwnedRoute { object, protocol, preference } = owned_route;
         let number = |number: u32| number.to_ne_bytes().to_vec();
         match object {
             Object::Address(ip) => {
@@ -257,7 +258,7 @@ fn wait_for(address: Ipv6Addr) {
     tracing::debug!(target: "route", "{address} is not routed yet");
 }
 
-/// When nobody can tell, it is up: waiting in vain costs less than a proxy that can't bind its address.
+/// Where that is unknown, it counts as up: waiting in vain costs less than a proxy that can't bind its address.
 fn is_loopback_up() -> bool {
     let is_down =
         |link: InterfaceAddress| link.interface_name == "lo" && !link.flags.contains(InterfaceFlags::IFF_UP);
@@ -300,9 +301,9 @@ fn ifaddrmsg() -> IfAddrMsg {
 /// A policy rule or a route.
 enum Read {
     /// One of the form that the owner makes.
-    Such(OwnedRoute),
+    Matching(OwnedRoute),
     /// Any other.
-    Unlike { protocol: u8, what: String },
+    Unexpected { protocol: u8, what: String },
 }
 
 /// A policy rule; such is one of these forms, with a mark and nothing else.
@@ -311,7 +312,7 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
     let [_, dst_len, src_len, tos, _, _, _, action, flags @ ..] = *head;
-    let mut is_such = [dst_len, src_len, tos] == [0; 3] && action == FR_ACT_TO_TBL && flags == [0; 4];
+    let mut is_ours_in_form = [dst_len, src_len, tos] == [0; 3] && action == FR_ACT_TO_TBL && flags == [0; 4];
     let (mut mark, mut mask, mut table, mut protocol, mut preference) = (None, None, None, 0, 0);
     for (kind, value) in attributes(selectors) {
         match kind {
@@ -322,19 +323,21 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
             FRA_PRIORITY => preference = u32_at(value, 0).unwrap_or(0),
             FRA_SUPPRESS_PREFIXLEN if u32_at(value, 0) == Some(u32::MAX) => {}
             // A selector of which we make none.
-            _ => is_such = false,
+            _ => is_ours_in_form = false,
         }
     }
     let fits = |form: &&PolicyRules| {
-        is_such && mask == Some(form.mask) && form.preference.is_none_or(|expected| expected == preference)
+        is_ours_in_form
+            && mask == Some(form.mask)
+            && form.preference.is_none_or(|expected| expected == preference)
     };
     Some(match (mark, table, forms.iter().find(fits)) {
         (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
-            Read::Such(OwnedRoute { object, protocol, preference })
+            Read::Matching(OwnedRoute { object, protocol, preference })
         }
-        _ => Read::Unlike { protocol, what: format!("{family} policy rule of preference {preference}") },
+        _ => Read::Unexpected { protocol, what: format!("{family} policy rule of preference {preference}") },
     })
 }
 
@@ -345,13 +348,13 @@ fn route(payload: &[u8]) -> Option<Read> {
     let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
     let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
     let table = number(RTA_TABLE)?;
-    let is_such = [dst_len, src_len, tos] == [0; 3]
+    let is_ours_in_form = [dst_len, src_len, tos] == [0; 3]
         && kind == RTN_LOCAL
         && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
         && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
-    Some(match is_such {
-        true => Read::Such(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
-        false => Read::Unlike { protocol, what: format!("{family} route in table {table}") },
+    Some(match is_ours_in_form {
+        true => Read::Matching(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
+        false => Read::Unexpected { protocol, what: format!("{family} route in table {table}") },
     })
 }
 

@@ -1,5 +1,5 @@
-//! Signals, taken one by one, for whoever stands between a caller and a command; and the one that a limit of file sizes
-//! sends, which is an error instead.
+//! Signals, read one by one, for a process between a caller and a command; and the signal of a file size limit,
+//! which becomes an error instead.
 
 use nix::sys::{
     signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal},
@@ -7,7 +7,7 @@ use nix::sys::{
 };
 use std::io;
 
-/// Those that are meant for the command rather than for us, and the one that tells of children.
+/// Those that are forwarded to the command, and SIGCHLD.
 const HELD: [Signal; 9] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -40,19 +40,19 @@ pub struct Caught {
 impl Signals {
     /// Holds signals back from now on, here and in children.
     pub fn hold() -> io::Result<Self> {
-        let held: SigSet = HELD.into_iter().collect();
+        let content: SigSet = HELD.into_iter().collect();
         let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
-        Ok(Self { queue: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC)?, before })
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&content), Some(&mut before))?;
+        Ok(Self { queue: SignalFd::with_flags(&content, SfdFlags::SFD_CLOEXEC)?, before })
     }
 
-    /// Waits for the next one that was sent to the process that asks.
+    /// Waits for the next one that was sent to the calling process.
     pub fn next(&self) -> io::Result<Caught> {
         loop {
-            let Some(told) = self.queue.read_signal()? else { continue };
-            let number = i32::try_from(told.ssi_signo).map_err(io::Error::other)?;
+            let Some(info) = self.queue.read_signal()? else { continue };
+            let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
             let signal = Signal::try_from(number)?;
-            return Ok(Caught { signal, by_kernel: told.ssi_code == SI_KERNEL });
+            return Ok(Caught { signal, by_kernel: info.ssi_code == SI_KERNEL });
         }
     }
 

@@ -24,7 +24,7 @@ use std::{
 /// Whether the caller has closed standard output.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The C library calls what stands in this section before `main`.
+/// The C library calls the functions in this section before `main`.
 #[used]
 #[expect(unsafe_code, reason = "the one way to come before Rust's runtime")]
 // SAFETY: the section holds pointers to functions that are called without need of their arguments, as this one is, once,
@@ -60,7 +60,7 @@ extern "C" fn open_closed() {
 /// takes a closed descriptor for success and waits without end.
 ///
 /// # Errors
-/// When standard output was closed by the caller, refuses the text, or nobody has read it in time.
+/// When standard output was closed by the caller, refuses the text, or its reader is too slow.
 pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
     if !text.is_empty() && STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
         return Err(Errno::EBADF.into());

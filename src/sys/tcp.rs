@@ -1,5 +1,5 @@
-//! TCP sockets as a proxy needs them: where a connection was meant to go, listening for addresses of others, calling from
-//! an address of choice, and giving up so that the other side notices.
+//! TCP sockets as a proxy needs them: the original destination of a connection, listening for addresses of other machines,
+//! a source address and mark of choice, and a reset.
 
 use nix::{
     errno::Errno,
@@ -20,7 +20,7 @@ use std::{
 /// Listens at an address, of this family alone.
 ///
 /// # Errors
-/// When somebody listens there, or the kernel refuses.
+/// When the address is in use, or the kernel refuses.
 pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     let socket = open(address)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
@@ -36,11 +36,7 @@ pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener>
     Ok(socket.into())
 }
 
-/// Where an accepted connection was meant to go before the rules sent it here. One that no rule has sent elsewhere was
-/// meant for the address that took it.
-///
-/// # Errors
-/// When the connection has no address any more.
+/// The original destination of an accepted connection: without a redirect, the address that accepted it.
 pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let original = match local {
@@ -51,7 +47,7 @@ pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
             .map(|raw| SockaddrIn6::from(raw).into())
             .map(SocketAddr::V6),
     };
-    // Without conntrack there is nothing to ask, and nothing was sent elsewhere.
+    // Without conntrack, nothing was redirected.
     Ok(original.unwrap_or(local))
 }
 
@@ -75,7 +71,7 @@ pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
 /// Connects, for as long as `patience`.
 ///
 /// # Errors
-/// When nobody answers, or the kernel refuses.
+/// When there is no answer, or the kernel refuses.
 pub fn call(from: From, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let socket = open(to)?;
     if let Some(mark) = from.transparent {

@@ -1,4 +1,4 @@
-//! Users and groups of a process, and user namespaces in which somebody without rights has many of them.
+//! Users and groups of a process, and user namespaces in which an unprivileged user has many of them.
 
 use nix::{
     sched::{CloneFlags, unshare},
@@ -26,17 +26,14 @@ pub fn own() -> (u32, u32) {
     (Uid::effective().as_raw(), Gid::effective().as_raw())
 }
 
-/// Moves this process, which has one thread, into a user namespace of its own, where it has all rights and no number
-/// yet.
-///
-/// # Errors
-/// When the kernel or its administrator forbids it.
+/// Moves this process, which has one thread, into a new user namespace, where it has all capabilities and no
+/// mapped user yet.
 pub fn new_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWUSER)?)
 }
 
-/// Gives the new namespace that we are in one user and one group: ours, under other numbers. Nobody needs a right for
-/// that, and gives up that of changing groups for it.
+/// Gives the new namespace that we are in one user and one group: ours, under other numbers. That takes no
+/// capability, but the right to change groups is lost.
 pub fn map_one((uid, gid): (u32, u32), inside: (u32, u32)) -> io::Result<()> {
     let write = |file: &str, text: &str| fs::write(Path::new("/proc/self").join(file), text);
     write("setgroups", "deny")?;
@@ -68,11 +65,8 @@ fn given(text: &str, name: Option<&str>, uid: u32, count: u32) -> Option<Subordi
 }
 
 /// Becomes this user and group, and no other, for good.
-///
-/// # Errors
-/// When we may not.
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
-    // Where one group is mapped, the kernel lets nobody change the others.
+    // Where one group is mapped, the kernel forbids changing the supplementary groups.
     let _ = setgroups(&[]);
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     setresgid(gid, gid, gid)?;

@@ -1,4 +1,4 @@
-//! Waiting for something to read, until somebody asks us to end or time is up.
+//! Waits for input, until a signal asks the process to end or time is up.
 
 use nix::{
     errno::Errno,

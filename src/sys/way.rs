@@ -1,4 +1,4 @@
-//! Which way the kernel would send a packet, over rtnetlink. Nothing is sent.
+//! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
 use super::header::*;
 use super::message::{attribute, u32_at};
@@ -9,7 +9,7 @@ use nix::{
 };
 use std::{io, net::IpAddr};
 
-/// A packet, as far as routing asks about it.
+/// The properties of a packet that routing depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow<'a> {
     pub to: IpAddr,
@@ -17,7 +17,7 @@ pub struct Flow<'a> {
     pub from: Option<IpAddr>,
     /// The protocol's number and the port that it goes to.
     pub service: Option<(u8, u16)>,
-    /// The user that sends it; we ourselves unless somebody is named.
+    /// The user that sends it; `None` for our own.
     pub uid: Option<u32>,
     pub mark: u32,
     /// The interface at which it arrives; `None` for one that is sent here.
@@ -42,7 +42,7 @@ pub struct Way {
     pub is_local: bool,
 }
 
-/// The length of a `struct rtmsg`, and where its type stands.
+/// The length of a `struct rtmsg`, and the offset of its type.
 const HEAD: usize = 12;
 const KIND: usize = 7;
 
@@ -114,17 +114,17 @@ mod tests {
 
     #[test]
     fn a_namespace_of_its_own_leads_nowhere() {
-        let asked = namespace::within_new(|| {
+        let results = namespace::within_new(|| {
             [IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()]
                 .map(|address| to(address).expect_err("no route").kind())
         });
-        let asked = asked.expect("CAP_SYS_ADMIN");
-        assert_eq!(asked, [io::ErrorKind::NetworkUnreachable; 2]);
+        let results = results.expect("CAP_SYS_ADMIN");
+        assert_eq!(results, [io::ErrorKind::NetworkUnreachable; 2]);
     }
 
     #[test]
     fn routes_and_policy_rules_are_asked_as_for_a_packet() {
-        let asked = namespace::within_new(|| {
+        let results = namespace::within_new(|| {
             for call in [
                 "link set lo up",
                 "link add eth0 type veth peer name far",
@@ -160,7 +160,7 @@ mod tests {
                 of(&Flow { at: Some("eth7"), ..flow }).expect_err("no such interface").kind(),
             )
         });
-        let (found, refused, arriving, nowhere) = asked.expect("CAP_SYS_ADMIN");
+        let (found, refused, arriving, nowhere) = results.expect("CAP_SYS_ADMIN");
         let found = found.map(|way| way.expect("a route"));
         let interfaces = found.each_ref().map(|way| (way.interface.as_str(), way.is_local));
         assert_eq!(interfaces, [("eth0", false), ("far", false), ("lo", true)]);

@@ -1,4 +1,4 @@
-//! Tables of iptables (legacy), asked for by name through socket options. No program is needed, nor `/proc`.
+//! Tables of iptables (legacy), read by name through socket options. No program is needed, nor `/proc`.
 
 use super::{
     header::*,
@@ -48,8 +48,8 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
     // A kernel without IPv6 has none.
     let Some(socket) = opened(family)? else { return Ok(false) };
-    // Asked for its counts first, a table that is not there would be sought among modules too. A wrong size is only
-    // complained of where there is a table.
+    // A request for its counts would load the module of a missing table. A wrong size is only
+    // an error where there is a table.
     if let Err(error) = entries(&socket, family, table, 0) {
         match error.raw_os_error() {
             Some(EAGAIN) => {}
@@ -65,18 +65,18 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     if number(NUM_ENTRIES) as usize != hooks.len() + 1 {
         return Ok(true);
     }
-    let held = match entries(&socket, family, table, number(SIZE)) {
+    let content = match entries(&socket, family, table, number(SIZE)) {
         // It has changed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
         other => other?,
     };
     let accepts =
-        |hook: &usize| policy(family, &held, number(HOOK_ENTRIES + 4 * hook) as usize) == Some(ACCEPT);
+        |hook: &usize| policy(family, &content, number(HOOK_ENTRIES + 4 * hook) as usize) == Some(ACCEPT);
     Ok(!hooks.iter().all(accepts))
 }
 
 /// Whether our network namespace can have a table. The kernel loads the table's module, and makes the table, empty, as it
-/// would for whoever sets rules there. A family that the kernel lacks is in nobody's way.
+/// would for rules there. A family that the kernel lacks counts as available.
 pub fn is_to_be_had(family: Family, table: &str) -> bool {
     match opened(family) {
         Ok(Some(socket)) => info(&socket, family, table).is_ok(),
@@ -95,14 +95,14 @@ pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>
         match entries(&socket, family, table, size) {
             // It has changed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            held => return counted(family, &info, &held?).ok_or(io::ErrorKind::InvalidData.into()),
+            content => return counted(family, &info, &content?).ok_or(io::ErrorKind::InvalidData.into()),
         }
     }
     Err(io::ErrorKind::Interrupted.into())
 }
 
 /// The counts of a table's entries, one behind the other. A chain that the kernel calls lies between two offsets that are
-/// told of its hook, the last of which is its policy. Any other begins with its name and ends with a rule that returns.
+/// given for its hook; the last entry is its policy. Any other begins with its name and ends with a rule that returns.
 fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<String, usize>> {
     const HOOKS_BY_NUMBER: [&str; HOOKS] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
     let hooks = u32_at(info, VALID_HOOKS)?;
@@ -189,11 +189,11 @@ fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Resu
         Family::V4 => (SOL_IP, IPT_SO_GET_ENTRIES),
         Family::V6 => (SOL_IPV6, IP6T_SO_GET_ENTRIES),
     };
-    let mut held = vec![0; GET_ENTRIES + size as usize];
-    name(&mut held, table);
-    held[NAME..NAME + 4].copy_from_slice(&size.to_ne_bytes());
-    option::get(socket, level, option, &mut held)?;
-    Ok(held.split_off(GET_ENTRIES))
+    let mut content = vec![0; GET_ENTRIES + size as usize];
+    name(&mut content, table);
+    content[NAME..NAME + 4].copy_from_slice(&size.to_ne_bytes());
+    option::get(socket, level, option, &mut content)?;
+    Ok(content.split_off(GET_ENTRIES))
 }
 
 fn name(into: &mut [u8], table: &str) {

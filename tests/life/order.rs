@@ -7,7 +7,7 @@ use mesh::istio::OWNERSHIP;
 use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::OwnedRoute};
 use sidecar_init::{
     backend::{Backend, BackendName, Snapshot, Step, Variant},
-    engine::{Choice, Doubtful, Preference},
+    engine::{Choice, Preference},
 };
 
 /// Whether a connection that the pod makes is redirected by one backend or another.
@@ -131,7 +131,7 @@ fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
     assert!(!made.contains(&Step::Add(ADDRESS)), "{made:?}");
     let cleaned = run(&mut memory, &None, NFT).expect("nothing breaks");
     assert!(!cleaned.steps.contains(&Step::Remove(ADDRESS)), "{cleaned:?}");
-    assert_eq!(cleaned.left, [Doubtful::Routing(ADDRESS.into())]);
+    assert_eq!(cleaned.left, [ADDRESS.to_string()]);
 }
 
 /// Policy rules stand side by side for a moment; a route changes hands where it stands.

@@ -116,3 +116,44 @@ impl DataType {
         !is_ordered && self.is_host_order() && cfg!(target_endian = "little")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn values_come_back_from_their_bytes() {
+        for kind in DataType::ALL {
+            let numbers = [0, 1, 0x12, kind.max() / 3, kind.max() - 1, kind.max()];
+            for (number, is_ordered) in numbers.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+                let bytes = kind.encode(number, is_ordered);
+                assert_eq!(
+                    (bytes.len(), kind.decode(&bytes, is_ordered)),
+                    (kind.width(), number),
+                    "{kind:?}"
+                );
+                let key = kind.key(number, is_ordered);
+                assert_eq!(
+                    (&key[..kind.width()], u128::from_be_bytes(key) << (8 * kind.width() - 1) << 1),
+                    (&bytes[..], 0)
+                );
+                let in_host_order = kind.is_host_order() && !is_ordered && cfg!(target_endian = "little");
+                let mut expected = number.to_be_bytes()[16 - kind.width()..].to_vec();
+                if in_host_order {
+                    expected.reverse();
+                }
+                assert_eq!(bytes, expected, "{kind:?} {number} {is_ordered}");
+            }
+        }
+    }
+
+    #[test]
+    fn types_differ_by_name_and_number() {
+        let names: BTreeSet<&str> = DataType::ALL.map(DataType::name).into();
+        let numbers: BTreeSet<u32> = DataType::ALL.map(DataType::number).into();
+        assert_eq!((names.len(), numbers.len()), (DataType::ALL.len(), DataType::ALL.len()));
+        let of_kernel = DataType::ALL.into_iter().filter(|kind| kind.is_host_order());
+        assert!(of_kernel.eq([DataType::Uid, DataType::Gid, DataType::ConnState, DataType::Mark]));
+    }
+}

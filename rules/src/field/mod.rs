@@ -1,7 +1,7 @@
 //! What a rule asks of a packet: whether a field of it lies in a set of numbers. All that is to know of a field stands
 //! here: its name, the type, width and byte order of its values, and what changes it.
 //!
-//! The algebra at the end (implication, contradiction) is what the shortening of rules (`nft::compact`) stands on. It may miss an
+//! The algebra at the end (implication, contradiction) is the base of the shortening of rules (`nft::compact`). It may miss an
 //! implication or a contradiction; it never claims one wrongly.
 
 mod data_type;
@@ -63,7 +63,7 @@ impl Field {
         Self::Connmark(u32::MAX),
     ];
 
-    /// How `nft` calls it; of ports, what stands behind the name of their header.
+    /// Its name in `nft`; of ports, the part behind the name of their header.
     pub fn name(self) -> &'static str {
         match self {
             Self::InInterface => "iifname",

@@ -1,6 +1,6 @@
 //! Makes a chain as short as its meaning allows.
 //!
-//! Three facts are used. Rules with the same action whose conditions differ in one field are one rule that asks
+//! Three facts are used. Rules with the same action whose conditions differ in one field are one rule that tests
 //! for the union. A rule may move before another if no packet fulfils both, or if both do the same. A rule whose
 //! packets have all been decided by earlier rules can go.
 //!
@@ -42,8 +42,8 @@ fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
     // Of most fields of most chains there are no two to merge. Merging along one field makes no condition about another.
     let conditions = drafts.iter().flat_map(|draft| &draft.conditions).filter(|condition| !condition.negated);
     let asked: Vec<Field> = conditions.map(|condition| condition.field).collect();
-    let is_asked_twice = |field: &Field| asked.iter().filter(|asked| *asked == field).nth(1).is_some();
-    FIELDS.into_iter().filter(is_asked_twice).fold(drafts, merge_along)
+    let is_repeated = |field: &Field| asked.iter().filter(|asked| *asked == field).nth(1).is_some();
+    FIELDS.into_iter().filter(is_repeated).fold(drafts, merge_along)
 }
 
 fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
@@ -57,7 +57,7 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
     merged
 }
 
-/// The place of the condition that asks for some values of the field.
+/// The index of the condition on the field.
 fn asked(draft: &Draft, field: Field) -> Option<usize> {
     draft.conditions.iter().position(|condition| condition.field == field && !condition.negated)
 }
@@ -151,7 +151,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     while index < drafts.len() {
         match drafts[index].conditions.iter().position(owners::is_negated_owner) {
             Some(at) if is_spared(&mut drafts, index, at) => {
-                // The rule that was moved, if any, now stands here, and asks for no such thing.
+                // The rule that was moved, if any, is here now, and has no such condition.
             }
             Some(_) | None => index += 1,
         }
@@ -171,8 +171,8 @@ fn is_spared(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     let field = others.conditions[at].field;
     for later in index + 1..drafts.len() {
         let rule = &drafts[later];
-        let asks = rule.conditions.iter().any(|c| c.field == field && !c.negated);
-        if !asks || !drafts[index..later].iter().all(|passed| commute(passed, rule)) {
+        let tests_field = rule.conditions.iter().any(|c| c.field == field && !c.negated);
+        if !tests_field || !drafts[index..later].iter().all(|passed| commute(passed, rule)) {
             continue;
         }
         let earlier = [&drafts[..index], &drafts[later..=later]].concat();
@@ -200,7 +200,7 @@ impl Fact {
 
 /// Whether earlier rules decide every packet of a rule.
 ///
-/// An earlier rule that asks for one thing more than is known of the packets decides those that have it, so what
+/// An earlier rule with one condition more than is known of the packets decides those that fulfil it, so what
 /// remains are those that do not: that much more is known of them, and other rules may now decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     let writers: Vec<(usize, WriteSet)> = earlier

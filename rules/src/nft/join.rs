@@ -30,7 +30,7 @@ pub(super) fn join(v4: Vec<Draft>, v6: Vec<Draft>) -> Vec<Draft> {
     let mut joined = Vec::with_capacity(v4.len() + v6.len());
     let (mut v4, mut v6) = (v4.into_iter().enumerate(), v6.into_iter().enumerate());
     for (in_v4, in_v6) in common {
-        // This drops IPv4's copy of the common rule as well; that of IPv6 stands for both.
+        // This drops IPv4's copy of the common rule as well; that of IPv6 serves both.
         joined.extend(
             v4.by_ref().take_while(|(index, _)| *index < in_v4).map(|(_, draft)| only(draft, Family::V4)),
         );

@@ -28,7 +28,7 @@ pub struct LiveChain {
 /// How the kernel calls a base chain, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBase {
-    /// What stands before the hook (`ingress`) counts as its first chain, what stands behind (`egress`) as its last.
+    /// A chain before the hook (`ingress`) counts as its first, one behind it (`egress`) as its last.
     pub base: Base,
     /// What becomes of packets that no rule decides about.
     pub policy: Policy,
@@ -39,7 +39,7 @@ pub struct LiveBase {
 pub struct LiveRule {
     /// In the words of `nft`, as far as it is understood.
     pub text: String,
-    /// In the order in which they are asked.
+    /// In the order in which they are tested.
     pub conditions: Vec<Condition>,
     /// What it does before the action: none of these ends the walk.
     pub first: Vec<listed::Action>,

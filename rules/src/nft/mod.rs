@@ -1,8 +1,8 @@
-//! The same rules for nf_tables: one table for both families, lists held in sets.
+//! The same rules for nf_tables: one table for both families, lists in sets.
 //!
 //! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
 //! same about every packet. Four steps: statements become drafts, each chain is made as short as its meaning allows
-//! (`compact`), the chains of the two families become one (`join`), and what nf_tables can't ask is asked otherwise
+//! (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten
 //! (`owners`). How long a rule set gets depends on which options are used, never on how
 //! many values they list.
 //!

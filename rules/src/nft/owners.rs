@@ -3,7 +3,7 @@
 //! A packet without a socket (a reset, an ICMP error, a forwarded one) has no owner. To iptables it is then none of
 //! those that a rule names, so `! --uid-owner` holds (`owner_mt` in `xt_owner.c`). In nf_tables a rule that asks for
 //! the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). So no rule of a table asks for
-//! owners that must not be: what remains of such rules after [`super::compact`] is said here in another way.
+//! owners that must not be: what remains of such rules after [`super::compact`] is rewritten here.
 
 use super::compact::decides;
 use super::draft::Draft;
@@ -34,7 +34,7 @@ pub(super) fn split((name, base, drafts): Named) -> Vec<Named> {
         let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
         with_owners.sort();
         let bare = Draft { report: None, writes: WriteSet::NOTHING, ..draft.clone() };
-        // Two rules about the same packets, such as those that stand for one TPROXY, part from the rest once.
+        // Two rules about the same packets, such as those of one TPROXY, are separated from the rest once.
         let mut same = vec![draft];
         while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
             same.push(Draft { conditions: bare.conditions.clone(), ..next });

@@ -49,11 +49,11 @@ impl SetKind {
     /// What a set of the condition's values holds; `None` for fields that take no set.
     pub fn of(condition: &Condition) -> Option<Self> {
         let data_type = condition.field.data_type();
-        let held = condition.values.ranges();
-        let has_range = || held.iter().any(|interval| !interval.is_single());
+        let content = condition.values.ranges();
+        let has_range = || content.iter().any(|interval| !interval.is_single());
         let has_ranges = match data_type {
             DataType::Address(_) => true,
-            DataType::Port => held.len() <= MAX_AS_RANGES || has_range(),
+            DataType::Port => content.len() <= MAX_AS_RANGES || has_range(),
             DataType::InterfaceName | DataType::Uid => has_range(),
             DataType::Protocol | DataType::Gid => false,
             DataType::Family | DataType::ConnState | DataType::Mark => return None,

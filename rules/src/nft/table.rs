@@ -104,8 +104,9 @@ pub struct Rule {
 impl Rule {
     /// The only family whose packets it is for; `None` for both.
     pub fn family(&self) -> Option<Family> {
-        let asked = self.tests.iter().map(|test| &test.condition);
-        let is_of = |family: &Family| asked.clone().any(|asked| *asked == Condition::family(*family));
+        let conditions = self.tests.iter().map(|test| &test.condition);
+        let is_of =
+            |family: &Family| conditions.clone().any(|conditions| *conditions == Condition::family(*family));
         Family::BOTH.into_iter().find(is_of)
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Entry<'a> {
         position: Position,
         /// The rule's words, unquoted.
         words: Vec<String>,
-        /// The rule's text as it stands.
+        /// The rule's text, unchanged.
         text: String,
         /// What it has counted: `iptables-save -c` prints it before the rule.
         hits: Option<Hits>,

@@ -53,15 +53,17 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
     read(text, |table, entry| {
         let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = &entry;
         let (Some(table), Ok(chain)) = (table, chain(name)) else { return Ok(()) };
-        let held = listing.chains.entry((table, chain)).or_default();
+        let content = listing.chains.entry((table, chain)).or_default();
         match entry {
-            Entry::Chain { drops, .. } => held.policy = if drops { Policy::Drop } else { Policy::Accept },
+            Entry::Chain { drops, .. } => content.policy = if drops { Policy::Drop } else { Policy::Accept },
             Entry::Rule { position, words, text, hits, .. } => {
                 let rule::Read { line, is_our_spelling } = rule::read(&words, &text, family);
                 let listed = PrintedRule { text, line, is_our_spelling, hits };
                 match position {
-                    Position::Append => held.rules.push(listed),
-                    Position::Insert(number) => held.rules.insert((number - 1).min(held.rules.len()), listed),
+                    Position::Append => content.rules.push(listed),
+                    Position::Insert(number) => {
+                        content.rules.insert((number - 1).min(content.rules.len()), listed);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Spellings differ between what we print and what the kernel's listing prints (`--set-mark 1337` against
 //! `--set-xmark 0x539/0xffffffff`, `-p tcp --dport 80` against `-p tcp -m tcp --dport 80`); both are read. A condition
-//! that is not known stays as text, and so does a target; what stands beside it is kept all the same. Options and
+//! that is not known stays as text, and so does a target; the rest of the rule is kept all the same. Options and
 //! their meaning are those of `iptables-extensions(8)`.
 
 use super::target;
@@ -102,7 +102,7 @@ const TRANSPARENT: [&str; 12] = [
 
 struct Module<'a> {
     name: &'a str,
-    /// How many conditions stand before it.
+    /// How many conditions precede it.
     place: usize,
     is_used: bool,
 }
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
-            return; // It asks nothing, and is not listed either.
+            return; // It matches every packet, and is not listed either.
         }
         if self.widens(option) {
             return;
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
+    /// Whether options of a protocol's module are accepted here: iptables loads that module by itself.
     fn speaks_of_ports(&self) -> bool {
         let protocol = self.protocol();
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;

@@ -38,7 +38,7 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     (action, false)
 }
 
-/// Targets after which a packet goes on to the next rule, with nothing changed that a rule of ours asks
+/// Targets after which a packet goes on to the next rule, with no field changed that a rule of ours tests
 /// (`iptables-extensions(8)`).
 const CONTINUING: [&str; 20] = [
     "AUDIT",

@@ -12,7 +12,7 @@ pub struct Graph {
     pub boxes: Vec<Node>,
 }
 
-/// What a box stands for.
+/// The kind of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A base chain, where packets come in.
@@ -25,7 +25,7 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it stands for.
+    /// Its kind.
     pub kind: Kind,
     pub title: String,
     /// One row a rule.
@@ -37,7 +37,7 @@ pub struct Node {
 /// A rule in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it asks; `all` if nothing.
+    /// Its condition; `all` if it has none.
     pub conditions: String,
     /// What it does, where it leads to no other box.
     pub action: Option<Cow<'static, str>>,
@@ -45,7 +45,7 @@ pub struct Row {
     pub leads_to: Option<usize>,
 }
 
-/// What stands out in a picture: a packet's way.
+/// The highlighted part of a picture: a packet's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Highlight {
     /// The boxes that it comes through, by index.
@@ -78,14 +78,14 @@ impl Graph {
     fn add(&mut self, chains: &[ViewChain], places: &mut Vec<usize>, shown: impl Fn(&ViewRule) -> bool) {
         let first = self.boxes.len();
         places.extend(first..first + chains.len());
-        self.boxes.extend(chains.iter().map(|held| Node {
-            kind: if held.base.is_some() { Kind::Hook } else { Kind::Chain },
-            title: format!("{} {}", held.table, held.chain),
+        self.boxes.extend(chains.iter().map(|content| Node {
+            kind: if content.base.is_some() { Kind::Hook } else { Kind::Chain },
+            title: format!("{} {}", content.table, content.chain),
             rows: Vec::new(),
             depth: 0,
         }));
-        for (held, place) in chains.iter().zip(first..) {
-            let rows = held.rules.iter().filter(|rule| shown(rule));
+        for (content, place) in chains.iter().zip(first..) {
+            let rows = content.rules.iter().filter(|rule| shown(rule));
             let rows = rows.map(|rule| row(self, rule, places)).collect();
             self.boxes[place].rows = rows;
         }

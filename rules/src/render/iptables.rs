@@ -94,7 +94,7 @@ pub fn statement(statement: &Statement) -> String {
     }
 }
 
-/// A line of a chain as an append, for people to read: `-A CHAIN ...`.
+/// A line of a chain as an append, as `iptables-save` lists it: `-A CHAIN ...`.
 pub fn appended(chain: &Chain, line: &ListedRule) -> String {
     format!("-A {chain} {}", line_text(line))
 }

@@ -9,12 +9,12 @@ pub fn mermaid(graph: &Graph) -> String {
     mermaid_of(graph, &Highlight::default())
 }
 
-/// The flowchart, with a packet's way through it: boxes and arrows stand out, and rules that lead nowhere else
+/// The flowchart, with a packet's way through it: boxes and arrows are highlighted, and rules that lead nowhere else
 /// have a plus sign.
-pub fn mermaid_of(graph: &Graph, way: &Highlight) -> String {
+pub fn mermaid_of(graph: &Graph, highlight: &Highlight) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (index, node) in graph.boxes.iter().enumerate() {
-        let label = escaped(&label(node, index, way));
+        let label = escaped(&label(node, index, highlight));
         let shape = match node.kind {
             Kind::Hook => format!("n{index}([\"{label}\"])"),
             Kind::Chain => format!("n{index}[\"{label}\"]"),
@@ -28,15 +28,15 @@ pub fn mermaid_of(graph: &Graph, way: &Highlight) -> String {
             if let Some(target) = row.leads_to {
                 let label = escaped(&format!("{}. {}", number + 1, row.conditions));
                 text.push_str(&format!("  n{index} -->|\"{label}\"| n{target}\n"));
-                if way.rows.contains(&(index, number)) {
+                if highlight.rows.contains(&(index, number)) {
                     bright.push(arrows.to_string());
                 }
                 arrows += 1;
             }
         }
     }
-    if !way.boxes.is_empty() {
-        let boxes: Vec<String> = way.boxes.iter().map(|index| format!("n{index}")).collect();
+    if !highlight.boxes.is_empty() {
+        let boxes: Vec<String> = highlight.boxes.iter().map(|index| format!("n{index}")).collect();
         text.push_str(&format!("  classDef met {BRIGHT}\n  class {} met\n", boxes.join(",")));
     }
     if !bright.is_empty() {
@@ -46,9 +46,9 @@ pub fn mermaid_of(graph: &Graph, way: &Highlight) -> String {
 }
 
 /// The heading, and below it the rules that lead nowhere else.
-fn label(node: &Node, index: usize, way: &Highlight) -> String {
+fn label(node: &Node, index: usize, highlight: &Highlight) -> String {
     let own = node.rows.iter().enumerate().filter_map(|(number, row)| {
-        let plus = if way.rows.contains(&(index, number)) { "+ " } else { "" };
+        let plus = if highlight.rows.contains(&(index, number)) { "+ " } else { "" };
         row.action.as_ref().map(|action| format!("\n{plus}{}. {} {action}", number + 1, row.conditions))
     });
     node.title.clone() + &own.collect::<String>()

@@ -1,4 +1,4 @@
-//! Rule sets and changes as text for other programs, and as pictures for people.
+//! Rule sets and changes as text for other programs, and as pictures.
 
 pub mod dot;
 pub mod graph;

@@ -26,7 +26,7 @@ pub fn script(table: &Table) -> String {
     text
 }
 
-/// One rule, as it stands in a chain.
+/// One rule, as `nft` lists it in a chain.
 pub fn rule(rule: &Rule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
@@ -40,7 +40,7 @@ pub fn rule(rule: &Rule) -> String {
 
 /// The conditions of a rule, but for those that `nft` adds by itself.
 pub fn conditions(tests: &[Test]) -> Vec<String> {
-    let has = |wanted: fn(Field) -> bool| tests.iter().any(|test| wanted(test.condition.field));
+    let has = |desired: fn(Field) -> bool| tests.iter().any(|test| desired(test.condition.field));
     let has_address = has(|field| field.family().is_some());
     let has_port = has(Field::is_port);
     let header = header(tests);
@@ -159,7 +159,7 @@ fn test(test: &Test, header: &str) -> String {
     }
 }
 
-/// A condition that compares its field with what stands to the right.
+/// A condition that compares its field with a value.
 fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &str) -> String {
     let left = match field {
         port if port.is_port() => format!("{header} {}", port.name()),

@@ -13,7 +13,7 @@ const GAP: usize = 26;
 const BETWEEN: usize = 90;
 const MARGIN: usize = 20;
 
-/// Where a box stands.
+/// The position of a box.
 #[derive(Clone, Copy)]
 struct Place {
     x: usize,
@@ -81,7 +81,7 @@ fn row_text(row: &super::graph::Row) -> String {
     }
 }
 
-/// The line below which row `number` stands on.
+/// The y coordinate of the base line of row `number`.
 fn baseline(place: Place, number: usize) -> usize {
     place.y + (number + 2) * LINE - 3
 }

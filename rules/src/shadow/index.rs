@@ -1,7 +1,7 @@
-//! The rules of a chain that end the walk of what fulfils them, found by what a later rule asks.
+//! The rules of a chain that end the walk of matching packets, found by the conditions of a later rule.
 //!
 //! A list of thousands of networks makes thousands of rules of few shapes. So a rule is not compared with each one
-//! before it: for every shape, its conditions say under which key a rule would be kept that asks for less. A network, a port
+//! before it: for every shape, its conditions give the keys of rules that are more general. A network, a port
 //! and the name of an interface are all blocks of numbers that share their first bits; such a block is found by these bits,
 //! and one other condition of a shape by its range.
 
@@ -10,7 +10,7 @@ use crate::ChainName;
 use crate::field::{Condition, Field, Interval, Intervals};
 use std::collections::{BTreeMap, HashMap};
 
-/// One condition of a rule, and how often what it asks for had been written before.
+/// One condition of a rule, and how often its field had been written before.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     pub(super) condition: Condition,
@@ -58,7 +58,7 @@ impl Index {
     /// Adds the rule at this place of its chain, which ends a walk by itself or where that chain does.
     pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[Asked], place: usize) {
         self.put(ends_in, conditions, place);
-        // What asks for one range of a list asks for the list.
+        // A condition on one range of a list implies that on the list.
         let is_list = |asked: &Asked| !asked.condition.negated && asked.condition.values.ranges().len() > 1;
         let Some(at) = conditions.iter().position(is_list) else { return };
         let mut single = conditions.to_vec();

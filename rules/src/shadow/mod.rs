@@ -21,15 +21,15 @@ pub struct Shadowed<'a> {
     pub by: &'a Statement,
 }
 
-/// How much may still be looked at, in comparisons and rules met: what is asked about long lists ends in time.
+/// The remaining budget, in comparisons and visited rules: questions about long lists end in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     left: Option<usize>,
 }
 
 impl Work {
-    pub fn new(most: usize) -> Self {
-        Self { left: Some(most) }
+    pub fn new(max: usize) -> Self {
+        Self { left: Some(max) }
     }
 
     /// Takes so much away; `None` once there was not enough.
@@ -79,7 +79,7 @@ fn of_chain<'a>(
         if target.is_report() {
             continue;
         }
-        let asked = statement.rule.matches.iter().filter_map(Match::condition).map(|condition| {
+        let keys = statement.rule.matches.iter().filter_map(Match::condition).map(|condition| {
             let is_written = |writes: &&WriteSet| condition.field.depends_on(**writes);
             let time = match condition.field.depends_on(WriteSet::ANYTHING) {
                 true => writers.iter().filter(is_written).count(),
@@ -87,10 +87,10 @@ fn of_chain<'a>(
             };
             Asked { condition, time }
         });
-        let conditions: Vec<Asked> = asked.collect();
-        // What a chain is asked about a packet that it has seen before must not have been written since.
+        let conditions: Vec<Asked> = keys.collect();
+        // A field that a called chain tests must not have been written since.
         let steady: Vec<&Condition> =
-            conditions.iter().filter(|asked| asked.time == 0).map(|asked| &asked.condition).collect();
+            conditions.iter().filter(|key| key.time == 0).map(|key| &key.condition).collect();
         let takes = |chain: &Option<ChainName>, work: &mut Work| match chain {
             None => true,
             Some(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
@@ -116,11 +116,11 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Condition], work: 
         if work.spend(1).is_none() {
             return false;
         }
-        let asked = || statement.rule.matches.iter().filter_map(Match::condition);
+        let conditions_of = || statement.rule.matches.iter().filter_map(Match::condition);
         match statement.rule.target.disposition() {
             _ if statement.rule.target.is_report() => {}
             Disposition::Terminates => {
-                if asked().all(|wanted| conditions.iter().any(|given| given.implies(&wanted))) {
+                if conditions_of().all(|desired| conditions.iter().any(|given| given.implies(&desired))) {
                     return true;
                 }
             }
@@ -139,7 +139,7 @@ mod tests {
     fn check(rules: &str, expected: &[(usize, usize)]) {
         let text = format!("*nat\n{rules}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
         let rules = parse::restore(&text, Family::V4).unwrap();
-        let place = |wanted: &Statement| rules.statements.iter().position(|s| s == wanted).unwrap() + 1;
+        let place = |desired: &Statement| rules.statements.iter().position(|s| s == desired).unwrap() + 1;
         let found: Vec<(usize, usize)> = shadowed(&rules, &mut Work::new(1000))
             .iter()
             .map(|found| (place(found.rule), place(found.by)))

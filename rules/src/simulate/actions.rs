@@ -44,7 +44,7 @@ impl<O: Observer> Walker<'_, O> {
                 self.source_done = true;
                 return Ok(Some(End::Accepted));
             }
-            // What has a connection already, be it only the template of a zone, keeps it (`nft_notrack_eval`).
+            // A packet with a connection, even only the template of a zone, keeps it (`nft_notrack_eval`).
             Action::Notrack if self.facts.is_tracked || self.facts.is_zoned => {}
             Action::Notrack if self.perhaps_zoned => return Err((Verdict::Unknown, Some(at))),
             Action::Notrack => self.facts.state = None,

@@ -42,12 +42,12 @@ pub(super) enum Connection {
 /// A value of a packet, as `nf_tables` loads it.
 enum Loaded {
     Value(u128),
-    /// There is none, and a rule that asks for it ends there (`NFT_BREAK`).
+    /// There is none, and a rule that tests it ends there (`NFT_BREAK`).
     Nothing,
     Unknown,
 }
 
-/// A packet's fields. `None` is a value that is not known, unless said otherwise.
+/// A packet's fields. `None` is a value that is not known, unless noted otherwise.
 pub(super) struct Facts<'a> {
     family: Family,
     pub(super) protocol: Protocol,
@@ -164,7 +164,7 @@ impl<'a> Facts<'a> {
         let address = |of: Family, address: Option<IpAddr>| match address {
             Some(IpAddr::V4(address)) if of == Family::V4 => Loaded::Value(address.to_bits().into()),
             Some(IpAddr::V6(address)) if of == Family::V6 => Loaded::Value(address.to_bits()),
-            // What stands there in the header of the other family is not followed.
+            // The same bytes in the header of the other family are not followed.
             Some(_) | None => Loaded::Unknown,
         };
         let owner = |id: fn(Uid, Gid) -> u32| match self.owner {

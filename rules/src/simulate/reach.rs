@@ -28,8 +28,8 @@ impl View {
     /// Whether a rule may be fulfilled by packets of the family.
     pub fn is_of_family(&self, rule: &ViewRule) -> bool {
         rule.conditions.iter().all(|condition| match condition {
-            Condition::Nft(asked) => match asked.field {
-                Field::Family => self.is_family(asked),
+            Condition::Nft(condition) => match condition.field {
+                Field::Family => self.is_family(condition),
                 Field::Source(of) | Field::Destination(of) => of == self.family(),
                 _ => true,
             },
@@ -37,15 +37,15 @@ impl View {
         })
     }
 
-    fn is_family(&self, asked: &crate::field::Condition) -> bool {
+    fn is_family(&self, condition: &crate::field::Condition) -> bool {
         let number = u128::from(family_number(self.family()));
-        asked.negated != asked.values.numbers().any(|one| one == number)
+        condition.negated != condition.values.numbers().any(|one| one == number)
     }
 
     /// Whether every packet of the family leaves the chain here.
     fn ends_family(&self, rule: &ViewRule) -> bool {
         let takes_all = rule.conditions.iter().all(|condition| match condition {
-            Condition::Nft(asked) => asked.field == Field::Family && self.is_family(asked),
+            Condition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),
             Condition::Always(_) => true,
             _ => false,
         });

@@ -6,10 +6,10 @@ use crate::nft::Kind;
 use crate::{Action, Hook, Target};
 use std::net::SocketAddr;
 
-/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules whose conditions held, in order; `dropped` says which one
-/// ended it, if one did, be it the policy of a chain.
+/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules that matched, in order;
+/// `dropped` is the one that ended it, if any, the policy of a chain included.
 ///
-/// No rule is asked anything here. One that is not understood has let the packet go on, or it is the one that ended it.
+/// No condition is evaluated here. A rule that is not understood has let the packet continue, or is the one that ended it.
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;
@@ -22,7 +22,7 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
         let decider = decider(view, &steps[..=index]);
         for action in rule.first.iter().chain([&rule.action]) {
             match action {
-                // A socket that TPROXY has assigned gets the packet, be it rewritten afterwards.
+                // A socket that TPROXY has assigned gets the packet, even if it is rewritten afterwards.
                 Action::Target(Target::Redirect(ports))
                     if !matches!(captured, Some((Verdict::Tproxy(_), _))) =>
                 {

@@ -1,7 +1,7 @@
 //! Rules arranged for walking: chains by index, jumps resolved, each rule with its reason.
 //!
 //! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
-//! can stand in one view: the hooks know the order in which the kernel calls the base chains.
+//! can be in one view: the hooks know the order in which the kernel calls the base chains.
 
 use crate::field::Field;
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
@@ -30,7 +30,7 @@ pub struct ViewRule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChain {
-    /// The table, for people: `nat`, or `inet filter`.
+    /// The table as displayed: `nat`, or `inet filter`.
     pub table: Cow<'static, str>,
     /// The name of the chain.
     pub chain: String,
@@ -55,7 +55,7 @@ pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
     order: Order,
-    /// What [`other_orders`] says, kept because every walk asks.
+    /// The result of [`other_orders`], kept because every walk needs it.
     other_orders: Option<Vec<Order>>,
     /// What [`tracking`] says of all rules, kept for the same reason.
     tracks: Option<bool>,
@@ -124,13 +124,13 @@ impl View {
 
     /// Adds the rules of a listing. A label distinguishes its tables from those of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
-        self.add(listing.chains.into_iter().map(|((table, chain), held)| {
-            let rules = held.rules.into_iter().map(|listed| ViewRule {
+        self.add(listing.chains.into_iter().map(|((table, chain), content)| {
+            let rules = content.rules.into_iter().map(|listed| ViewRule {
                 hits: listed.hits,
                 ..ViewRule::new(&listed.line, Some(listed.text), None)
             });
             let chain = ViewChain::of_iptables(label, table, &chain, rules.collect());
-            ViewChain { policy: held.policy, ..chain }
+            ViewChain { policy: content.policy, ..chain }
         }));
     }
 
@@ -154,8 +154,8 @@ impl View {
     pub fn of_state(state: &State, family: Family) -> Self {
         let mut view = Self::empty(family);
         view.add(state.tables.iter().flat_map(|(table, chains)| {
-            chains.iter().map(|(chain, held)| {
-                let rules = held.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
+            chains.iter().map(|(chain, content)| {
+                let rules = content.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
                 ViewChain::of_iptables(None, *table, chain, rules)
             })
         }));
@@ -182,8 +182,8 @@ impl View {
             chain.is_detour = chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
         }
         let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
-        for (index, held) in self.chains.iter().enumerate().skip(start) {
-            places.insert((held.table.clone(), held.chain.clone()), index);
+        for (index, content) in self.chains.iter().enumerate().skip(start) {
+            places.insert((content.table.clone(), content.chain.clone()), index);
         }
         for chain in &mut self.chains[start..] {
             for rule in &mut chain.rules {
@@ -196,10 +196,10 @@ impl View {
             }
         }
         for index in start..self.chains.len() {
-            let held = &self.chains[index];
-            // One without rules says nothing, wherever it stands.
-            let counts = !held.rules.is_empty() || held.policy == Policy::Drop;
-            if let Some(base) = held.base.filter(|_| counts) {
+            let content = &self.chains[index];
+            // A chain without rules has no effect in any order.
+            let counts = !content.rules.is_empty() || content.policy == Policy::Drop;
+            if let Some(base) = content.base.filter(|_| counts) {
                 let of_hook = &mut self.order[base.hook as usize];
                 let place =
                     |other: &usize| self.chains[*other].base.is_some_and(|other| rank(other) <= rank(base));
@@ -232,7 +232,7 @@ impl View {
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
-    /// The base chains that do NAT about destinations, other than `ours`, and that the kernel asks before ours, or perhaps
+    /// The base chains that do NAT about destinations, other than `ours`, and that the kernel calls before ours, or perhaps
     /// before. Where none is ours, those that it may ask before a chain of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
@@ -261,11 +261,11 @@ impl View {
         let mut next = 0;
         while let Some(&chain) = seen.get(next) {
             next += 1;
-            for (rule, held) in self.chains[chain].rules.iter().enumerate() {
-                if held.first.iter().chain([&held.action]).any(does) {
+            for (rule, content) in self.chains[chain].rules.iter().enumerate() {
+                if content.first.iter().chain([&content.action]).any(does) {
                     return Some(super::At { chain, rule });
                 }
-                seen.extend(held.leads_to.filter(|chain| !seen.contains(chain)));
+                seen.extend(content.leads_to.filter(|chain| !seen.contains(chain)));
             }
         }
         None
@@ -279,7 +279,7 @@ impl View {
         self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
     }
 
-    /// Whether the kernel tracks connections of the family, which it does where a rule asks for them; `None` if that is
+    /// Whether the kernel tracks connections of the family, which it does where a rule requires it; `None` if that is
     /// not known.
     pub(super) fn tracks(&self) -> Option<bool> {
         self.tracks
@@ -376,7 +376,7 @@ fn other_orders(view: &View) -> Option<Vec<Order>> {
 const MAX_ORDERS: usize = 5_000;
 
 /// All ways to order these, if there are not too many.
-fn permutations(chains: &[usize], most: usize) -> Option<Vec<Vec<usize>>> {
+fn permutations(chains: &[usize], max: usize) -> Option<Vec<Vec<usize>>> {
     let mut found: Vec<Vec<usize>> = vec![Vec::new()];
     for &chain in chains {
         found = found
@@ -389,7 +389,7 @@ fn permutations(chains: &[usize], most: usize) -> Option<Vec<Vec<usize>>> {
                 })
             })
             .collect();
-        if found.len() > most {
+        if found.len() > max {
             return None;
         }
     }

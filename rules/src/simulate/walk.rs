@@ -6,7 +6,7 @@
 //! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with
 //!   its mark and its connection, but without its socket. `nat` has decided by then.
 //! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
-//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, be it rewritten by `nat`
+//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
 use super::facts::{Connection, Facts, Interface, Owner};
@@ -168,7 +168,7 @@ impl<O: Observer> Walker<'_, O> {
             if self.in_nat && (!self.starts_connection() || self.is_settled()) {
                 continue;
             }
-            // NAT asks about connections alone, and the kernel tracks none that no rule asks for.
+            // NAT needs connections, and the kernel tracks none that no rule requires.
             let tracks = if self.in_nat { self.view.tracks() } else { Some(true) };
             if tracks == Some(false) {
                 continue;
@@ -179,7 +179,7 @@ impl<O: Observer> Walker<'_, O> {
             let mark = self.facts.mark;
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
-                // What source NAT makes of the source is not asked for afterwards.
+                // The source after source NAT is not tested afterwards.
                 (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_end(chain) => {
                     self.forget_source();
                 }
@@ -260,9 +260,9 @@ impl<O: Observer> Walker<'_, O> {
                 Matched::Yes => {}
             }
             for action in first {
-                // A rule of nf_tables ends where it asks for a mark that no connection has (`nft_ct_get_eval`).
-                let asks = matches!(action, Action::Target(Target::RestoreMark));
-                if asks && matches!(self.facts.connection(), Connection::None(_)) {
+                // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`).
+                let is_restore = matches!(action, Action::Target(Target::RestoreMark));
+                if is_restore && matches!(self.facts.connection(), Connection::None(_)) {
                     continue 'rules;
                 }
                 self.act(action, None, at)?;

@@ -1,4 +1,4 @@
-//! Which rules a packet may come to fulfil, found without a walk: by the hooks that lead to a rule's chain, and by what it asks
+//! Which rules a packet may match, found without a walk: by the hooks that lead to a rule's chain, and by its conditions
 //! of what no rule before it can have rewritten.
 
 use super::facts::Facts;
@@ -62,7 +62,7 @@ impl Reachability {
         ways
     }
 
-    /// Where rules stand, of chains that these ways lead to.
+    /// Rules in the chains that these ways lead to.
     pub fn spots<'a>(&self, statements: impl IntoIterator<Item = &'a Statement>) -> Reachable<'a> {
         let spot = |statement: &'a Statement| Spot {
             rule: &statement.rule,
@@ -95,7 +95,7 @@ impl Spot<'_> {
             Hook::ALL.into_iter().zip(self.hooks).filter_map(|(hook, leads)| leads.then_some(hook));
         hooks.any(|hook| match coming(packet, self.table, hook) {
             Coming::Never => false,
-            Coming::AsItWas => self.may_hold(facts, |asks| !is_written(asks)),
+            Coming::AsItWas => self.may_hold(facts, |condition| !is_written(condition)),
             Coming::Changed => self.may_hold(facts, is_lasting),
         })
     }
@@ -105,13 +105,13 @@ impl Spot<'_> {
         self.rule
             .matches
             .iter()
-            .filter(|asks| is_certain(asks))
-            .all(|asks| facts.matches(asks) != Some(false))
+            .filter(|condition| is_certain(condition))
+            .all(|condition| facts.matches(condition) != Some(false))
     }
 }
 
 /// Follows the walk: a hook calls `raw`, `mangle` and `nat` in this order, and no rule before `nat` changes a destination;
-/// what `nat` has settled at one hook it is not asked again.
+/// what `nat` has decided at one hook it does not decide again.
 fn coming(packet: &Packet, table: Table, hook: Hook) -> Coming {
     let is_first = matches!(table, Table::Raw | Table::Mangle | Table::Nat);
     match (&packet.direction, hook) {
@@ -126,12 +126,12 @@ fn coming(packet: &Packet, table: Table, hook: Hook) -> Coming {
     }
 }
 
-/// Whether rules write what it asks, or conntrack does on the way.
-fn is_written(asked: &Match) -> bool {
-    asked.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
+/// Whether rules or conntrack write its field on the way.
+fn is_written(condition: &Match) -> bool {
+    condition.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
 }
 
-/// Whether no rule and no hook changes what it asks.
-fn is_lasting(asked: &Match) -> bool {
-    matches!(asked.field(), Some(Field::Protocol | Field::Source(_) | Field::SourcePort))
+/// Whether no rule and no hook changes its field.
+fn is_lasting(condition: &Match) -> bool {
+    matches!(condition.field(), Some(Field::Protocol | Field::Source(_) | Field::SourcePort))
 }

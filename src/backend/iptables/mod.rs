@@ -26,7 +26,7 @@ pub struct Lock {
     pub wait: u32,
     /// Another file than `/run/xtables.lock` to lock.
     pub file: Option<PathBuf>,
-    /// The version of iptables, where it is known; it is asked only if it matters.
+    /// The version of iptables, where it is known; it is read only if it matters.
     pub version: Option<Version>,
     /// How long each program may take, the wait for the lock included.
     pub timeout: Duration,
@@ -141,7 +141,7 @@ impl From<Listing> for Shown {
 }
 
 /// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
-/// are there: where the program fails because of one of them, it is asked for each.
+/// are there: where the program fails because of one of them, they are listed one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,

@@ -46,8 +46,8 @@ pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Opti
         return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix), runner });
     }
     let v4 = pair("iptables", "")?;
-    let (found, asked) = plain(variant, &runner)?;
-    let waits = variant == Variant::Legacy && version.unwrap_or(asked) >= WAITS_SINCE;
+    let (found, version_found) = plain(variant, &runner)?;
+    let waits = variant == Variant::Legacy && version.unwrap_or(version_found) >= WAITS_SINCE;
     (found == variant).then(|| Programs {
         variant,
         infix: "",
@@ -88,7 +88,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     Some((found, version?))
 }
 
-/// The version in what a program says when asked for it: `iptables v1.8.9 (legacy)`.
+/// The version in the output of `--version`: `iptables v1.8.9 (legacy)`.
 fn version_in(answer: &str) -> Option<Version> {
     answer.split_whitespace().nth(1)?.parse().ok()
 }
@@ -110,7 +110,7 @@ impl Programs {
         !self.infix.is_empty()
     }
 
-    /// The version that the program names when asked.
+    /// The version that the program reports.
     pub fn version(&self) -> Option<Version> {
         version_in(&self.runner.run(&self.program()?, &["--version"]).ok()?.stdout)
     }

@@ -1,4 +1,4 @@
-//! What programs of iptables say, held against the kernel: what they list, and that they have carried out their changes.
+//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes.
 //!
 //! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself shows, for both variants,
 //! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
@@ -38,7 +38,7 @@ enum There {
 }
 
 impl There {
-    fn told(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
+    fn listed(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
         let shown = match self {
             Self::Legacy(tables) => {
                 iptables::legacy_listing(programs, family, tables, Counters::Leave)?.into()
@@ -61,7 +61,7 @@ impl There {
 impl Kernel {
     /// What a variant's families hold; `None` where there are tables and no program to read them. Families are read at the
     /// same time, as each takes a separate program.
-    pub(super) fn told(
+    pub(super) fn listed(
         &mut self,
         variant: Variant,
         tables: &Tables,
@@ -79,7 +79,7 @@ impl Kernel {
         let read = |family| match (there.get(family), usable(programs, family)) {
             (None, _) => Ok(Some(FamilyRules::nothing(family))),
             (Some(_), None) => Ok(None),
-            (Some(there), Some(programs)) => there.told(programs, family, &owner).map(Some),
+            (Some(there), Some(programs)) => there.listed(programs, family, &owner).map(Some),
         };
         let (v4, v6) = match &there {
             ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
@@ -88,27 +88,27 @@ impl Kernel {
             }),
             _ => (read(Family::V4), read(Family::V6)),
         };
-        let mut told = ByFamily { v4: v4?, v6: v6? };
+        let mut listed = ByFamily { v4: v4?, v6: v6? };
         for family in Family::BOTH {
-            if let (Some(there), Some(told)) = (there.get(family), told.get_mut(family)) {
-                self.compare(variant, family, there, told)?;
+            if let (Some(there), Some(listed)) = (there.get(family), listed.get_mut(family)) {
+                self.compare(variant, family, there, listed)?;
                 if variant == Variant::Nft {
-                    self.read_again(tables, told)?;
+                    self.read_again(tables, listed)?;
                 }
             }
         }
-        Ok(told)
+        Ok(listed)
     }
 
     /// Puts what the kernel has in the place of what iptables (nft) prints of it otherwise. What the program can't show stays
     /// hidden: it has to change those tables.
-    fn read_again(&mut self, tables: &Tables, told: &mut FamilyRules) -> Result<(), Error> {
-        let family = told.listing.family;
-        let printed = mem::replace(&mut told.listing, Listing::empty(family));
+    fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
+        let family = listed.listing.family;
+        let printed = mem::replace(&mut listed.listing, Listing::empty(family));
         let agreed = self.needed_nftables()?.agreed(tables, printed);
         let mut listing = agreed.map_err(|source| netlink("reading nf_tables", source))?;
-        listing.chains.retain(|(table, _), _| !told.hidden.contains_key(table));
-        told.state = listing.state(&self.owner);
+        listing.chains.retain(|(table, _), _| !listed.hidden.contains_key(table));
+        listed.state = listing.state(&self.owner);
         Ok(())
     }
 
@@ -132,33 +132,38 @@ impl Kernel {
         variant: Variant,
         family: Family,
         there: &There,
-        told: &mut FamilyRules,
+        listed: &mut FamilyRules,
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {
             let counts = self.counts(variant, family, &there.tables())?;
-            let shown = there.tables().into_iter().filter(|table| !told.hidden.contains_key(table));
+            let shown = there.tables().into_iter().filter(|table| !listed.hidden.contains_key(table));
             let differ: Vec<Table> =
-                shown.filter(|table| !agree(&told.state, *table, &counts, &self.owner)).collect();
+                shown.filter(|table| !agree(&listed.state, *table, &counts, &self.owner)).collect();
             let Some(first) = differ.first() else { break };
             let programs = self.needed(variant)?;
             if tries > 0 {
-                *told = there.told(programs, family, &self.owner)?;
+                *listed = there.listed(programs, family, &self.owner)?;
                 continue;
             }
             if variant == Variant::Legacy {
                 let program = programs.save(family)?.display().to_string();
-                return Err(Error::Unlike { program, table: *first });
+                return Err(Error::ListingMismatch { program, table: *first });
             }
             for table in differ {
-                told.state.tables.remove(&table);
-                told.hidden.insert(table, "it lists other rules than the kernel has".to_owned());
+                listed.state.tables.remove(&table);
+                listed.hidden.insert(table, "it lists other rules than the kernel has".to_owned());
             }
         }
         Ok(())
     }
 
     /// How many rules are in the chains of these tables.
-    fn counts(&mut self, variant: Variant, family: Family, tables: &[Table]) -> Result<Counts, Error> {
+    pub(super) fn counts(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        tables: &[Table],
+    ) -> Result<Counts, Error> {
         match variant {
             Variant::Nft => {
                 let counts = self.needed_nftables()?.counts(family);
@@ -195,14 +200,14 @@ impl Kernel {
         // Others may have changed rules of theirs at the same time. Ours have to be there.
         let there = self.look_at_tables()?.unwrap_or_default();
         let now = match self.look(variant, family, &there)? {
-            Some(there) => there.told(self.needed(variant)?, family, &owner)?.state,
+            Some(there) => there.listed(self.needed(variant)?, family, &owner)?.state,
             None => State::default(),
         };
-        let (ours, meant) = (now.part_of(&owner), after.part_of(&owner));
-        match tables.into_iter().find(|table| !ours.same_table(&meant, *table)) {
+        let (ours, expected) = (now.part_of(&owner), after.part_of(&owner));
+        match tables.into_iter().find(|table| !ours.same_table(&expected, *table)) {
             Some(table) => {
                 let program = self.needed(variant)?.restore(family)?.display().to_string();
-                Err(Error::Undone { program, table })
+                Err(Error::NotApplied { program, table })
             }
             None => {
                 self.known.insert((variant, family), now);
@@ -221,9 +226,9 @@ fn usable(programs: Option<&Programs>, family: Family) -> Option<&Programs> {
 /// leaves out do not count.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
-    let shown = state.chains(table).all(|(chain, held)| match chain {
-        Chain::Base(_) => count(chain.as_str()).unwrap_or(0) == held.lines.len(),
-        Chain::User(_) => count(chain.as_str()) == Some(held.lines.len()),
+    let shown = state.chains(table).all(|(chain, content)| match chain {
+        Chain::Base(_) => count(chain.as_str()).unwrap_or(0) == content.lines.len(),
+        Chain::User(_) => count(chain.as_str()) == Some(content.lines.len()),
     });
     let is_shown = |chain: &Chain| state.tables.get(&table).is_some_and(|chains| chains.contains_key(chain));
     let is_missed = |(name, count_of): (&String, &usize)| match name.parse::<Chain>() {

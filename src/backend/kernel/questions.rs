@@ -1,10 +1,10 @@
-//! What is asked of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
+//! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
 
 use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
-    nftables::{Hindered, RuleHandles, VisibleTable},
+    nftables::{Counts, Hindered, RuleHandles, VisibleTable},
 };
 use crate::sys::{header::NFPROTO_UNSPEC, route::Found};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
@@ -21,11 +21,22 @@ impl Kernel {
         iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
     }
 
+    /// Whether a table of iptables, of either variant, has a chain of this name.
+    pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
+        let has = |counts: &Counts| counts.get(table.name()).is_some_and(|chains| chains.contains_key(chain));
+        let in_nft = self.look_at_tables()?.is_some_and(|tables| tables.of_iptables(family).contains(&table));
+        if in_nft && has(&self.counts(Variant::Nft, family, &[table])?) {
+            return Ok(true);
+        }
+        let in_legacy = legacy(family, &[table])?.is_some_and(|tables| tables.contains(table));
+        Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
+    }
+
     /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
         let Found { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
-        Ok(ours.into_iter().chain(of_others).map(|standing| standing.object).collect())
+        Ok(ours.into_iter().chain(of_others).map(|owned_route| owned_route.object).collect())
     }
 
     /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its
@@ -58,8 +69,8 @@ impl Kernel {
         }
     }
 
-    /// The rules of iptables (nft) as its program prints them, with what they have counted; `None` if there is no such program, or it can't print what
-    /// else is in its tables.
+    /// The rules of iptables (nft) as its program prints them, with their counters; `None` if there is no such program, or
+    /// it can't print what else is in its tables.
     fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         match programs.map(|programs| iptables::listing(programs, family, &[], Counters::List)) {

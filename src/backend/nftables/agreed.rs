@@ -1,4 +1,4 @@
-//! What a program of iptables prints of its tables in nf_tables, held against what the kernel has there.
+//! Compares what a program of iptables prints of its tables in nf_tables with what the kernel has there.
 //!
 //! The program prints what rules of iptables can say and leaves out the rest, with success: `tcp dport { 80, 81 } drop`,
 //! which nft puts into such a table, is printed as a rule that drops everything. So a printed rule is believed where the
@@ -27,9 +27,9 @@ pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interface
         let context = Context { family: Some(family), table, interfaces };
         for chain in &table.chains {
             let Ok(name) = chain.name.parse::<Chain>() else { continue };
-            let held = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
-            let is_paired = held.rules.len() == chain.rules.len();
-            let mut printed = held.rules.into_iter().filter(|_| is_paired);
+            let content = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
+            let is_paired = content.rules.len() == chain.rules.len();
+            let mut printed = content.rules.into_iter().filter(|_| is_paired);
             let rule = |rule: &bytecode::Rule| match printed.next() {
                 Some(listed) if agree(rule, &listed, &context) => listed,
                 listed => as_read(lift::rule(rule, &context), listed),
@@ -210,7 +210,7 @@ fn same_values(one: &nft::Condition, other: &nft::Condition) -> bool {
     (one.field, one.negated, one.values.joined()) == (other.field, other.negated, other.values.joined())
 }
 
-/// Whether what a printed condition asks may be asked by one of these matches, or asks nothing.
+/// Whether a printed condition may be one of these matches, or matches every packet.
 fn is_of_extension(condition: &Condition, matches: &[&str]) -> bool {
     let has = |name: &str| matches.contains(&name);
     match condition {

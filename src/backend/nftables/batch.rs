@@ -67,9 +67,9 @@ impl Batch {
                 Job::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
                 Job::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
                 Job::Create(table) => writer.create(table, None, last),
-                Job::Exchange(live, wanted) => {
-                    writer.empty(live, wanted);
-                    writer.create(wanted, Some(live), last);
+                Job::Exchange(live, desired) => {
+                    writer.empty(live, desired);
+                    writer.create(desired, Some(live), last);
                 }
             }
         }
@@ -133,16 +133,16 @@ impl Batch {
         format!("{verb}the {what} {}{table}", name(named))
     }
 
-    /// The name of the expression that stands at this offset of the message at this place, if one does.
+    /// The name of the expression at this offset of the message at this place, if there is one.
     pub(super) fn expression(&self, place: u32, offset: usize) -> Option<&str> {
         let start = *self.starts.get(usize::try_from(place).ok()?)?;
-        let wanted = self.messages.bytes().get(start + offset..)?.as_ptr_range().start;
+        let desired = self.messages.bytes().get(start + offset..)?.as_ptr_range().start;
         let (_, attributes) = self.message(place)?;
         let list = attribute(attributes, NFTA_RULE_EXPRESSIONS)?;
         let items = message::attributes(list).map(|(_, item)| item);
         // The kernel points at the header of the item.
         let item =
-            items.filter(|item| item.as_ptr_range().contains(&wanted.wrapping_add(NLA_HDRLEN))).last()?;
+            items.filter(|item| item.as_ptr_range().contains(&desired.wrapping_add(NLA_HDRLEN))).last()?;
         attribute(item, NFTA_EXPR_NAME).map(message::text)
     }
 }
@@ -188,8 +188,8 @@ impl Writer {
         self.delete(NFT_MSG_DELCHAIN, family, &names, last);
     }
 
-    /// Takes everything from a table but the chains that `wanted` has as well: first rules, which name sets and chains.
-    fn empty(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) {
+    /// Takes everything from a table but the chains that `desired` has as well: first rules, which name sets and chains.
+    fn empty(&mut self, live: &bytecode::Table, desired: &bytecode::Table) {
         let name = live.name.as_str();
         self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
         // One without a name goes with its rule.
@@ -197,7 +197,7 @@ impl Writer {
             let message = self.ours(NFT_MSG_DELSET, 0);
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
         }
-        for chain in live.written().filter(|chain| !stays(chain, wanted)) {
+        for chain in live.written().filter(|chain| !is_kept(chain, desired)) {
             self.delete_chain(NFPROTO_INET, name, &chain.name, false);
         }
     }
@@ -218,7 +218,7 @@ impl Writer {
     ) {
         let rules =
             || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
-        let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !stays(chain, live));
+        let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !is_kept(chain, live));
         let new: Vec<&bytecode::Chain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
         // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
         let (chains, mut rules_left) = (new.len(), rules().count());
@@ -306,8 +306,8 @@ impl Writer {
     }
 }
 
-/// Whether a table has the chain as well, called in the same way, be it with other rules.
-fn stays(chain: &bytecode::Chain, table: &bytecode::Table) -> bool {
+/// Whether a table has the chain as well, called in the same way, rules aside.
+fn is_kept(chain: &bytecode::Chain, table: &bytecode::Table) -> bool {
     table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }
 

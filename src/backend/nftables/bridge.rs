@@ -1,4 +1,4 @@
-//! What stands between two captures where one gives way to the other, in our table: the guards of [`rules::bridge`], and
+//! The states between two captures, in our table: the guards of [`rules::bridge`], and
 //! both captures together. As bytecode, since the table that is there may be of any form.
 
 use super::bytecode::{Chain, Rule, Table};

@@ -191,7 +191,7 @@ impl Set {
     }
 
     /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. It counts
-    /// texts among the numbers that stand as this machine writes them.
+    /// strings are among the numbers in host byte order.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

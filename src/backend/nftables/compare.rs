@@ -9,11 +9,11 @@ use rules::{
 };
 use std::{collections::BTreeSet, fmt};
 
-/// A part of the table that is not as wanted.
+/// A part of the table that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub subject: Subject,
-    /// In the words of `nft`, what is there and what is wanted. Of a set, only what differs.
+    /// In the syntax of `nft`, what is live and what is desired. Of a set, only what differs.
     pub lines: Vec<Compared<String>>,
 }
 
@@ -38,10 +38,10 @@ impl Difference {
         Self { subject: Subject::Inherited(name.to_owned()), lines }
     }
 
-    /// A dormant table of iptables' in which rules are wanted.
+    /// A dormant table of iptables that should have rules.
     pub fn of_dormant(table: &str) -> Self {
-        let [there, wanted] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
-        Self { subject: Subject::OfIptables(table.to_owned()), lines: compare(&there, &wanted) }
+        let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
+        Self { subject: Subject::OfIptables(table.to_owned()), lines: compare(&there, &desired) }
     }
 }
 
@@ -58,46 +58,47 @@ impl fmt::Display for Subject {
 }
 
 /// Whether a table says the same as the other. The order of sets and chains is of no consequence.
-pub fn same(live: Option<&Table>, wanted: Option<&Table>) -> bool {
-    let (live, wanted) = match (live, wanted) {
+pub fn same(live: Option<&Table>, desired: Option<&Table>) -> bool {
+    let (live, desired) = match (live, desired) {
         (None, None) => return true,
-        (Some(live), Some(wanted)) => (live, wanted),
+        (Some(live), Some(desired)) => (live, desired),
         (Some(_), None) | (None, Some(_)) => return false,
     };
     (&live.name, live.flags, live.sets.len(), live.chains.len())
-        == (&wanted.name, wanted.flags, wanted.sets.len(), wanted.chains.len())
-        && wanted.sets.iter().all(|set| live.sets.iter().any(|other| other == set))
-        && wanted.chains.iter().all(|chain| live.chains.iter().any(|other| other == chain))
+        == (&desired.name, desired.flags, desired.sets.len(), desired.chains.len())
+        && desired.sets.iter().all(|set| live.sets.iter().any(|other| other == set))
+        && desired.chains.iter().all(|chain| live.chains.iter().any(|other| other == chain))
 }
 
-/// All differences between what is there and what is wanted; none if they are the same.
-pub fn differences(live: Option<&Table>, wanted: Option<&Table>) -> Vec<Difference> {
-    if same(live, wanted) {
+/// All differences between the live and the desired table; none if they are the same.
+pub fn differences(live: Option<&Table>, desired: Option<&Table>) -> Vec<Difference> {
+    if same(live, desired) {
         return Vec::new();
     }
     let mut found =
-        vec![Difference { subject: Subject::Table, lines: compare(&header(live), &header(wanted)) }];
+        vec![Difference { subject: Subject::Table, lines: compare(&header(live), &header(desired)) }];
     let sets = |table: Option<&Table>| table.map(|table| table.sets.clone()).unwrap_or_default();
     let chains = |table: Option<&Table>| table.map(|table| table.chains.clone()).unwrap_or_default();
-    for [there, wanted] in pairs(&sets(live), &sets(wanted), |set| &set.name) {
-        let name = there.or(wanted).map(|set| set.name.clone()).unwrap_or_default();
-        found.push(Difference { subject: Subject::Set(name), lines: set_lines(there, wanted) });
+    for [there, desired] in pairs(&sets(live), &sets(desired), |set| &set.name) {
+        let name = there.or(desired).map(|set| set.name.clone()).unwrap_or_default();
+        found.push(Difference { subject: Subject::Set(name), lines: set_lines(there, desired) });
     }
-    let texts = [live, wanted]
+    let texts = [live, desired]
         .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default(), &[])));
-    for [there, wanted] in pairs(&chains(live), &chains(wanted), |chain| &chain.name) {
-        let name = there.or(wanted).map(|chain| chain.name.clone()).unwrap_or_default();
-        found.push(Difference { subject: Subject::Chain(name), lines: chain_lines([there, wanted], &texts) });
+    for [there, desired] in pairs(&chains(live), &chains(desired), |chain| &chain.name) {
+        let name = there.or(desired).map(|chain| chain.name.clone()).unwrap_or_default();
+        found
+            .push(Difference { subject: Subject::Chain(name), lines: chain_lines([there, desired], &texts) });
     }
     found.retain(|difference| difference.lines.iter().any(|compared| compared.reason.is_some()));
     found
 }
 
-/// Every name of either side, with what stands there under that name.
-fn pairs<'a, T>(live: &'a [T], wanted: &'a [T], name: impl Fn(&T) -> &String) -> Vec<[Option<&'a T>; 2]> {
-    let of = |side: &'a [T], wanted: &T| side.iter().find(|other| name(other) == name(wanted));
-    let extra = live.iter().filter(|one| of(wanted, one).is_none());
-    wanted.iter().map(|one| [of(live, one), Some(one)]).chain(extra.map(|one| [Some(one), None])).collect()
+/// Every name of either side, with what each side has under it.
+fn pairs<'a, T>(live: &'a [T], desired: &'a [T], name: impl Fn(&T) -> &String) -> Vec<[Option<&'a T>; 2]> {
+    let of = |side: &'a [T], desired: &T| side.iter().find(|other| name(other) == name(desired));
+    let extra = live.iter().filter(|one| of(desired, one).is_none());
+    desired.iter().map(|one| [of(live, one), Some(one)]).chain(extra.map(|one| [Some(one), None])).collect()
 }
 
 fn header(table: Option<&Table>) -> Vec<String> {
@@ -118,16 +119,16 @@ fn header_text(table: &str, flags: u32) -> String {
 }
 
 /// The head of a set, and the elements that one side has.
-fn set_lines(live: Option<&Set>, wanted: Option<&Set>) -> Vec<Compared<String>> {
-    let mut lines = compare(&set_header(live), &set_header(wanted));
+fn set_lines(live: Option<&Set>, desired: Option<&Set>) -> Vec<Compared<String>> {
+    let mut lines = compare(&set_header(live), &set_header(desired));
     let elements = |set: Option<&Set>| -> BTreeSet<String> {
         set.map(listed::elements).unwrap_or_default().into_iter().collect()
     };
-    let (there, wanted) = (elements(live), elements(wanted));
+    let (there, desired) = (elements(live), elements(desired));
     let line =
         |element: &String, side, reason| Compared { side, line: element.clone(), reason: Some(reason) };
-    lines.extend(there.difference(&wanted).map(|element| line(element, Side::Live, Reason::Extra)));
-    lines.extend(wanted.difference(&there).map(|element| line(element, Side::Wanted, Reason::Missing)));
+    lines.extend(there.difference(&desired).map(|element| line(element, Side::Live, Reason::Extra)));
+    lines.extend(desired.difference(&there).map(|element| line(element, Side::Desired, Reason::Missing)));
     lines
 }
 
@@ -164,8 +165,8 @@ fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> V
         base.map(listed::base_text).into_iter().collect()
     };
     let mut lines = compare(&base(chains[0]), &base(chains[1]));
-    let [there, wanted] = &sides;
-    let rules = compare(there, wanted).into_iter();
+    let [there, desired] = &sides;
+    let rules = compare(there, desired).into_iter();
     lines.extend(rules.map(|c| Compared { side: c.side, line: words[c.line].clone(), reason: c.reason }));
     if lines.is_empty() {
         // One without rules that no hook calls.

@@ -13,7 +13,7 @@ impl Table {
         Self { record, ..self }
     }
 
-    /// Whether it still says what it said when it was written; `None` where there is no record.
+    /// Whether it is unchanged since it was written; `None` where there is no record.
     pub fn is_as_made(&self) -> Option<bool> {
         self.record.as_ref().map(|record| record.rules_digest == rules_digest(self))
     }

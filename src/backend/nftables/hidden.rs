@@ -47,7 +47,8 @@ impl Nftables {
                 let handle = next_handle(&rule.chain);
                 if hidden.owns_rule(owner, rule) {
                     // A rule without a handle has come or gone since.
-                    let handle = handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
+                    let handle =
+                        handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
                     jobs.push(Job::DeleteRules(of, name, &rule.chain, Some(handle)));
                 }
             }

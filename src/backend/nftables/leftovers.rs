@@ -1,5 +1,5 @@
 //! What iptables (nft) leaves behind when its rules are gone: base chains without rules, and tables with nothing
-//! else. It makes them again when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
+//! else. It makes them again when it needs them, and removes them itself on request (`iptables -X CHAIN`).
 //!
 //! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 
@@ -85,7 +85,7 @@ impl Nftables {
                 let as_made = base.is_some_and(|chain| chain.is_of_iptables() && !chain.drops);
                 Some((name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?, as_made))
             })?;
-            let stays = |(table, chain, _): &&(String, String, bool)| {
+            let is_kept = |(table, chain, _): &&(String, String, bool)| {
                 !gone.chains.contains(&(family, table.clone(), chain.clone()))
             };
             let is_empty = |(table, chain, as_made): &&&(String, String, bool)| {
@@ -94,14 +94,16 @@ impl Nftables {
                 *as_made && of_chain.into_iter().all(is_gone)
             };
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
-                let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).filter(stays).collect();
+                let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).filter(is_kept).collect();
                 let empty: Vec<_> = chains.iter().filter(is_empty).collect();
                 // Its last chain goes with the table: iptables leaves none without.
                 if empty.len() == chains.len() && !chains.is_empty() && !furnished.contains(table) {
                     leftovers.push(Leftover { family, table, chain: None });
                 } else {
-                    let leftover = |(_, chain, _): &&&(String, String, bool)| {
-                        Leftover { family, table, chain: Some(chain.clone()) }
+                    let leftover = |(_, chain, _): &&&(String, String, bool)| Leftover {
+                        family,
+                        table,
+                        chain: Some(chain.clone()),
                     };
                     leftovers.extend(empty.iter().map(leftover));
                 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct Interfaces(BTreeMap<u32, String>);
 
 impl Interfaces {
-    /// Asks the kernel.
+    /// Reads them from the kernel.
     pub(super) fn read() -> Self {
         let found = nix::net::if_::if_nameindex();
         let names = found.iter().flat_map(|list| list.iter());
@@ -132,8 +132,8 @@ fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
 fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
     let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| Interval::one(interface_number(name)));
-    let asked = rules::Condition::Nft(Condition::is(field, names.collect()));
-    rules.iter_mut().for_each(|rule| rule.conditions.insert(0, asked.clone()));
+    let condition = rules::Condition::Nft(Condition::is(field, names.collect()));
+    rules.iter_mut().for_each(|rule| rule.conditions.insert(0, condition.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
         let drop = |conditions| LiveRule {
             text: "policy drop".to_owned(),
@@ -144,12 +144,12 @@ fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>
             hits: None,
         };
         *rules = std::mem::take(rules).into_iter().flat_map(|rule| with_policy(rule, &drop)).collect();
-        rules.push(drop(vec![asked]));
+        rules.push(drop(vec![condition]));
     }
 }
 
 /// Behind a `return`, and at the end of a chain that a `goto` leads to, the policy of the base chain counts. The first drops by
-/// itself then; the second gets a rule behind it, which asks the same again, but for what the other chain may have changed.
+/// itself then; the second gets a rule behind it with the same conditions, but for what the other chain may have changed.
 fn with_policy(
     mut rule: LiveRule,
     drop: &impl Fn(Vec<rules::Condition>) -> LiveRule,

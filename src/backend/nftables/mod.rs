@@ -133,20 +133,20 @@ impl Nftables {
         Ok(agreed::agreed(printed, &found, &Interfaces::read()))
     }
 
-    /// Puts the table `wanted` in the place of `live`, in one step, be it the same one or another. `live` is what was read; if
-    /// it is gone, it is a conflict, and if the same one has changed.
+    /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is what was read: that it
+    /// has changed or gone is a conflict.
     pub fn replace(
         &mut self,
         live: Option<&bytecode::Table>,
-        wanted: Option<&bytecode::Table>,
+        desired: Option<&bytecode::Table>,
     ) -> Result<(), Refusal> {
         let delete = live.map(|live| Job::Delete(NFPROTO_INET, &live.name));
-        let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
-        match (live, wanted) {
+        let jobs: Vec<Job<'_>> = delete.into_iter().chain(desired.map(Job::Create)).collect();
+        match (live, desired) {
             (None, None) => Ok(()),
             // The kernel calls no chain of a dormant table, say.
-            (Some(live), Some(wanted)) if (&live.name, live.flags) == (&wanted.name, wanted.flags) => {
-                match self.exchange(live, wanted) {
+            (Some(live), Some(desired)) if (&live.name, live.flags) == (&desired.name, desired.flags) => {
+                match self.exchange(live, desired) {
                     // Another program has put there what can't be taken out by name, such as a chain without one.
                     Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
                     done => done,
@@ -156,12 +156,12 @@ impl Nftables {
         }
     }
 
-    fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
+    fn exchange(&mut self, live: &bytecode::Table, desired: &bytecode::Table) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let tables = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let now = self.read_named(&tables, &live.name).map_err(Refusal::Conflict)?;
         match now.filter(|now| same(Some(now), Some(live))) {
-            Some(now) => self.commit(&[Job::Exchange(&now, wanted)], Some(generation)),
+            Some(now) => self.commit(&[Job::Exchange(&now, desired)], Some(generation)),
             None => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }

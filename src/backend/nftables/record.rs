@@ -3,7 +3,7 @@
 //! The kernel keeps user data of tables, sets and chains from when those are made; a change of ours exchanges rules and
 //! leaves the table and its base chains where they are. So the record is the user data of a rule, in a separate chain
 //! that nothing leads to: it comes and goes in the same batch as the rules that it describes. Its comment is what `nft`
-//! lists, and short enough that `nft -f` takes it back; what was said to be captured follows as data of a type that `nft`
+//! lists, and short enough that `nft -f` takes it back; the capture settings follow as data of a type that `nft`
 //! passes over, as far as the kernel's 256 bytes reach.
 //!
 //! The record says nothing about any packet, so it is no part of what is compared: rules that are in place are not
@@ -32,9 +32,9 @@ const HEAD: usize = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub made: Made,
-    /// What was said, as it was kept; `None` where there was no room for it.
+    /// The settings; `None` where there was no room for them.
     pub settings: Option<String>,
-    /// A digest of what was said.
+    /// A digest of the settings.
     pub settings_digest: String,
     /// A digest of the rules as they were written.
     pub rules_digest: String,
@@ -69,8 +69,9 @@ impl Record {
             return None;
         };
         let settings = find(userdata, SETTINGS).map(|bytes| text(bytes).to_owned());
-        let said = settings.clone().unwrap_or_default();
-        let made = Made { version: version.into(), command: command.into(), at: at.into(), settings: said };
+        let settings_text = settings.clone().unwrap_or_default();
+        let made =
+            Made { version: version.into(), command: command.into(), at: at.into(), settings: settings_text };
         let [settings_digest, rules_digest] = [settings_digest, rules_digest].map(str::to_owned);
         Some(Self { made, settings, settings_digest, rules_digest })
     }
@@ -89,7 +90,7 @@ impl Record {
             |chain: &Chain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;
         let at = chains.iter().position(is_carrier)?;
         let record = Self::read(&chains[at].rules[0].userdata)?;
-        // Somebody else's rule there is drift.
+        // Another program's rule there is drift.
         (chains[at].rules[0].expressions == record.chain().rules[0].expressions).then(|| {
             chains.remove(at);
             record
@@ -109,10 +110,10 @@ fn item(kind: u8, text: &[u8]) -> Vec<u8> {
     [&[kind, length], text, &[0]].concat()
 }
 
-fn find(mut userdata: &[u8], wanted: u8) -> Option<&[u8]> {
+fn find(mut userdata: &[u8], kind_sought: u8) -> Option<&[u8]> {
     while let [kind, length, rest @ ..] = userdata {
         let (payload, behind) = rest.split_at_checked(usize::from(*length))?;
-        if *kind == wanted {
+        if *kind == kind_sought {
             return Some(payload);
         }
         userdata = behind;

@@ -20,7 +20,7 @@ use std::{
 /// The rules and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snat {
-    /// To whom calls get another source.
+    /// The pods to which calls get another source.
     pub pods: BTreeSet<IpAddr>,
     /// The source of calls over IPv4.
     pub v4: Ipv4Addr,
@@ -118,25 +118,25 @@ impl Found {
 impl Nftables {
     /// Brings our table from what was read of it to this, in one step; values alone, where only they differ. That it is
     /// no longer what was read is a conflict.
-    pub fn replace_snat(&mut self, live: Option<&Table>, wanted: &Table) -> Result<(), Refusal> {
+    pub fn replace_snat(&mut self, live: Option<&Table>, desired: &Table) -> Result<(), Refusal> {
         let bare = |table: &Table| {
             let sets = table.sets.iter().map(|set| Set { elements: Vec::new(), ..set.clone() });
             Table { sets: sets.collect(), ..table.clone() }
         };
         match live {
-            Some(live) if same(Some(&bare(live)), Some(&bare(wanted))) => self.change_values(live, wanted),
-            _ => self.replace(live, Some(wanted)),
+            Some(live) if same(Some(&bare(live)), Some(&bare(desired))) => self.change_values(live, desired),
+            _ => self.replace(live, Some(desired)),
         }
     }
 
-    fn change_values(&mut self, live: &Table, wanted: &Table) -> Result<(), Refusal> {
+    fn change_values(&mut self, live: &Table, desired: &Table) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let now = self.read().map_err(Refusal::Conflict)?;
         if !same(now.as_ref(), Some(live)) {
             return Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into()));
         }
-        let (come, go) = (difference(wanted, live), difference(live, wanted));
-        let name = wanted.name.as_str();
+        let (come, go) = (difference(desired, live), difference(live, desired));
+        let name = desired.name.as_str();
         let jobs: Vec<Job<'_>> = go
             .iter()
             .map(|set| Job::TakeOut(name, set))
@@ -151,7 +151,7 @@ fn difference(table: &Table, other: &Table) -> Vec<Set> {
     let lacking = table.sets.iter().map(|set| {
         let there = other.sets.iter().find(|one| one.name == set.name);
         let is_there = |element: &Element| {
-            there.is_some_and(|one| one.elements.iter().any(|held| held.key == element.key))
+            there.is_some_and(|one| one.elements.iter().any(|content| content.key == element.key))
         };
         Set {
             elements: set.elements.iter().filter(|element| !is_there(element)).copied().collect(),
@@ -177,7 +177,7 @@ fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {
     }
 }
 
-/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. Nobody has that user id, so the
+/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that id, so the
 /// question is whether the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule where it has none).
 fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     let bytes = match source {

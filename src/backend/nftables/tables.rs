@@ -1,4 +1,4 @@
-//! Which tables there are: one dump answers for all that is asked of it.
+//! Which tables there are, by one dump.
 
 use super::Nftables;
 use super::read::{name, number};
@@ -170,7 +170,8 @@ impl Nftables {
             return Ok(are_usual);
         }
         let chains = self.list(NFT_MSG_GETCHAIN, of, |_, chain| {
-            let is_owned = name(chain, NFTA_CHAIN_NAME)?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
+            let is_owned =
+                name(chain, NFTA_CHAIN_NAME)?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
             (is_owned && OTHERS.contains(&name(chain, NFTA_CHAIN_TABLE)?.as_str())).then_some(())
         })?;
         Ok(!chains.is_empty())

@@ -202,8 +202,8 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
 #[test]
 fn an_exchange_keeps_chains_that_are_called_alike() {
     let live = table(3);
-    let kinds = |wanted: &bytecode::Table| -> Vec<u16> {
-        let batch = Batch::new(&[Job::Exchange(&live, wanted)], 1, None);
+    let kinds = |desired: &bytecode::Table| -> Vec<u16> {
+        let batch = Batch::new(&[Job::Exchange(&live, desired)], 1, None);
         let messages = message::received(batch.messages.bytes());
         messages.map(|message| message.kind & 0xff).collect()
     };

@@ -20,7 +20,7 @@ pub const FIRST: [&str; 2] = ["prerouting", "output"];
 /// .. and those in which it ends.
 pub const LAST: [&str; 2] = ["input", "postrouting"];
 
-/// Where the flags of TCP stand in its header, and which of them say that a connection begins: SYN without ACK.
+/// The offset of the flags in TCP's header, and those that begin a connection: SYN without ACK.
 const TCP_FLAGS: u32 = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -128,7 +128,7 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {
         Expression::Bitwise { mask: vec![SYN | ACK], xor: vec![0] },
         Expression::Cmp(Operator::Eq, vec![SYN]),
     ];
-    // Neighbours ask for each other all the time (ICMPv6): to see that, it has to be asked for.
+    // ICMPv6 is traced on request only: neighbour discovery is frequent.
     let protocols = aim.protocol.map_or(vec![IPPROTO_TCP, IPPROTO_UDP], |number| vec![number]);
     let network = aim.network.map(|network| Match::Destination(Negatable::Is(network)));
     let family = aim.network.map(|network| Condition::family(network.family()));

@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a connection that somebody has accepted may take to come out of a listener's queue.
+/// How long an accepted connection may take to come out of a listener's queue.
 const GRACE: Duration = Duration::from_millis(100);
-/// How long silence has to last to count.
+/// How long to wait for a reaction before the lack of one counts.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Before a token in a datagram: an answer of DNS without any record (RFC 1035, 4.1.1). Whoever expects questions passes
-/// over it.
+/// Before a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS
+/// servers ignore.
 const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) struct Attempt<'a> {
@@ -25,13 +25,13 @@ pub(super) struct Attempt<'a> {
     place: Place,
     call: Option<Call>,
     local: Option<SocketAddr>,
-    /// What it says, which nobody else can know.
-    says: Vec<u8>,
+    /// The random bytes that identify it.
+    token: Vec<u8>,
     started: Instant,
     goes_to: Option<SocketAddr>,
-    /// What the network has answered.
+    /// The error that the network has returned.
     complaint: Option<ErrorKind>,
-    /// When it was first seen to be accepted by somebody.
+    /// When it was first seen to be accepted.
     accepted: Option<Instant>,
     arrival: Option<(Arrival, TcpStream, Vec<u8>)>,
     /// Where its datagram was read, and whether the answer has to come back.
@@ -41,7 +41,7 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
-    /// rules. Conntrack is asked again before anybody can have answered.
+    /// rules. Conntrack is queried again before an answer can have arrived.
     pub(super) fn start(
         trial: &'a Trial,
         place: Place,
@@ -54,7 +54,7 @@ impl<'a> Attempt<'a> {
             place,
             call: None,
             local: None,
-            says: says(protocol),
+            token: token(protocol),
             started: Instant::now(),
             goes_to: None,
             complaint: None,
@@ -67,7 +67,7 @@ impl<'a> Attempt<'a> {
             |port| source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none());
         let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
             if let Call::Udp(socket) = &call {
-                socket.send(&attempt.says)?;
+                socket.send(&attempt.token)?;
             }
             Ok((call.local()?, call))
         });
@@ -78,7 +78,7 @@ impl<'a> Attempt<'a> {
                 attempt.call = Some(call);
             }
             Err(NoCall::Refused(error)) if error.kind() == ErrorKind::PermissionDenied => {
-                // A rule has dropped it before the eyes of its sender.
+                // A rule has dropped it in the output hook.
                 attempt.end(End::Nowhere, Proof::Answer);
             }
             Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(Untried::NoWay(error))),
@@ -100,15 +100,15 @@ impl<'a> Attempt<'a> {
         self.trial.protocol == Protocol::Tcp && self.local == Some(peer)
     }
 
-    pub(super) fn says(&self, said: &[u8]) -> bool {
-        self.trial.protocol == Protocol::Udp && self.says == said
+    pub(super) fn token(&self, received_bytes: &[u8]) -> bool {
+        self.trial.protocol == Protocol::Udp && self.token == received_bytes
     }
 
-    /// A listener of ours has it; now it may say what only it knows.
+    /// A listener of ours has accepted it: its token is sent now.
     pub(super) fn accepted(&mut self, at: Arrival, stream: TcpStream) {
         if let Some(Call::Tcp(call)) = &mut self.call {
-            // If it can't be said, it will not be heard.
-            let _ = call.write_all(&self.says);
+            // If sending fails, the token does not arrive.
+            let _ = call.write_all(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
     }
@@ -134,16 +134,16 @@ impl<'a> Attempt<'a> {
         match protocol {
             Protocol::Tcp if self.arrival.is_some() => self.listen(),
             Protocol::Udp if self.read.is_some() => self.hear(),
-            Protocol::Tcp | Protocol::Udp => self.judge(listeners, flows.can_be_asked(), now),
+            Protocol::Tcp | Protocol::Udp => self.conclude(listeners, flows.can_be_asked(), now),
         }
     }
 
     /// Reads the token, where a connection has arrived.
     fn listen(&mut self) {
-        let Some((at, stream, said)) = &mut self.arrival else { return };
+        let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
         // What is not there yet is read at the next look.
-        let _ = read_into(stream, said);
-        if *said != self.says {
+        let _ = read_into(stream, received_bytes);
+        if *received_bytes != self.token {
             return;
         }
         let original = dial::original_destination(stream);
@@ -161,19 +161,19 @@ impl<'a> Attempt<'a> {
     fn hear(&mut self) {
         let (Some(Call::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
-        if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.says) {
+        if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.token) {
             self.end(End::Redirected(at), Proof::Token);
         }
     }
 
-    /// What can be said of one that has not arrived.
-    fn judge(&mut self, listeners: &Listeners, asked: bool, now: Instant) {
+    /// Concludes what it can of one that has not arrived.
+    fn conclude(&mut self, listeners: &Listeners, has_conntrack: bool, now: Instant) {
         let Trial { protocol, to, patient, .. } = *self.trial;
         if let Some(complaint) = self.call.as_ref().and_then(Call::complaint) {
             self.complaint = Some(complaint.kind());
         }
         let refused = self.complaint == Some(ErrorKind::ConnectionRefused);
-        // A router's word that it gets no further: it has left, and nobody here had it.
+        // A router's ICMP error: it has left this machine.
         let has_left = self.complaint.is_some() && !refused && self.place == Place::Elsewhere;
         let waited = self.accepted.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
@@ -183,35 +183,35 @@ impl<'a> Attempt<'a> {
                 }
             }
             (Some(_), Place::Elsewhere | Place::Own) => self.end(End::Passed, Proof::Conntrack),
-            (Some(_), Place::Held) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), Place::Listening) if waited && listeners.may_be_handed_to_others() => {
                 self.end(End::Handed(None), Proof::Answer);
             }
             (Some(_), Place::Taken) if waited && listeners.may_be_handed_to_others() => {
                 self.outcome = Some(Err(Untried::Taken(to)));
             }
             (Some(_), Place::Taken) if waited => self.end(End::Passed, Proof::Conntrack),
-            (Some(_), Place::Held | Place::Taken) => {}
+            (Some(_), Place::Listening | Place::Taken) => {}
             (None, _) if refused => self.end(End::Refused, Proof::Answer),
             (None, _) if has_left => self.end(End::Silent, Proof::Silence),
             (None, Place::Taken) if waited => self.outcome = Some(Err(Untried::Taken(to))),
             (None, _) if waited && listeners.may_go_to_others() => self.end(End::Accepted, Proof::Answer),
-            (None, _) if now - self.started > QUIET && (asked || !patient) => {
+            (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
                 self.end(End::Silent, Proof::Silence);
             }
             (None, _) => {}
         }
     }
 
-    /// What it came to, where time is up. `tracked` says of each family whether conntrack knows any connection.
+    /// The outcome when time is up. `tracked`: for each family, whether conntrack knows any connection.
     pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Seen, Untried> {
-        // Both ends are closed before, so that their last words still find their way.
+        // Both ends are closed first, so that their FINs still find their conntrack entry.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
         let seen = |end, proof| Ok(Seen { end, proof, original: None });
-        // Nothing of this machine keeps silent: what comes to its destination is heard there.
-        let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Held;
+        // A destination on this machine always reacts: what arrives is read there.
+        let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Listening;
         match (self.outcome, self.goes_to, self.read) {
             (Some(Ok(Seen { end: End::Silent, .. })), ..) if is_tracked => {
                 seen(End::Nowhere, Proof::Conntrack)
@@ -228,7 +228,7 @@ impl<'a> Attempt<'a> {
 }
 
 /// A token: numbers of the operating system's, mixed (`RandomState`).
-fn says(protocol: Protocol) -> Vec<u8> {
+fn token(protocol: Protocol) -> Vec<u8> {
     let token = [(); 2].map(|()| RandomState::new().build_hasher().finish().to_be_bytes()).concat();
     match protocol {
         Protocol::Tcp => token,

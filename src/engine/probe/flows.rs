@@ -4,7 +4,7 @@ use crate::sys::conntrack::Conntrack;
 use rules::Protocol;
 use std::net::SocketAddr;
 
-/// Conntrack, as far as it can be asked.
+/// Conntrack, where it can be queried.
 pub(super) struct Flows<'a> {
     conntrack: Option<Conntrack>,
     zones: &'a [u16],
@@ -15,13 +15,13 @@ impl<'a> Flows<'a> {
         Self { conntrack: Conntrack::open().ok(), zones }
     }
 
-    /// Where a connection really goes; `None` where conntrack does not know it, or answers nobody like us.
+    /// Where a connection really goes; `None` where conntrack does not know it, or refuses to answer.
     pub(super) fn goes_to(
         &mut self,
         protocol: Protocol,
-        way: (SocketAddr, SocketAddr),
+        addresses: (SocketAddr, SocketAddr),
     ) -> Option<SocketAddr> {
-        match self.conntrack.as_mut()?.goes_to(protocol, way, self.zones) {
+        match self.conntrack.as_mut()?.goes_to(protocol, addresses, self.zones) {
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(target: "validation", %error, "conntrack can't be asked");
@@ -31,11 +31,11 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Leaves nothing behind: whoever called from the same port soon would go the way of this connection, whatever the
-    /// rules say by then.
-    pub(super) fn forget(&mut self, protocol: Protocol, way: (SocketAddr, SocketAddr)) {
+    /// Deletes the entry: a later connection from the same port would follow it, even if
+    /// rules have changed.
+    pub(super) fn forget(&mut self, protocol: Protocol, addresses: (SocketAddr, SocketAddr)) {
         if let Some(conntrack) = &mut self.conntrack
-            && let Err(error) = conntrack.forget_call(protocol, way, self.zones)
+            && let Err(error) = conntrack.forget_call(protocol, addresses, self.zones)
         {
             tracing::debug!(target: "validation", %error, "conntrack forgets nothing");
         }

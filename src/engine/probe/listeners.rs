@@ -15,7 +15,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-/// Of a range of ports, so many get a listener. Beyond them conntrack tells.
+/// At most so many ports of a range get a listener; for the others conntrack is queried.
 const MAX_LISTENERS: usize = 64;
 const LOOPBACK: &str = "lo";
 
@@ -23,11 +23,11 @@ const LOOPBACK: &str = "lo";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Elsewhere,
-    /// Ours, and a listener is there.
-    Held,
-    /// Ours, and somebody else's listener is there.
+    /// This machine's, and a listener of ours is there.
+    Listening,
+    /// This machine's, and another process listens there.
     Taken,
-    /// Ours; for datagrams nobody listens.
+    /// This machine's, for datagrams: no listener is opened.
     Own,
 }
 
@@ -48,7 +48,7 @@ struct DatagramListener {
 }
 
 impl DatagramListener {
-    /// Opened as whoever rules expect to answer; if we may not be them, as ourselves.
+    /// Opened as the user whose answers rules lead back; if that is not permitted, as our own.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
             Err(NoCall::Owner { .. }) => (dial::receive(dial::owner(), address)?, false),
@@ -62,9 +62,9 @@ pub(super) struct Listeners {
     connections: Vec<(Arrival, SocketAddr, TcpListener)>,
     datagrams: Vec<DatagramListener>,
     destinations: BTreeMap<SocketAddr, Place>,
-    /// Ports of transparent listeners that are somebody else's.
+    /// Whether another process has the port of a transparent listener.
     transparent_taken: bool,
-    /// Any port that is somebody else's.
+    /// Whether another process has any of the ports.
     taken: bool,
     streams: Vec<TcpStream>,
 }
@@ -131,7 +131,7 @@ impl Listeners {
                 let place = match dial::listen(trial.to, false) {
                     Ok(socket) => {
                         self.connections.push((Arrival::Destination, trial.to, socket));
-                        Place::Held
+                        Place::Listening
                     }
                     Err(_) => Place::Taken,
                 };
@@ -161,11 +161,11 @@ impl Listeners {
         let mut room = [0; 64];
         for DatagramListener { address, socket, answers } in datagrams.iter() {
             while let Ok((length, peer)) = socket.recv_from(&mut room) {
-                let said = &room[..length];
-                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.says(said)) {
+                let received_bytes = &room[..length];
+                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.token(received_bytes)) {
                     attempt.received(*address, *answers);
                     // Where the answer gets lost, the caller knows.
-                    let _ = socket.send_to(said, peer);
+                    let _ = socket.send_to(received_bytes, peer);
                 }
             }
         }
@@ -182,12 +182,12 @@ impl Listeners {
         }
     }
 
-    /// Whether a connection may have been accepted by a transparent listener of somebody else's.
+    /// Whether a transparent listener of another process may have accepted a connection.
     pub(super) fn may_be_handed_to_others(&self) -> bool {
         self.transparent_taken
     }
 
-    /// Whether any port is somebody else's.
+    /// Whether another process has any of the ports.
     pub(super) fn may_go_to_others(&self) -> bool {
         self.taken
     }
@@ -222,10 +222,10 @@ fn heard(family: Family, transparent: bool) -> IpAddr {
 }
 
 /// Reads what is there, without waiting.
-pub(super) fn read_into(stream: &mut TcpStream, said: &mut Vec<u8>) -> io::Result<usize> {
+pub(super) fn read_into(stream: &mut TcpStream, received_bytes: &mut Vec<u8>) -> io::Result<usize> {
     use io::Read;
     let mut room = [0; 64];
     let length = stream.read(&mut room)?;
-    said.extend(&room[..length]);
+    received_bytes.extend(&room[..length]);
     Ok(length)
 }

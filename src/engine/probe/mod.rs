@@ -1,9 +1,9 @@
 //! What really happens to connections: they are made, and what becomes of each is looked at where it arrives and in
 //! conntrack.
 //!
-//! A caller's packets get no further than the first router, and say nothing to strangers: a token is sent once a listener
+//! A caller's packets get no further than the first router, and contain no data: a token is sent once a listener
 //! of ours has the connection. A listener is put at each port that rules may lead to, and at destinations that are this
-//! machine's; where a proxy holds a port already, conntrack tells where the connection went. All trials run at once, so that
+//! machine's; where a proxy has a port already, conntrack shows where the connection went. All trials run at once, so that
 //! the time for one is the time for all.
 
 mod attempt;
@@ -32,9 +32,6 @@ use std::{
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Tries everything.
-///
-/// # Errors
-/// When the kernel can't be asked at all.
 pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     let end = Instant::now() + what.timeout;
     let _turn = turn(end - what.timeout / 2);
@@ -62,11 +59,11 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     Ok(Outcomes { each, asked: conntrack.can_be_asked() })
 }
 
-/// The name by which probes of a network namespace know of each other; nobody else sees it (`unix(7)`, abstract names).
+/// The abstract socket name by which probes of a network namespace exclude each other (`unix(7)`).
 const TURN: &[u8] = b"sidecar-init/probe";
 
-/// Waits for other probes of the namespace, whose listeners would come and go at the same ports. Who holds the name for
-/// longer is no probe, and not waited for.
+/// Waits for other probes of the namespace, whose listeners would use the same ports. A process that has the name for
+/// longer is not a probe, and not waited for.
 fn turn(end: Instant) -> Option<UnixDatagram> {
     let name = unix::SocketAddr::from_abstract_name(TURN).ok()?;
     loop {

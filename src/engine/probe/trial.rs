@@ -17,7 +17,7 @@ pub struct Trial {
     /// The address that it comes from, where not the kernel's choice.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// Whether to wait until the end where nothing tells what becomes of it. Otherwise silence counts as a sign soon.
+    /// Whether to wait until the end where nothing shows the outcome. Otherwise a short silence is conclusive.
     pub patient: bool,
 }
 
@@ -48,17 +48,17 @@ pub struct Probe {
 pub enum End {
     /// A rule rewrote its destination to this one.
     Redirected(SocketAddr),
-    /// It was handed, unchanged, to the listener at this port; `None` for a listener of somebody else's.
+    /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process.
     Handed(Option<u16>),
     /// It goes where it was sent.
     Passed,
-    /// Somebody has accepted it, and more is not known.
+    /// It was accepted, and more is not known.
     Accepted,
     /// It came to the listener at this port, and the answer did not come back.
     Unanswered(u16),
-    /// It was led to a port of this machine where nobody listens.
+    /// It was led to a port of this machine without a listener.
     Refused,
-    /// It came to no listener of ours, nobody answered, and more is not known.
+    /// It came to no listener of ours, got no answer, and more is not known.
     Silent,
     /// It got nowhere: conntrack has seen others, and not this one.
     Nowhere,
@@ -69,9 +69,9 @@ pub enum End {
 pub enum Proof {
     /// A listener of ours has read its token.
     Token,
-    /// Conntrack says so.
+    /// By the entry in conntrack.
     Conntrack,
-    /// Somebody has accepted it, or refused it.
+    /// It was accepted or refused.
     Answer,
     /// Nothing was heard of it.
     Silence,
@@ -82,7 +82,7 @@ pub enum Proof {
 pub struct Seen {
     pub end: End,
     pub proof: Proof,
-    /// Where the listener that has it could tell: where it was sent to.
+    /// Its original destination, where the listener could read it.
     pub original: Option<SocketAddr>,
 }
 
@@ -95,7 +95,7 @@ pub enum Untried {
     /// It could not be made another user's.
     #[error("{0}")]
     Owner(#[source] NoCall),
-    /// Something listens at the destination, so that nobody can tell who has accepted the call.
+    /// Another process listens at the destination, so it is unknown which listener accepted the call.
     #[error("{0} is in use, so it is not known which listener accepts a call")]
     Taken(SocketAddr),
 }
@@ -105,6 +105,6 @@ pub enum Untried {
 pub struct Outcomes {
     /// Of each, in their order.
     pub each: Vec<Result<Seen, Untried>>,
-    /// Whether conntrack could be asked, for which `CAP_NET_ADMIN` is needed.
+    /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
     pub asked: bool,
 }

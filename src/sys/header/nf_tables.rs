@@ -48,7 +48,7 @@ pub(crate) const NFTA_DEVICE_NAME: u16 = 1;
 
 /// No hook calls the chains of the table.
 pub(crate) const NFT_TABLE_F_DORMANT: u32 = 1;
-/// The table goes with the socket that has made it, which alone can change it.
+/// The table is removed with the socket that has made it, which alone can change it.
 pub(crate) const NFT_TABLE_F_OWNER: u32 = 2;
 
 // enum nft_table_attributes

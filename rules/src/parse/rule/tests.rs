@@ -78,9 +78,9 @@ fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
         super::read(&words, text, Family::V4)
     };
-    let (told, same) = (read(text), read(same));
-    assert!(matches!(told.line, ListedRule::Typed(_)), "{text:?}");
-    assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
+    let (found, same) = (read(text), read(same));
+    assert!(matches!(found.line, ListedRule::Typed(_)), "{text:?}");
+    assert_eq!((found.line, found.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_protocols_module_without_an_option_is_kept() {
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let text = format!("-p {protocol} -m {protocol} -j ACCEPT");
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        let told = super::read(&words, &text, Family::V4);
+        let found = super::read(&words, &text, Family::V4);
         let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
-        assert_eq!(told.line, ListedRule::Typed(Rule::new(matches, Target::Accept)));
-        assert!(told.is_our_spelling);
+        assert_eq!(found.line, ListedRule::Typed(Rule::new(matches, Target::Accept)));
+        assert!(found.is_our_spelling);
     }
 }
 

@@ -13,31 +13,31 @@ const SYN: u8 = 0x02;
 const ECN: u8 = 0xc0;
 
 impl Lifter<'_> {
-    /// The field of which all `length` bytes are held, the most significant first.
+    /// The field of which the register has all `length` bytes, the most significant first.
     pub(super) fn ordered(&self, length: usize) -> Option<Field> {
-        let (field, held) = match &self.held {
-            RegisterValue::Field { field, length: held, mask: None }
+        let (field, content) = match &self.content {
+            RegisterValue::Field { field, length: content, mask: None }
                 if !field.data_type().is_reversed(false) =>
             {
-                (*field, *held)
+                (*field, *content)
             }
             RegisterValue::Ordered(field) => (*field, width(*field)),
             _ => return None,
         };
-        (held == length && width(field) == length).then_some(field)
+        (content == length && width(field) == length).then_some(field)
     }
 
     pub(super) fn compare(&mut self, operator: Operator, bytes: &[u8]) {
         let negated = operator == Operator::Neq;
         let is_equality = matches!(operator, Operator::Eq | Operator::Neq);
-        match self.held.clone() {
+        match self.content.clone() {
             // A whole word of bits.
             RegisterValue::Field { field: Field::ConnState, mask: None, .. } => {
                 let bits = <[u8; 4]>::try_from(bytes).map_or(0, u32::from_ne_bytes);
                 match bits.count_ones() {
                     1 if is_equality => {
                         let bit = bits.trailing_zeros().into();
-                        self.ask(Field::ConnState, negated, bit, bit);
+                        self.require(Field::ConnState, negated, bit, bit);
                     }
                     _ => self.strange_condition(),
                 }
@@ -56,13 +56,13 @@ impl Lifter<'_> {
                 let first = first.unwrap_or(0);
                 let prefixed =
                     first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
-                // Behind the end of a name nothing stands.
+                // A name is padded with zeros.
                 let last = if is_name && bytes.contains(&0) { first } else { prefixed };
-                self.ask(field, negated, first, last);
+                self.require(field, negated, first, last);
             }
             RegisterValue::Ordered(field) if is_equality && bytes.len() == width(field) => {
                 let number = field.data_type().decode(bytes, true);
-                self.ask(field, negated, number, number);
+                self.require(field, negated, number, number);
             }
             RegisterValue::Field { field, mask: None, .. } | RegisterValue::Ordered(field)
                 if self.ordered(bytes.len()) == Some(field) =>
@@ -79,7 +79,7 @@ impl Lifter<'_> {
                 Some(index) if is_equality => match self.context.interfaces.name(index) {
                     Some(name) => {
                         let name = nft::interface_number(name);
-                        self.ask(field, negated, name, name);
+                        self.require(field, negated, name, name);
                     }
                     None => self.strange_condition(),
                 },
@@ -93,7 +93,7 @@ impl Lifter<'_> {
             },
             RegisterValue::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => {
                 match (mask & ECN, bytes) {
-                    // What stands for congestion may be set in the first segment or not.
+                    // The flags for congestion may be set in the first segment or not.
                     (0, [value]) => {
                         let takes_first = (SYN & mask == *value) != negated;
                         let sign = if negated { "!=" } else { "==" };
@@ -125,7 +125,7 @@ impl Lifter<'_> {
 
     pub(super) fn ask_family(&mut self, negated: bool, family: Family) {
         let number = nft::family_number(family).into();
-        self.ask(Field::Family, negated, number, number);
+        self.require(Field::Family, negated, number, number);
     }
 
     pub(super) fn compare_order(&mut self, field: Field, operator: Operator, than: u128) {
@@ -149,25 +149,25 @@ impl Lifter<'_> {
         {
             self.tests.pop();
             self.conditions.pop();
-            return self.ask(field, false, before.first.max(first), before.last.min(last));
+            return self.require(field, false, before.first.max(first), before.last.min(last));
         }
-        self.ask(field, false, first, last);
+        self.require(field, false, first, last);
     }
 
     pub(super) fn compare_bits(&mut self, field: Field, negated: bool, mask: u128, value: u128) {
         let mask_of_mark = u32::try_from(mask).unwrap_or(0);
         match field {
-            Field::Mark(_) => self.ask(Field::Mark(mask_of_mark), negated, value, value),
-            Field::Connmark(_) => self.ask(Field::Connmark(mask_of_mark), negated, value, value),
+            Field::Mark(_) => self.require(Field::Mark(mask_of_mark), negated, value, value),
+            Field::Connmark(_) => self.require(Field::Connmark(mask_of_mark), negated, value, value),
             // Any of the bits, or none.
             Field::ConnState if value == 0 => {
                 let bits = (0..32).filter(|bit| mask >> bit & 1 == 1).map(Interval::one).collect();
-                self.ask_for(field, !negated, bits, None);
+                self.require_values(field, !negated, bits, None);
             }
             Field::Source(_) | Field::Destination(_) => {
                 let free = field.data_type().max() & !mask;
                 match free & free.wrapping_add(1) == 0 && value & free == 0 {
-                    true => self.ask(field, negated, value, value | free),
+                    true => self.require(field, negated, value, value | free),
                     false => self.strange_condition(),
                 }
             }
@@ -178,7 +178,7 @@ impl Lifter<'_> {
     pub(super) fn look_up(&mut self, name: &str, negated: bool) {
         let set = self.context.table.sets.iter().find(|set| set.name == name);
         let has_ranges = set.is_some_and(|set| set.flags & NFT_SET_INTERVAL != 0);
-        let field = self.held.part(has_ranges);
+        let field = self.content.part(has_ranges);
         let values = field.zip(set).and_then(|(field, set)| {
             // A set of states would list whole words of bits.
             (field != Field::ConnState)
@@ -188,21 +188,21 @@ impl Lifter<'_> {
         match (values, set) {
             (Some((field, set, values)), _) => {
                 let is_named = set.flags & NFT_SET_ANONYMOUS == 0;
-                self.ask_for(field, negated, values, is_named.then(|| name.to_owned()));
+                self.require_values(field, negated, values, is_named.then(|| name.to_owned()));
             }
             (None, Some(set)) if !negated && !has_ranges && set.others == 0 => self.look_up_parts(set),
             (None, _) => self.strange_condition(),
         }
     }
 
-    /// A key of several fields: what is asked of each of them, as far as it is known. Of several keys this is less than what
-    /// the kernel asks.
+    /// A key of several fields: the condition on each of them, as far as it is known. Of several keys this is less than what
+    /// the kernel tests.
     fn look_up_parts(&mut self, set: &Set) {
         let mut parts = Vec::new();
         let mut at = 0;
         while at < set.key_length as usize {
-            let held = if at == 0 { Some(&self.held) } else { self.words_held.get(&word(at)) };
-            let Some(field) = held.and_then(|held| held.part(false)) else { break };
+            let content = if at == 0 { Some(&self.content) } else { self.words_held.get(&word(at)) };
+            let Some(field) = content.and_then(|content| content.part(false)) else { break };
             parts.push((field, at));
             at += width(field).next_multiple_of(WORD as usize);
         }
@@ -216,25 +216,31 @@ impl Lifter<'_> {
                 Interval::one(field.data_type().decode(&element.key[at..][..width(field)], false))
             };
             let values = set.elements.iter().map(value).collect();
-            self.ask_for(field, false, values, None);
+            self.require_values(field, false, values, None);
         }
         if set.elements.len() > 1 {
             self.strange(format!("(one of {} keys of several fields)", set.elements.len()));
         }
     }
 
-    pub(super) fn ask(&mut self, field: Field, negated: bool, first: u128, last: u128) {
-        self.ask_for(field, negated, [Interval { first, last }].into_iter().collect(), None);
+    pub(super) fn require(&mut self, field: Field, negated: bool, first: u128, last: u128) {
+        self.require_values(field, negated, [Interval { first, last }].into_iter().collect(), None);
     }
 
-    pub(super) fn ask_for(&mut self, field: Field, negated: bool, values: Intervals, set: Option<String>) {
+    pub(super) fn require_values(
+        &mut self,
+        field: Field,
+        negated: bool,
+        values: Intervals,
+        set: Option<String>,
+    ) {
         let condition = nft::Condition { field, negated, values };
         self.tests.push(Test { condition: condition.clone(), set });
         self.put(Condition::Nft(condition));
     }
 
     pub(super) fn strange_condition(&mut self) {
-        let text = match &self.held {
+        let text = match &self.content {
             RegisterValue::Field { field, .. } | RegisterValue::Ordered(field) => {
                 format!("({field:?} in a form that is not known)")
             }
@@ -253,7 +259,7 @@ impl Lifter<'_> {
         self.put(Condition::Unknown(text));
     }
 
-    /// Adds a condition, unless it stands behind an action: what that does happens before, and may change the answer.
+    /// Adds a condition, unless it is behind an action: what that does happens before, and may change the answer.
     pub(super) fn put(&mut self, condition: Condition) {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);
@@ -264,7 +270,7 @@ impl Lifter<'_> {
 }
 
 impl RegisterValue {
-    /// The field, if all of it is held as keys of a set have it. Of ranges, keys are compared byte by byte.
+    /// The field, if the register has all of it in the form of a set's keys. Of ranges, keys are compared byte by byte.
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {
             Self::Field { field, length, mask: None }

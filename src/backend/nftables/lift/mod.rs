@@ -13,7 +13,7 @@ use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Condition, Disposition, Family, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
-/// Where the flags of TCP stand in its header (RFC 9293).
+/// The offset of the flags in TCP's header (RFC 9293).
 const TCP_FLAGS: u32 = 13;
 
 /// What a rule is read with.
@@ -57,7 +57,7 @@ enum RegisterValue {
 
 struct Lifter<'a> {
     context: &'a Context<'a>,
-    held: RegisterValue,
+    content: RegisterValue,
     second: Option<Vec<u8>>,
     /// What the words behind the first of the registers hold, by the number of the word: parts of a longer key.
     words_held: BTreeMap<u32, RegisterValue>,
@@ -69,9 +69,9 @@ struct Lifter<'a> {
     actions: Vec<Action>,
     /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
-    /// Whether a condition stands behind an action.
+    /// Whether a condition is behind an action.
     is_mixed: bool,
-    /// What iptables keeps for people.
+    /// The comment of iptables.
     comment: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Lifter<'a> {
     fn new(context: &'a Context<'a>) -> Self {
         Self {
             context,
-            held: RegisterValue::Other("nothing".to_owned()),
+            content: RegisterValue::Other("nothing".to_owned()),
             second: None,
             words_held: BTreeMap::new(),
             tests: Vec::new(),
@@ -111,12 +111,12 @@ impl<'a> Lifter<'a> {
             Expression::Range { negated, first, last } => match self.ordered(first.len()) {
                 Some(field) => {
                     let number = |bytes: &[u8]| field.data_type().decode(bytes, true);
-                    self.ask(field, *negated, number(first), number(last));
+                    self.require(field, *negated, number(first), number(last));
                 }
                 None => self.strange_condition(),
             },
             Expression::ToPacketOrder => {
-                self.held = match self.held {
+                self.content = match self.content {
                     // States are bits, which no order makes sense of.
                     RegisterValue::Field { field, mask: None, length }
                         if length == 4
@@ -129,17 +129,19 @@ impl<'a> Lifter<'a> {
                 };
             }
             Expression::Lookup { set, negated } => self.look_up(set, *negated),
-            Expression::Immediate(Register::First, bytes) => self.held = RegisterValue::Value(bytes.clone()),
+            Expression::Immediate(Register::First, bytes) => {
+                self.content = RegisterValue::Value(bytes.clone());
+            }
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
             Expression::SetMetaMark => {
                 let action = self.mark();
                 self.act(action);
             }
             Expression::SetCtMark => {
-                let target = match &self.held {
+                let target = match &self.content {
                     RegisterValue::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
-                    held => {
-                        set_by(held, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
+                    content => {
+                        set_by(content, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
                     }
                 };
                 let other = || Action::Marks("ct mark set".to_owned());
@@ -176,11 +178,12 @@ impl<'a> Lifter<'a> {
     }
 
     fn load(&mut self, expression: &Expression) {
-        let asked = |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
-        let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(asked));
+        let tests_family =
+            |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
+        let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(tests_family));
         let whole =
             |field: Field| RegisterValue::Field { field, length: field.data_type().width(), mask: None };
-        self.held = match (expression, lower::loaded(expression, family)) {
+        self.content = match (expression, lower::loaded(expression, family)) {
             (Expression::Payload { length, .. }, Some(field)) => {
                 RegisterValue::Field { field, length: *length as usize, mask: None }
             }
@@ -197,12 +200,12 @@ impl<'a> Lifter<'a> {
     }
 
     fn bitwise(&mut self, bits: &[u8], flips: &[u8]) {
-        match &mut self.held {
+        match &mut self.content {
             RegisterValue::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
                 *mask = Some((bits.to_vec(), flips.to_vec()));
             }
             RegisterValue::TcpFlags(mask @ None) if flips == [0] => *mask = bits.first().copied(),
-            _ => self.held = RegisterValue::Other("bitwise".to_owned()),
+            _ => self.content = RegisterValue::Other("bitwise".to_owned()),
         }
     }
 
@@ -212,7 +215,7 @@ impl<'a> Lifter<'a> {
 
     /// The value that the register holds, if it has that many bytes.
     fn value<const LENGTH: usize>(&self, length: usize) -> Option<[u8; LENGTH]> {
-        match &self.held {
+        match &self.content {
             RegisterValue::Value(bytes) if bytes.len() == length => bytes.as_slice().try_into().ok(),
             _ => None,
         }
@@ -229,9 +232,9 @@ impl<'a> Lifter<'a> {
 
     /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
-        let target = match &self.held {
+        let target = match &self.content {
             RegisterValue::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
-            held => set_by(held, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
+            content => set_by(content, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
         };
         target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
     }
@@ -296,10 +299,10 @@ fn goes_on(action: &Action) -> bool {
     }
 }
 
-/// The mark that is set by storing what is held: a value, or bits of what the mark was before.
-fn set_by(held: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
+/// The mark that is set by storing the register: a value, or bits of what the mark was before.
+fn set_by(content: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
-    match held {
+    match content {
         RegisterValue::Value(bytes) => word(bytes).map(Mark::whole),
         RegisterValue::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
             word(bits).zip(word(flips)).map(|(bits, value)| Mark { value, mask: !bits })

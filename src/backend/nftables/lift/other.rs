@@ -27,16 +27,16 @@ impl Lifter<'_> {
         match name {
             "meta" if stores(NFTA_META_SREG) => match number(NFTA_META_KEY) {
                 Some(NFT_META_MARK) => self.act(Action::Marks("meta mark set".to_owned())),
-                // No rule that we follow asks for these.
+                // No rule that we follow tests these.
                 Some(NFT_META_PRIORITY | NFT_META_NFTRACE) => self.words.push("meta set".to_owned()),
                 _ => self.act(Action::Unknown("meta set".to_owned())),
             },
             "meta" if first(NFTA_META_DREG) => {
                 self.lose(name);
                 match number(NFTA_META_KEY) {
-                    Some(NFT_META_IIF) => self.held = RegisterValue::Index(Field::InInterface),
-                    Some(NFT_META_OIF) => self.held = RegisterValue::Index(Field::OutInterface),
-                    Some(NFT_META_PROTOCOL) => self.held = RegisterValue::EtherType,
+                    Some(NFT_META_IIF) => self.content = RegisterValue::Index(Field::InInterface),
+                    Some(NFT_META_OIF) => self.content = RegisterValue::Index(Field::OutInterface),
+                    Some(NFT_META_PROTOCOL) => self.content = RegisterValue::EtherType,
                     _ => {}
                 }
             }
@@ -49,7 +49,7 @@ impl Lifter<'_> {
                 let place =
                     (number(NFTA_PAYLOAD_BASE), number(NFTA_PAYLOAD_OFFSET), number(NFTA_PAYLOAD_LEN));
                 match place {
-                    // The type of service, with what stands before it: nothing there that rules of ours ask.
+                    // The type of service and the bits before it, which no rule of ours tests.
                     (Some(NFT_PAYLOAD_NETWORK_HEADER), Some(0), Some(..=2)) => {
                         self.words.push("payload set".to_owned());
                     }
@@ -62,10 +62,10 @@ impl Lifter<'_> {
             }
             "exthdr" if !stores(NFTA_EXTHDR_DREG) => self.strange(format!("({name})")),
             "fib" => {
-                let asks = (number(NFTA_FIB_DREG), number(NFTA_FIB_RESULT), number(NFTA_FIB_FLAGS));
+                let query = (number(NFTA_FIB_DREG), number(NFTA_FIB_RESULT), number(NFTA_FIB_FLAGS));
                 self.lose(name);
-                if asks == (Some(NFT_REG_1), Some(NFT_FIB_RESULT_ADDRTYPE), Some(NFTA_FIB_F_DADDR)) {
-                    self.held = RegisterValue::DestinationType;
+                if query == (Some(NFT_REG_1), Some(NFT_FIB_RESULT_ADDRTYPE), Some(NFTA_FIB_F_DADDR)) {
+                    self.content = RegisterValue::DestinationType;
                 }
             }
             "nat" => {
@@ -118,22 +118,22 @@ impl Lifter<'_> {
 
     /// A part of a longer key, loaded behind its first word.
     fn load_part(&mut self, word: u32, expression: &Expression) {
-        let (first, before) = (self.held.clone(), std::mem::take(&mut self.words_held));
+        let (first, before) = (self.content.clone(), std::mem::take(&mut self.words_held));
         self.step(expression);
-        let part = std::mem::replace(&mut self.held, first);
+        let part = std::mem::replace(&mut self.content, first);
         self.words_held = before;
         self.words_held.insert(word, part);
         self.second = None;
     }
 
-    /// What registers held is another now.
+    /// The registers have changed.
     fn lose(&mut self, name: &str) {
-        self.held = RegisterValue::Other(name.to_owned());
+        self.content = RegisterValue::Other(name.to_owned());
         self.second = None;
         self.words_held.clear();
     }
 
-    /// A map's answer takes the place of what was held, or decides. What it has no answer for ends the rule.
+    /// A map's value replaces the register, or decides. A key without a value ends the rule.
     fn look_up_answer(&mut self, data: &[u8]) {
         let number = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
         let name = attribute(data, NFTA_LOOKUP_SET).map(name).unwrap_or_default();
@@ -161,7 +161,9 @@ impl Lifter<'_> {
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));
         let (port, last_port) = (register(NFTA_NAT_REG_PROTO_MIN), register(NFTA_NAT_REG_PROTO_MAX));
         let unknown = || Action::Unknown("dnat".to_owned());
-        let (Some(NFT_REG_1), RegisterValue::Value(bytes)) = (address, &self.held) else { return unknown() };
+        let (Some(NFT_REG_1), RegisterValue::Value(bytes)) = (address, &self.content) else {
+            return unknown();
+        };
         let address = match bytes.as_slice() {
             [a, b, c, d] => IpAddr::from([*a, *b, *c, *d]),
             bytes => match <[u8; 16]>::try_from(bytes) {
