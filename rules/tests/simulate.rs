@@ -3,9 +3,10 @@
 //! Each expectation is what the kernel does; the differential tests of the tool hold the same walk against
 //! it. Here the cases are few, named, and need no kernel.
 
-use rules::simulate::{Direction, Packet, Routing, Trace, Verdict, View, walk};
-use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
-use std::path::Path;
+use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
+use rules::simulate::{Direction, Packet, Routing, Trace, Verdict, View, ViewChain, walk};
+use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Uid, parse};
+use std::{collections::BTreeSet, path::Path};
 
 /// The pod's own address in all cases.
 const POD: &str = "10.44.0.7";
@@ -225,6 +226,46 @@ COMMIT
     let outcome = walk(&view, &routing(), &from_process(Tcp, 0, "10.3.1.1:80"), &mut ());
     assert_eq!(outcome.verdict, Verdict::Pass);
     assert_eq!(outcome.translated, Some("127.0.0.11:4053".parse().expect("valid")));
+}
+
+#[test]
+fn chains_of_nat_come_before_ours_by_their_priorities() {
+    let table = |(kind, hook, priority): (Kind, Hook, i32)| {
+        let base = LiveBase { base: Base { kind, hook, priority }, policy: Policy::Accept };
+        let rule = LiveRule {
+            text: "counter".to_owned(),
+            conditions: Vec::new(),
+            first: Vec::new(),
+            action: Action::Continue("counter".to_owned()),
+            comment: String::new(),
+            hits: None,
+        };
+        let chain = LiveChain { name: priority.to_string(), base: Some(base), rules: vec![rule] };
+        LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] }
+    };
+    let others = [
+        (Kind::Nat, Hook::Output, -101),
+        (Kind::Nat, Hook::Output, -100),
+        (Kind::Nat, Hook::Prerouting, -99),
+        (Kind::Nat, Hook::Postrouting, -200),
+        (Kind::Filter, Hook::Output, -300),
+    ];
+    let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -p udp -j RETURN\n-A OUTPUT -j ISTIO_A\n-A ISTIO_A -j RETURN\nCOMMIT\n";
+    let mut view = View::of_listing(parse::listing(rules, Family::V4).expect("a listing"));
+    for other in others {
+        view.add_nftables(table(other), &|_| None);
+    }
+    let before = |ours: &dyn Fn(&ViewChain) -> bool| {
+        let found = view.nat_before(ours).into_iter();
+        found.map(|chain| view.chains()[chain].chain.clone()).collect::<BTreeSet<_>>()
+    };
+    // Of equal priorities, the order is not known.
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(before(&|chain| chain.chain == "OUTPUT"), set(&["-101", "-100"]));
+    assert_eq!(before(&|chain| chain.chain == "-101"), set(&[]));
+    assert_eq!(before(&|chain| chain.chain == "-99"), set(&["PREROUTING"]));
+    // Without ours, those before iptables, whose own chains are among them.
+    assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod arbitrary;
 mod catalogue;
 mod foreign;
+mod inheritance;
 mod small;
 mod verdicts;
 mod words;
@@ -88,12 +89,24 @@ fn touches_only_ours(change: &TableChange) -> bool {
             .all(|(chain, _, line)| matches!(chain, Chain::Base(_)) && line.belongs_to(&OWNER))
 }
 
+fn captures(state: &State, table: Table) -> bool {
+    let mut rules = state.chains(table).flat_map(|(_, chain)| &chain.lines).filter_map(ListedRule::typed);
+    rules.any(|rule| matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
+}
+
 fn check_plan(live: &State, wanted: &State, changes: &[TableChange]) -> TestCaseResult {
     prop_assert!(changes.iter().all(touches_only_ours), "{changes:#?}");
     let then = after(live, changes);
     prop_assert!(same(&then.part_of(&OWNER), &wanted.part_of(&OWNER)));
     prop_assert_eq!(foreign(&then), foreign(live));
     prop_assert_eq!(plan::plan(&then, wanted, &OWNER), []);
+    // Tables that start to capture come first, those that stop last.
+    let order = |change: &TableChange| match (captures(live, change.table), captures(wanted, change.table)) {
+        (false, true) => 0,
+        (true, false) => 2,
+        (true, true) | (false, false) => 1,
+    };
+    prop_assert!(changes.is_sorted_by_key(order), "{changes:#?}");
     for step in changes {
         let rules: usize = step.replace.iter().map(|(_, lines)| lines.len() + 1).sum();
         let lines = rules + step.delete.len() + step.insert.len() + 2 * step.remove.len();
@@ -142,6 +155,20 @@ proptest! {
         let RuleSet { family, mut statements } = rules.rules().clone();
         statements.iter_mut().for_each(|statement| statement.rule = statement.rule.canonical());
         prop_assert_eq!(check(RuleSet { family, statements }, &EVERYBODY).map(drop), Ok(()));
+    }
+
+    #[test]
+    fn a_state_holds_rules_where_a_listing_shows_any(state in live()) {
+        let chains = || state.tables.values().flatten();
+        let lines = chains().map(|(_, held)| held.lines.len()).sum::<usize>();
+        let users = chains().filter(|(chain, _)| matches!(chain, Chain::User(_))).count();
+        prop_assert_eq!(state.holds_rules(), lines + users > 0);
+        let read = parse::listing(&listing(&state), Family::V4).expect("a listing");
+        prop_assert_eq!(read.holds_rules(), state.holds_rules());
+        let others: usize = foreign(&state).iter().map(|(.., lines)| lines.len()).sum();
+        prop_assert_eq!(state.count_of(&OWNER), lines - others);
+        // An empty chain of ours counts as well.
+        prop_assert!(state.holds_any_of(&OWNER) || state.count_of(&OWNER) == 0);
     }
 
     #[test]

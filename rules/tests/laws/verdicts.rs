@@ -10,7 +10,9 @@ use rules::{
     check::check,
     nft, parse,
     shadow::{Work, shadowed},
-    simulate::{At, Direction, Matched, Observer, Packet, Reachability, Step, Verdict, View, walk},
+    simulate::{
+        At, Direction, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, View, replay, walk,
+    },
 };
 
 /// The three holders of the rules, and the rules without those that nothing is said to reach.
@@ -66,6 +68,22 @@ impl Observer for Fulfilled {
     }
 }
 
+/// The rules that a packet has fulfilled decide again as they did, and name the same rule.
+fn check_replay(view: &View, packets: &[Packet]) -> TestCaseResult {
+    for packet in packets {
+        let mut trace = Trace::default();
+        let outcome = walk(view, &routing(), packet, &mut trace);
+        let steps: Vec<Step> = trace.0.into_iter().filter(|step| step.matched == Matched::Yes).collect();
+        let dropped = outcome.decided_by.filter(|_| outcome.verdict == Verdict::Drop);
+        let replayed = replay(view, packet.destination, &steps, dropped);
+        if let Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Drop = outcome.verdict {
+            let found = (replayed.verdict, replayed.decided_by);
+            prop_assert_eq!(found, (outcome.verdict, outcome.decided_by), "{:?}", packet);
+        }
+    }
+    Ok(())
+}
+
 /// Whoever is told that a packet can't fulfil a rule never sees it do so.
 fn check_ways(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
     let (ways, view) = (Reachability::of(rules.rules()), View::of_rules(rules.rules()));
@@ -105,6 +123,7 @@ proptest! {
         let rules = lawful(Family::V4, statements, &EVERYBODY);
         check_verdicts(&rules, v6.as_ref(), &packets)?;
         check_ways(&rules, &packets)?;
+        check_replay(&View::of_rules(rules.rules()), &packets)?;
     }
 }
 
