@@ -2,6 +2,7 @@
 //! same way; and what documents say of codes, flags and places is so.
 
 use crate::support::namespace;
+use crate::support::program::{BINARY, Outcome};
 
 use diagnose::lint::{Code, RETIRED};
 use namespace::Namespace;
@@ -10,12 +11,11 @@ use std::{
     fs,
     net::TcpStream,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
 const POD: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
 
 fn read(file: &str) -> String {
@@ -68,8 +68,8 @@ fn a_form_that_is_not_kept_is_noticed() {
     }
 }
 
-fn run(namespace: &Namespace, arguments: &[&str]) -> Output {
-    namespace.output(PROGRAM, arguments, "")
+fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
+    namespace.output(BINARY, arguments, "")
 }
 
 /// The document on standard output, as JSON and as YAML, of a command that changes nothing.
@@ -78,8 +78,8 @@ fn told(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Val
     let yaml = run(namespace, &[arguments, &["--format", "yaml"]].concat());
     let document = document(&json, arguments, code);
     valid(name, &document);
-    assert_eq!(yaml.status.code(), Some(code), "{arguments:?}");
-    let text = String::from_utf8(yaml.stdout).expect("UTF-8");
+    assert_eq!(yaml.code, Some(code), "{arguments:?}");
+    let text = yaml.stdout;
     let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
     // Processes come and go between two calls, and other namespaces of this machine are full of them.
     let without = |document: &Value| {
@@ -93,11 +93,9 @@ fn told(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Val
     document
 }
 
-fn document(output: &Output, arguments: &[&str], code: i32) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}{stderr}");
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error} in\n{text}{stderr}"))
+fn document(output: &Outcome, arguments: &[&str], code: i32) -> Value {
+    let text = output.clone().with(code, &arguments.join(" ")).stdout;
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error} in\n{output:?}"))
 }
 
 fn with<'a>(command: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {
@@ -150,12 +148,12 @@ fn answers_about_a_namespace_are_of_their_forms() {
         assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Twice tried is not twice the same to the port, so one form of it has to do.
         let probe = [&["probe"], &flags[3..], &["--format", "json"]].concat();
-        let tried: Value = serde_json::from_slice(&run(&namespace, &probe).stdout).expect("JSON");
+        let tried: Value = serde_json::from_str(&run(&namespace, &probe).stdout).expect("JSON");
         valid("probe", &tried);
         assert!(tried["calls"].as_array().expect("a list").len() > 3, "{backend}: {tried:#}");
         // The second run changes nothing, and its YAML says so.
         let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());
-        let again: Value = serde_saphyr::from_str(&String::from_utf8_lossy(&again.stdout)).expect("YAML");
+        let again: Value = serde_saphyr::from_str(&again.stdout).expect("YAML");
         valid("change", &again);
         assert_eq!((&again["changed"], &again["backend"]), (&false.into(), &backend.into()));
         let clean = ["clean", "-o", "json"];
@@ -175,8 +173,7 @@ fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
     valid("change", &document(&run(&Namespace::new(), &repair), &repair, 0));
     for (encoding, separator) in [("json", ""), ("yaml", "---\n")] {
         let trace = ["trace", "-o", encoding, "--count", "2", "--for", "30s"];
-        let start =
-            || Command::new(PROGRAM).args(trace).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let start = || Command::new(BINARY).args(trace).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = pod.run(start).expect("it starts");
         // Nobody tells when it listens, so packets come until it has seen enough, or its time is up.
         while child.try_wait().expect("a child").is_none() {
@@ -184,7 +181,7 @@ fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
                 drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)));
             });
         }
-        let text = String::from_utf8(child.wait_with_output().expect("it has ended").stdout).expect("UTF-8");
+        let text = Outcome::from(child.wait_with_output().expect("it has ended")).stdout;
         let documents: Vec<Value> = match separator {
             "" => text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(),
             _ => text
@@ -213,13 +210,13 @@ fn a_clean_that_leaves_something_reports_all_the_same() {
     assert_eq!(failure["error"]["exit_code"], 1);
     // In text there is no report, and the failure says it.
     let text = run(&namespace, &["clean"]);
-    assert_eq!((text.status.code(), text.stdout.as_slice()), (Some(1), &b""[..]));
-    assert!(String::from_utf8_lossy(&text.stderr).contains("error: what is surely ours is gone; left is"));
+    assert_eq!((text.code, text.stdout.as_str()), (Some(1), ""));
+    assert!(text.stderr.contains("error: what is surely ours is gone; left is"));
 }
 
 /// The failure among what stands on standard error, of the form of all failures.
-fn failure(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stderr);
+fn failure(output: &Outcome) -> Value {
+    let text = &output.stderr;
     let last = text.lines().last().unwrap_or_default();
     let failure: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"));
     valid("error", &failure);
@@ -249,7 +246,7 @@ fn failures_are_told_as_json_to_whoever_asked_for_it() {
         vec!["cni", "repair", "--pid", "0", "--format", "json"],
     ] {
         let output = run(&namespace, &arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(output.code, Some(2), "{arguments:?}");
         let failed = failure(&output);
         assert_ne!(failed["problems"], json!([]), "{arguments:?}");
     }
@@ -260,7 +257,7 @@ fn failures_are_told_as_json_to_whoever_asked_for_it() {
     assert_eq!((&failed["error"]["exit_code"], &failed["problems"]), (&1.into(), &json!([])));
     // Others are told in words.
     let output = run(&namespace, &with(&["apply"], &["-p", "0"]));
-    assert!(output.stderr.starts_with(b"error: 1 problem in the input"));
+    assert!(output.stderr.starts_with("error: 1 problem in the input"));
 }
 
 #[test]
@@ -269,12 +266,12 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     let output = run(&namespace, &["clean", "-ojson"]);
     valid("change", &document(&output, &["clean"], 0));
     let output = run(&namespace, &with(&["check"], &["-o", "json"]));
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2));
+    let text = output.stderr.clone();
+    assert_eq!(output.code, Some(2));
     assert!(text.contains("\"json\" is no port") && text.contains("write --format json"), "{text}");
     for (command, says) in [("clean", "-o, --format"), ("check", "-o, --istio-local-outbound-ports-exclude")]
     {
-        let help = String::from_utf8(run(&namespace, &[command, "--help"]).stdout).expect("UTF-8");
+        let help = run(&namespace, &[command, "--help"]).stdout;
         assert!(help.contains(says) && help.contains("text, json or yaml"), "{help}");
     }
 }
@@ -284,14 +281,13 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
 fn signs_of_doctor_are_those_that_the_locale_can_show() {
     let namespace = Namespace::new();
     let told = |locale: &[(&str, &str)]| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(BINARY);
         command
             .args(["doctor", "--pod-ips", "10.77.0.2"])
             .env_remove("LC_ALL")
             .env_remove("LC_CTYPE")
             .env_remove("LANG");
-        let output = namespace.run(|| command.envs(locale.iter().copied()).output()).expect("it runs");
-        String::from_utf8(output.stdout).expect("UTF-8")
+        namespace.outcome(command.envs(locale.iter().copied())).stdout
     };
     for locale in [&[("LC_ALL", "C.UTF-8")][..], &[("LANG", "de_DE.utf8"), ("LC_ALL", "")]] {
         let text = told(locale);
@@ -364,7 +360,7 @@ fn findings_of_doctor_lead_to_where_they_are_explained() {
     }
     // And what is found, here without capabilities and with bad flags, says so.
     let namespace = Namespace::new();
-    let arguments = ["--bounding-set", "-all", PROGRAM, "doctor", "--format", "json", "-p", "0"];
+    let arguments = ["--bounding-set", "-all", BINARY, "doctor", "--format", "json", "-p", "0"];
     let document = document(&namespace.output("setpriv", &arguments, ""), &arguments, 1);
     for finding in document["findings"].as_array().expect("a list") {
         assert_eq!(finding["level"] == "ok", finding["help"].is_null(), "{finding}");
@@ -390,9 +386,9 @@ fn commands_of_the_troubleshooting_page_are_calls() {
     let manifest = Path::new(ROOT).join("docker/pod-istio.yaml");
     for command in commands {
         let script =
-            command.replacen("sidecar-init", PROGRAM, 1).replace("pod.yaml", &manifest.display().to_string());
+            command.replacen("sidecar-init", BINARY, 1).replace("pod.yaml", &manifest.display().to_string());
         let output = pod.output("sh", &["-c", &script], "");
-        let ended = output.status.code();
-        assert!(matches!(ended, Some(0 | 1 | 3)), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let ended = output.code;
+        assert!(matches!(ended, Some(0 | 1 | 3)), "{command}: {}", output.stderr);
     }
 }

@@ -1,21 +1,10 @@
 //! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
 
-use assert_cmd::Command;
+use crate::support::program::{Run, bare, printed};
 use serde_json::Value;
 
 /// A usual pod: everything is captured, but the proxy's own ports.
 const POD: [&str; 8] = ["--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "-d", "15090"];
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().args(arguments);
-    command
-}
-
-fn stdout(arguments: &[&str]) -> String {
-    let output = command(arguments).assert().success().get_output().clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 /// What an answer says of flags, behind the line that says so.
 fn by_flags(text: &str) -> &str {
@@ -24,7 +13,7 @@ fn by_flags(text: &str) -> &str {
 
 /// The verdict of `explain` about the usual pod, with more arguments.
 fn check(more: &[&str], expected: &str) {
-    let text = stdout(&[&["explain"], &POD[..], more].concat());
+    let text = printed(&[&["explain"], &POD[..], more].concat());
     assert_eq!(by_flags(&text).lines().next(), Some(expected), "{more:?}\n{text}");
 }
 
@@ -57,9 +46,8 @@ fn a_bare_word() {
         &["10.0.0.5:443"],
         "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
     );
-    let refused =
-        command(&[&["explain", "8080", "9090"], &POD[..]].concat()).assert().code(2).get_output().clone();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("argument: \"9090\" is not expected"));
+    let refused = bare(&[&["explain", "8080", "9090"], &POD[..]].concat()).outcome().with(2, "it must fail");
+    assert!(refused.stderr.contains("argument: \"9090\" is not expected"));
 }
 
 /// The kernel sends these elsewhere than they look.
@@ -71,7 +59,7 @@ fn addresses_that_stand_for_others() {
     );
     for (called, met) in [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80")] {
         let own = format!("not captured: goes to {met} as it was sent, because the pod talks to itself");
-        let text = stdout(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
+        let text = printed(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
         assert!(by_flags(&text).starts_with(&own), "{text}");
     }
 }
@@ -79,7 +67,7 @@ fn addresses_that_stand_for_others() {
 #[test]
 fn which_list_lacks_it() {
     let check = |flags: &[&str], reason: &str| {
-        let text = stdout(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let text = printed(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
         let line = by_flags(&text).lines().next().unwrap_or_default();
         assert!(line.ends_with(&format!(" as it was sent, because {reason}")), "{flags:?}: {line}");
     };
@@ -98,7 +86,7 @@ fn which_list_lacks_it() {
 #[test]
 fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
     let check = |flags: &[&str], reason: &str| {
-        let text = stdout(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let text = printed(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
         let line = by_flags(&text).lines().next().unwrap_or_default();
         assert!(line.ends_with(&format!(" because {reason}")), "{flags:?}: {line}");
     };
@@ -173,13 +161,8 @@ fn a_call_from_a_process_that_runs_as_uid_1337() {
 fn a_listing_of_another_program() {
     let listing = "*nat\n-A OUTPUT -p tcp -m set --match-set mesh dst -j REDIRECT --to-ports 4140\nCOMMIT\n";
     let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", "--destination"];
-    let output = command(&[&ask[..], &["10.0.0.5:443"]].concat())
-        .write_stdin(listing)
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let output = bare(&[&ask[..], &["10.0.0.5:443"]].concat()).write_stdin(listing).outcome().success();
+    let text = output.stdout;
     let expected = "unknown: what becomes of it can't be told, because rule 1 of OUTPUT in table nat (-p tcp -m \
                     set --match-set mesh dst -j REDIRECT --to-ports 4140) is not understood and could decide";
     assert_eq!(text.lines().next(), Some("by the rules of the listing:"), "{text}");
@@ -190,7 +173,7 @@ fn a_listing_of_another_program() {
 fn json_has_the_verdict_the_decider_and_the_trace() {
     let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
     let report: Value =
-        serde_json::from_str(&stdout(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
+        serde_json::from_str(&printed(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
     assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
     assert_eq!(report["decided_by"]["option"], "--istio-service-cidr");
     assert_eq!(report["decided_by"]["rule"], "outbound-network");
@@ -215,7 +198,7 @@ fn json_has_the_verdict_the_decider_and_the_trace() {
 #[test]
 fn a_picture_shows_the_packets_way() {
     let ask = ["--format", "mermaid", "--destination", "10.0.0.5:443"];
-    let text = stdout(&[&["explain"], &POD[..], &ask].concat());
+    let text = printed(&[&["explain"], &POD[..], &ask].concat());
     let title = "---\ntitle: \"captured: goes to the proxy's outbound port 15001, because -i '*' redirects all \
                  other outbound traffic\"\n---\nflowchart LR\n";
     assert!(text.starts_with(title), "{text}");
@@ -244,7 +227,7 @@ fn a_picture_shows_the_packets_way() {
 #[test]
 fn the_matrix_shows_usual_packets() {
     let lists = ["-x", "10.1.0.0/16,10.2.0.0/16", "-o", "9090", "-d", "15090", "-c", "eth1"];
-    let text = stdout(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
+    let text = printed(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
     let row = |label: &str| -> Vec<&str> {
         let line =
             text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
@@ -272,7 +255,7 @@ fn the_matrix_shows_usual_packets() {
 fn the_matrix_tells_long_flags_apart_from_their_meaning() {
     let ports = ["--inbound-ports-to-ignore", "4190,4191"];
     let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
-    let text = stdout(&[&words[..], &ports].concat());
+    let text = printed(&[&words[..], &ports].concat());
     let legend: Vec<&str> = text.lines().rev().take(2).collect();
     let meaning = format!("{:18}inbound ports left alone", "");
     assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
@@ -281,7 +264,7 @@ fn the_matrix_tells_long_flags_apart_from_their_meaning() {
 /// The key is what stands in the row, however long the name is by which the pod says it.
 #[test]
 fn the_legend_of_a_pods_matrix_is_aligned() {
-    let text = stdout(&["explain", "-f", "tests/pods/injected-cni.yaml", "--matrix"]);
+    let text = printed(&["explain", "-f", "tests/pods/injected-cni.yaml", "--matrix"]);
     let legend: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("captured by")).collect();
     for (at, line) in legend.iter().enumerate() {
         let (key, meaning) = line.split_at(19);
@@ -314,7 +297,7 @@ fn included_lists_dns_and_virtual_machines_are_rows() {
         "--pod-ips",
         "10.44.0.7",
     ];
-    let text = stdout(&[&["explain"], &lists[..], &["--matrix"]].concat());
+    let text = printed(&[&["explain"], &lists[..], &["--matrix"]].concat());
     for line in [
         "10.0.0.0/8 (-i)        -> 15001  passes    passes     passes",
         "10.0.0.0/9 (-x)        passes    passes    passes     passes",
@@ -338,8 +321,8 @@ fn included_lists_dns_and_virtual_machines_are_rows() {
 fn all_problems_of_a_packet_are_told_at_once() {
     let ask =
         ["--destination", "nowhere", "--proto", "sctp", "--uid", "me", "--mark", "x", "--ct-state", "old"];
-    let output = command(&[&["explain"], &POD[..], &ask].concat()).assert().code(2).get_output().clone();
-    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    let output = bare(&[&["explain"], &POD[..], &ask].concat()).outcome().with(2, "it must fail");
+    let text = output.stderr;
     assert!(text.starts_with("error: 5 problems in the input"), "{text}");
 }
 
@@ -347,8 +330,8 @@ fn all_problems_of_a_packet_are_told_at_once() {
 fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
     let odd = ["--dry-run", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "80", "-d", "90"];
     let stderr = |name: &str, flags: &[&str]| {
-        let output = command(&[&[name], flags].concat()).assert().success().get_output().clone();
-        String::from_utf8(output.stderr).expect("UTF-8")
+        let output = bare(&[&[name], flags].concat()).outcome().success();
+        output.stderr
     };
     let text = stderr("apply", &odd);
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -365,8 +348,8 @@ fn apply_looks_less_closely_at_long_lists() {
         let list: Vec<String> = ports.map(|port| (2 * port).to_string()).collect();
         let flags = ["-i", "*", "-x", "10.0.0.0/8,10.1.0.0/16", "-o", &list.join(",")];
         let call = [&["apply", "--dry-run", "--pod-ips", "10.44.0.7"], &flags[..]].concat();
-        let output = command(&call).assert().success().get_output().clone();
-        String::from_utf8(output.stderr).expect("UTF-8").contains("10.1.0.0/16")
+        let output = bare(&call).outcome().success();
+        output.stderr.contains("10.1.0.0/16")
     };
     assert!(told(1_000..1_010));
     assert!(!told(1_000..4_000));
@@ -375,9 +358,9 @@ fn apply_looks_less_closely_at_long_lists() {
 #[test]
 fn every_language_of_render_speaks_of_the_listener() {
     for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
-        let text = stdout(&[&["render"], &POD[..], &["--format", language]].concat());
+        let text = printed(&[&["render"], &POD[..], &["--format", language]].concat());
         assert!(text.contains("15006"), "{language}: {text}");
     }
-    let svg = stdout(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
+    let svg = printed(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
 }

@@ -3,19 +3,17 @@
 //! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
 
 use crate::support::catalogue;
+use crate::support::program::{Outcome, Run, bare};
 
-use assert_cmd::Command;
 use catalogue::{Case, scenarios};
 use std::{fs, path::Path};
 
 /// Standard output and standard error of the scenario's preview.
 fn preview(case: &Case, more: &[&str]) -> (String, String) {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags());
-    command.args(more);
-    let output = command.assert().success().get_output().clone();
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (text(output.stdout), text(output.stderr))
+    let mut command = bare(&[]);
+    command.envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags()).args(more);
+    let Outcome { stdout, stderr, .. } = command.outcome().with(0, case.about());
+    (stdout, stderr)
 }
 
 /// Writes or compares the text of one family; no text means no file.

@@ -3,38 +3,28 @@
 //!
 //! Debian's gVisor (20221219) has the table nat, and not the match `owner`, so no rules of ours can be set in it.
 
-use std::{
-    process::{Command, Output},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Outcome, Run};
+use std::process::Command;
 
 /// Runs a program in gVisor, in namespaces that end with it.
-fn inside(program: &str, arguments: &str) -> Output {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let root = std::env::temp_dir().join(format!("sidecar-gvisor-{}-{run}", std::process::id()));
+fn inside(program: &str, arguments: &str) -> Outcome {
+    let root = Folder::new("gvisor");
     let sandbox = "mount -t proc proc /proc && exec runsc --root \"$0\" --network=none --platform=ptrace --net-raw \
                    --ignore-cgroups do \"$@\"";
-    let output = Command::new("timeout")
+    Command::new("timeout")
         .args(["--kill-after=5", "120", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
         .args(["sh", "-c", sandbox])
-        .arg(&root)
+        .arg(&*root)
         .arg(program)
         .args(arguments.split_whitespace())
-        .output()
-        .expect("util-linux and coreutils");
-    // What a killed sandbox has left.
-    let _ = std::fs::remove_dir_all(&root);
-    output
+        .outcome()
 }
 
 fn check(arguments: &str, code: i32, says: &[&str]) {
-    let output = inside(env!("CARGO_BIN_EXE_sidecar-init"), arguments);
-    let [stdout, stderr] =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
-    assert_eq!(output.status.code(), Some(code), "{arguments}: {stdout}{stderr}");
+    let told = inside(BINARY, arguments).with(code, arguments).text();
     for words in says {
-        assert!(stdout.contains(words) || stderr.contains(words), "{arguments}: {stdout}{stderr}");
+        assert!(told.contains(words), "{arguments}: {told}");
     }
 }
 
@@ -43,8 +33,7 @@ const CAPTURE: &str = "--pod-ips 10.1.2.3 -u 1337 -b 8080 -i 10.0.0.0/8";
 #[test]
 fn it_is_gvisor_that_runs_there() {
     let output = inside("dmesg", "");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(stdout.contains("gVisor"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.contains("gVisor"), "{output:?}");
 }
 
 #[test]

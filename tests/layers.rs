@@ -3,7 +3,7 @@
 //! Two files may name each other, such as a module and a part of it; three or more that do can only be understood
 //! together. Names are followed through re-exports to the files that define them. Cargo holds the same between crates.
 
-use crate::typed::program::Folder;
+use crate::support::folder::Folder;
 use proc_macro2::{TokenStream, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -338,7 +338,7 @@ fn no_circle_of_files_is_larger_than_two() {
 
 #[test]
 fn circles_are_found() {
-    let folder = Folder::new();
+    let folder = Folder::new("layers");
     fs::create_dir_all(folder.join("src/b")).expect("a folder");
     let write = |name: &str, text: &str| fs::write(folder.join("src").join(name), text).expect("a file");
     write("lib.rs", "mod a; mod b; pub use a::A; #[cfg(test)] mod tests { use crate::b::c::C; }");

@@ -1,28 +1,17 @@
 //! `lint` as it is called: findings of flags and of manifests, what is a note, and that there is nothing to report.
 
-use assert_cmd::Command;
+use crate::support::program::{Run, bare, printed};
 use serde_json::Value;
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().args(arguments);
-    command
-}
-
-fn stdout(arguments: &[&str]) -> String {
-    let output = command(arguments).assert().success().get_output().clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 #[test]
 fn lint_names_option_and_remedy_and_can_deny() {
     let odd =
         ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
-    let text = stdout(&odd);
+    let text = printed(&odd);
     for part in ["--istio-local-exclude-ports: has no effect", "is never reached", "-> "] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
-    command(&[&odd[..], &["--deny"]].concat()).assert().code(1);
+    bare(&[&odd[..], &["--deny"]].concat()).outcome().with(1, "it must fail");
 }
 
 /// What every pod of a mesh has is shown to those who ask for it.
@@ -31,21 +20,21 @@ fn notes_are_left_out_of_text_and_data_unless_asked_for() {
     let clean = ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid"];
     let levels = |more: &[&str]| -> Vec<String> {
         let call = [&clean[..], &["--format=json"], more].concat();
-        let findings: Value = serde_json::from_str(&stdout(&call)).expect("JSON");
+        let findings: Value = serde_json::from_str(&printed(&call)).expect("JSON");
         let findings = findings["findings"].as_array().expect("a list").clone();
         findings.iter().map(|finding| finding["level"].as_str().expect("a text").to_owned()).collect()
     };
-    assert_eq!(stdout(&clean), "by the flags given:\nNo findings\n");
+    assert_eq!(printed(&clean), "by the flags given:\nNo findings\n");
     assert_eq!(levels(&[]), Vec::<String>::new());
     assert_eq!(levels(&["--notes"]), ["note"]);
-    let text = stdout(&[&clean[..], &["--notes"]].concat());
+    let text = printed(&[&clean[..], &["--notes"]].concat());
     assert!(text.starts_with("by the flags given:\nnote     SI015 --inbound-capture-port: "), "{text}");
 }
 
 /// Pods as Istio injects them by default: a sidecar, a native sidecar, and one whose rules a plugin sets.
 #[test]
 fn stock_pods_have_no_findings() {
-    let text = stdout(&["lint", "--deny", "-f", "tests/pods/stock.yaml"]);
+    let text = printed(&["lint", "--deny", "-f", "tests/pods/stock.yaml"]);
     let (titles, rest): (Vec<&str>, Vec<&str>) =
         text.lines().filter(|line| !line.is_empty()).partition(|line| line.starts_with("== "));
     assert_eq!((titles.len(), &rest[..]), (3, &["No findings"; 3][..]), "{text}");
@@ -57,8 +46,8 @@ fn findings(annotations: &str, spec: &str) -> Vec<(String, String)> {
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, annotations: {{{annotations}}}}}\nspec: {spec}\n"
     );
     let call = ["lint", "--format", "json", "-f", "-"];
-    let output = command(&call).write_stdin(pod).assert().success().get_output().clone();
-    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = bare(&call).write_stdin(pod).outcome().success();
+    let findings: Value = serde_json::from_str(&output.stdout).expect("JSON");
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
     let findings = findings["findings"].as_array().expect("a list").clone();
     findings
@@ -87,9 +76,8 @@ fn a_misspelt_annotation_is_named_with_what_was_meant() {
     // Whoever asks about a packet is warned too.
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: \
                {traffic.sidecar.istio.io/excludeOutboundPort: '5432'}}\nspec: {containers: [{name: web}]}\n";
-    let output =
-        command(&["explain", "-f", "-", "10.9.9.9:5432"]).write_stdin(pod).output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stderr);
+    let output = bare(&["explain", "-f", "-", "10.9.9.9:5432"]).write_stdin(pod).outcome();
+    let text = &output.stderr;
     assert!(text.contains("did you mean traffic.sidecar.istio.io/excludeOutboundPorts?"), "{text}");
 }
 
@@ -102,8 +90,8 @@ fn an_init_container_that_the_namespace_refuses_is_a_finding() {
              apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop}}\n\
              spec: {{initContainers: [{container}], containers: [{{name: istio-proxy}}]}}\n"
         );
-        let output = command(&["lint", "-f", "-"]).write_stdin(manifest).output().expect("it runs");
-        let told = String::from_utf8_lossy(&output.stdout).replace("\n", " ");
+        let output = bare(&["lint", "-f", "-"]).write_stdin(manifest).outcome();
+        let told = output.stdout.replace("\n", " ");
         assert_eq!(told.contains("SI029"), expected, "{label}: {told}");
         if expected {
             assert!(told.contains("refuses its init container istio-init"), "{told}");

@@ -3,7 +3,7 @@
 //!
 //! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.said` files anew.
 
-use assert_cmd::Command;
+use crate::support::program::{Outcome, Run, bare};
 use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
@@ -14,7 +14,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Output,
 };
 
 fn manifests() -> Vec<PathBuf> {
@@ -204,13 +203,8 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     }
 }
 
-fn program(arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().args(arguments).write_stdin(input).output().expect("it runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+fn program(arguments: &[&str], input: &str) -> Outcome {
+    bare(arguments).write_stdin(input).outcome()
 }
 
 /// Flags that say what was read from an object, where a flag can.
@@ -240,21 +234,19 @@ fn a_manifest_makes_the_rules_of_the_flags_that_say_the_same() {
         for object in &objects {
             let (mut flags, variables) = flags_of(&read(object, EXCLUDED_NAMESPACES).said.raw);
             flags.extend(["--pod-ips=10.1.2.3,fd00::3", "--dns-servers=10.96.0.10"].map(str::to_owned));
-            let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-            let output =
-                command.env_clear().envs(variables).arg("render").args(flags).output().expect("it runs");
+            let output = bare(&[]).envs(variables).arg("render").args(flags).outcome();
             let heading = if objects.len() > 1 { format!("# {}\n", object.title) } else { String::new() };
             let gap = if expected.is_empty() { "" } else { "\n" };
-            expected.push_str(&format!("{gap}{heading}{}", text(&output.stdout)));
+            expected.push_str(&format!("{gap}{heading}{}", output.stdout));
         }
         let facts = ["--pod-ips", "10.1.2.3,fd00::3", "--dns-servers", "10.96.0.10"];
         let output = program(&[&["render", "-f", "-"], &facts[..]].concat(), &input);
-        if output.status.success() {
-            assert_eq!(text(&output.stdout), expected, "{}", path.display());
+        if output.succeeded() {
+            assert_eq!(output.stdout, expected, "{}", path.display());
             compared += 1;
         } else {
-            assert_eq!(output.status.code(), Some(2), "{}", path.display());
-            assert_eq!(text(&output.stdout), "", "{}: half an answer", path.display());
+            assert_eq!(output.code, Some(2), "{}", path.display());
+            assert_eq!(output.stdout, "", "{}: half an answer", path.display());
         }
     }
     assert!(compared >= 15, "only {compared} manifests were compared");
@@ -274,16 +266,16 @@ fn explain_speaks_of_the_annotation_and_expects() {
     let input = pod_text("    traffic.sidecar.istio.io/includeInboundPorts: \"8080\"\n");
     let ask = |more: &[&str]| program(&[&["explain", "-f", "-"], more].concat(), &input);
     let output = ask(&["8080", "--expect", "captured"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = output.success();
     let expected = "by Pod web:\ncaptured: goes to the proxy's inbound port 15006, because \
                     traffic.sidecar.istio.io/includeInboundPorts lists port 8080\n";
-    assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
-    assert_eq!(ask(&["9090", "--expect", "captured"]).status.code(), Some(3));
-    assert_eq!(ask(&["9090", "--expect=not-captured"]).status.code(), Some(0));
-    assert_eq!(ask(&["9090", "--expect", "perhaps"]).status.code(), Some(2));
+    assert!(output.stdout.starts_with(expected), "{}", output.stdout);
+    assert_eq!(ask(&["9090", "--expect", "captured"]).code, Some(3));
+    assert_eq!(ask(&["9090", "--expect=not-captured"]).code, Some(0));
+    assert_eq!(ask(&["9090", "--expect", "perhaps"]).code, Some(2));
     // A flag wins over what the pod says, and is called by its own name.
     let output = ask(&["9090", "-b", "9090"]);
-    assert!(text(&output.stdout).contains("because -b lists port 9090"), "{}", text(&output.stdout));
+    assert!(output.stdout.contains("because -b lists port 9090"), "{}", output.stdout);
 }
 
 #[test]
@@ -291,27 +283,23 @@ fn one_network_namespace_is_one_pods() {
     let input = format!("{0}---\n{0}", pod_text(""));
     for command in ["apply", "check"] {
         let output = program(&[command, "-f", "-"], &input);
-        assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(
-            text(&output.stderr).contains("describes 2 pods (Pod web, Pod web)"),
-            "{}",
-            text(&output.stderr)
-        );
+        assert_eq!(output.code, Some(2), "{command}");
+        assert!(output.stderr.contains("describes 2 pods (Pod web, Pod web)"), "{}", output.stderr);
     }
     let output = program(&["apply", "--dry-run", "-f", "-"], &input);
-    assert_eq!(text(&output.stdout).matches("# Pod web\n").count(), 2, "{}", text(&output.stderr));
+    assert_eq!(output.stdout.matches("# Pod web\n").count(), 2, "{}", output.stderr);
     let output = program(&["istio-iptables", "--dry-run", "--filename", "-"], &input);
-    assert_eq!(text(&output.stdout).matches("# Pod web\n# iptables-restore\n").count(), 2);
+    assert_eq!(output.stdout.matches("# Pod web\n# iptables-restore\n").count(), 2);
     let output = program(&["lint", "--format", "json", "-f", "-"], &input);
-    let lists: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let lists: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(lists["answers"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]
 fn our_own_environment_is_no_part_of_another_pod() {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().env("ISTIO_LOCAL_EXCLUDE_PORTS", "8080").env("ISTIO_META_DNS_CAPTURE", "true");
-    let output = command.args(["render", "-f", "-"]).write_stdin(pod_text("")).output().expect("it runs");
+    let mut command = bare(&[]);
+    command.env("ISTIO_LOCAL_EXCLUDE_PORTS", "8080").env("ISTIO_META_DNS_CAPTURE", "true");
+    let output = command.args(["render", "-f", "-"]).write_stdin(pod_text("")).outcome();
     assert_eq!(output.stdout, program(&["render", "-f", "-"], &pod_text("")).stdout);
 }
 
@@ -319,7 +307,7 @@ fn our_own_environment_is_no_part_of_another_pod() {
 fn a_name_ends_no_comment() {
     let input = "kind: Pod\nmetadata: {name: \"a\\n-A OUTPUT -j ACCEPT\"}\nspec: {containers: []}\n";
     let output = program(&["render", "-f", "-"], &format!("{input}---\n{input}"));
-    let lines = text(&output.stdout);
+    let lines = output.stdout;
     assert!(lines.contains("OUTPUT -j ACCEPT"), "{lines}");
     assert!(!lines.lines().any(|line| line.starts_with("-A OUTPUT -j ACCEPT")), "{lines}");
 }

@@ -4,13 +4,14 @@
 //! those of cargo by `tests/cargo.rs`.
 
 use crate::support::namespace;
+use crate::support::program::Run;
 
 use namespace::Namespace;
 use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
+const PROGRAM: &str = crate::support::program::BINARY;
 
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
@@ -60,7 +61,7 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
         let setup = format!("set -e; mount -t tmpfs tmpfs /run; cd '{ROOT}'; PATH='{path}'");
         let script = [&[setup, "set -x".to_owned()], &commands[..]].concat().join("\n");
         let output = pod.output("unshare", &["--mount", "sh", "-c", &script], "");
-        assert!(output.status.success(), "{document}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.succeeded(), "{document}: {}", output.stderr);
     }
     assert!(run >= 16 && named >= 4, "documents show the program at work: {run}, {named}");
 }
@@ -93,8 +94,8 @@ fn flags_of_commands_that_are_not_run_exist() {
             let name: Vec<&str> = words.iter().copied().take_while(|word| !word.starts_with('-')).collect();
             // The program's words end where those of the command begin: `explain 8080`.
             let name = if name.first() == Some(&"cni") { &name[..2] } else { &name[..1] };
-            let help = Command::new(PROGRAM).args(name).arg("--help").output().expect("the program");
-            let help = String::from_utf8(help.stdout).expect("UTF-8");
+            let help = Command::new(PROGRAM).args(name).arg("--help").outcome();
+            let help = help.stdout;
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap_or_default();
                 assert!(help.contains(flag), "{document}: {line}: {flag} is no flag of {name:?}");
@@ -149,7 +150,7 @@ fn the_first_answer_is_what_its_command_prints() {
 /// What a command of the program prints.
 fn printed(command: &str) -> String {
     let script = command.replacen("sidecar-init", PROGRAM, 1);
-    let output = Command::new("sh").args(["-c", &script]).output().expect("the shell");
-    assert!(output.status.success(), "{command}");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    let output = Command::new("sh").args(["-c", &script]).outcome();
+    assert!(output.succeeded(), "{command}");
+    output.stdout
 }

@@ -3,10 +3,11 @@
 
 use crate::support::catalogue;
 use crate::support::namespace;
+use crate::support::program::{BINARY, Outcome};
 
 use catalogue::{Case, scenarios};
 use namespace::Namespace;
-use std::process::{Command, Output};
+use std::process::Command;
 
 struct Call<'a> {
     pod: Namespace,
@@ -15,17 +16,17 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn run(&self, command: &str, flags: &[String]) -> Output {
-        let mut call = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    fn run(&self, command: &str, flags: &[String]) -> Outcome {
+        let mut call = Command::new(BINARY);
         call.arg(command).args(flags).envs(self.case.variables());
-        self.pod.run(|| call.output().expect("the binary runs"))
+        self.pod.outcome(&mut call)
     }
 
-    fn with_capture(&self, command: &str) -> Output {
+    fn with_capture(&self, command: &str) -> Outcome {
         self.with(command, self.case.flags())
     }
 
-    fn with(&self, command: &str, mut flags: Vec<String>) -> Output {
+    fn with(&self, command: &str, mut flags: Vec<String>) -> Outcome {
         flags.extend(self.case.mesh().map(|mesh| format!("--mesh={mesh}")));
         flags.extend(match self.variant {
             "native" => vec!["--native-nftables".to_owned()],
@@ -35,7 +36,7 @@ impl Call<'_> {
     }
 
     /// Scenarios may leave all flags out, and then the question would be about what is noted beside the rules.
-    fn check(&self) -> Output {
+    fn check(&self) -> Outcome {
         let mut flags = self.case.flags();
         let says_nothing = flags.first().is_some_and(|flag| flag == "--pod-ips");
         if self.case.mesh().is_none() && says_nothing {
@@ -45,11 +46,9 @@ impl Call<'_> {
     }
 }
 
-fn check(name: &str, output: &Output, says: &str) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{name}: {stderr}{stdout}");
-    assert!(stderr.contains(says), "{name}: {stderr}");
+fn check(name: &str, output: Outcome, says: &str) {
+    let told = output.with(0, name).stderr;
+    assert!(told.contains(says), "{name}: {told}");
 }
 
 fn settles(variant: &str) {
@@ -58,11 +57,11 @@ fn settles(variant: &str) {
         let case = Case::read(&folder);
         let call = Call { pod: Namespace::new(), case: &case, variant };
         let sets = if case.mesh().is_some() { "apply" } else { "istio-iptables" };
-        check(&name, &call.with_capture(sets), "rules are in place");
-        check(&name, &call.check(), "");
-        check(&name, &call.with_capture(sets), "changed=false");
-        check(&name, &call.with_capture("apply"), "changed=false");
-        check(&name, &call.run("clean", &[]), "nothing of ours ");
+        check(&name, call.with_capture(sets), "rules are in place");
+        check(&name, call.check(), "");
+        check(&name, call.with_capture(sets), "changed=false");
+        check(&name, call.with_capture("apply"), "changed=false");
+        check(&name, call.run("clean", &[]), "nothing of ours ");
         if variant == "native" {
             assert_eq!(call.pod.stdout("nft", &["list", "ruleset"]), "", "{name}");
             continue;

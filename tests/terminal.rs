@@ -1,16 +1,15 @@
 //! What people see in a terminal: colours where they are wanted, and lines that fit.
 
 use crate::support::namespace;
+use crate::support::program::{BINARY, Outcome, Run};
+use crate::support::terminal::{copy, terminal};
 
 use namespace::Namespace;
-use nix::pty::{Winsize, openpty};
 use std::{
-    fs::File,
     io::Read,
-    process::{Command, Output, Stdio},
+    process::Command,
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 const ESCAPE: char = '\u{1b}';
 
 /// Calls that print something in colour, with what is in colour.
@@ -32,22 +31,19 @@ fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     command
 }
 
-fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    command(arguments, variables).output().expect("the binary starts")
+fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    command(arguments, variables).outcome()
 }
 
 /// What a terminal of so many columns gets, standard error included.
 fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let pty = openpty(Some(&size), None).expect("a pseudo-terminal");
-    let end = || Stdio::from(pty.slave.try_clone().expect("a copy"));
+    let (mut master, slave) = terminal(columns);
     let mut command = command(arguments, variables);
-    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the binary starts");
-    drop(command);
-    drop(pty.slave);
+    command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(copy(&slave));
+    let mut child = command.spawn().expect("the binary starts");
+    drop((command, slave));
     let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-    let mut master = File::from(pty.master);
-    // Where nobody holds the other end any more, reading fails.
+    // When the other end is closed, reading fails.
     while let Ok(length @ 1..) = master.read(&mut bytes) {
         shown.extend(&bytes[..length]);
     }
@@ -69,9 +65,9 @@ fn a_terminal_gets_colours_and_nobody_else_does() {
             assert!(!shown.contains(ESCAPE), "{variables:?}: {shown:?}");
         }
         let output = piped(call, &[]);
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let text = output.stdout;
         assert!(!text.contains(ESCAPE) && !text.is_empty(), "{text:?}");
-        let forced = String::from_utf8(piped(call, &[("CLICOLOR_FORCE", "1")]).stdout).expect("UTF-8");
+        let forced = piped(call, &[("CLICOLOR_FORCE", "1")]).stdout;
         assert!(forced.contains(painted), "{forced:?}");
         assert_eq!(plain(&forced), text);
     }
@@ -92,7 +88,6 @@ fn what_programs_read_has_no_colours_whoever_forces_them() {
     ] {
         let output = piped(&[call, &pod[..]].concat(), &[("CLICOLOR_FORCE", "1")]);
         let told = if call.contains(&"--log_as_json") { output.stderr } else { output.stdout };
-        let told = String::from_utf8(told).expect("UTF-8");
         assert!(!told.contains(ESCAPE), "{call:?}: {told:?}");
     }
 }
@@ -105,7 +100,7 @@ fn lines_fit_the_terminal_and_hang_below_their_heads() {
             let width = usize::from(columns);
             let too_long = shown.lines().find(|line| line.chars().count() > width);
             assert_eq!(too_long, None, "{call:?} at {columns}");
-            let piped = String::from_utf8(piped(call, &[]).stdout).expect("UTF-8");
+            let piped = piped(call, &[]).stdout;
             if !call.contains(&"--matrix") {
                 let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
                 assert_eq!(words(&shown), words(&piped));

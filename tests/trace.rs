@@ -1,6 +1,8 @@
 //! `trace` against the kernel: connections are made, and the rules they meet are told, packet by packet.
 
 use crate::support::namespace;
+use crate::support::program::BINARY;
+use crate::support::wait;
 
 use namespace::{Namespace, join};
 use nix::{
@@ -16,7 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 const TABLE: &str = "sidecar_init_trace";
 const LISTENS: &str = "listening to NFLOG group 1337";
 const WITHOUT: &str = "no rule here reports, so the kernel traces packets";
@@ -277,21 +278,15 @@ fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
         assert!(tables().contains(TABLE));
         pod.stdout(BINARY, &["check", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
         let told = pod.output(BINARY, &["doctor"], "");
-        assert!(!String::from_utf8_lossy(&told.stdout).contains(TABLE));
+        assert!(!told.stdout.contains(TABLE));
         let text = pod.stdout(BINARY, &["explain", "--live", "10.77.0.3:443"]);
         let is_captured = text.lines().nth(1).is_some_and(|line| line.starts_with("captured"));
         assert!(is_captured && !text.contains(TABLE), "{text}");
-        let second = pod.output(BINARY, &["trace", "--enable"], "");
-        let text = String::from_utf8_lossy(&second.stderr);
-        assert_eq!(second.status.code(), Some(1), "{text}");
+        let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "a second trace").stderr;
         assert!(text.contains("another trace --enable is at work"), "{text}");
         started.signal(signal);
         started.child.wait().expect("it ends");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while tables() != before {
-            assert!(Instant::now() < deadline, "left: {}", tables());
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait::until("its table goes", || tables() == before);
     }
 }
 
@@ -329,9 +324,7 @@ fn it_says_so_where_nothing_reports() {
     apply(&pod, &["--backend", "iptables-legacy"]);
     let (_, said) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
     assert!(said.contains("no rule here reports, and the kernel does not trace rules of iptables"), "{said}");
-    let output = pod.output(BINARY, &["trace", "--enable"], "");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "trace").stderr;
     assert!(text.contains("iptables (legacy)") && text.contains("--iptables-trace-logging"), "{text}");
 }
 
@@ -370,9 +363,7 @@ fn a_second_listener_is_refused() {
     let pod = Namespace::new();
     apply(&pod, &["--iptables-trace-logging"]);
     let started = start(&pod, LISTENS, &[]);
-    let output = pod.output(BINARY, &["trace"], "");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = pod.output(BINARY, &["trace"], "").with(1, "trace").stderr;
     assert!(text.contains("another program may do so"), "{text}");
     started.signal(Signal::SIGTERM);
     started.finish();
@@ -382,8 +373,6 @@ fn a_second_listener_is_refused() {
 fn all_problems_are_told_at_once() {
     let pod = Namespace::new();
     let asked = "trace --rule no --proto sctp --destination x --count 0 --for 1 --every-packet";
-    let output = pod.output(BINARY, &asked.split(' ').collect::<Vec<_>>(), "");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    let text = pod.output(BINARY, &asked.split(' ').collect::<Vec<_>>(), "").with(2, "trace").stderr;
     assert!(text.starts_with("error: 6 problems in the input"), "{text}");
 }

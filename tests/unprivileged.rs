@@ -8,6 +8,8 @@ mod support {
     pub(crate) mod catalogue;
     pub(crate) mod configurations;
     pub(crate) mod flags;
+    pub(crate) mod folder;
+    pub(crate) mod program;
     pub(crate) mod random;
 }
 

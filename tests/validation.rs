@@ -8,8 +8,8 @@ const CAPTURE: [&str; 8] = ["-u", "1337", "-i", "*", "-b", "*", "--pod-ips", "10
 
 fn run(pod: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
     let arguments = [&["istio-iptables"], &CAPTURE[..], flags].concat();
-    let output = pod.output(env!("CARGO_BIN_EXE_sidecar-init"), &arguments, "");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let output = pod.output(crate::support::program::BINARY, &arguments, "");
+    (output.code, output.stderr.clone())
 }
 
 fn check(pod: &Namespace, flags: &[&str], expected: i32, says: &str) {

@@ -2,12 +2,11 @@
 //! routes are asked of the kernel, and no address is made up.
 
 use crate::support::namespace;
+use crate::support::program::{BINARY, Outcome, Run};
 
 use namespace::Namespace;
 use serde_json::Value;
-use std::{env, fs, path::PathBuf, process, process::Output};
-
-const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+use std::{env, fs, path::PathBuf, process};
 
 /// Every way by which rules come into a pod; the last two leave no note of their settings.
 const MAKERS: [&str; 4] = ["nftables", "iptables-nft", "iptables-legacy", "istio-iptables"];
@@ -32,8 +31,7 @@ fn pod_by(maker: &str, flags: &[&str]) -> Namespace {
         "istio-iptables" => {
             let text = said(&pod, &[&["render", "--format", "iptables"], flags].concat(), 0);
             let v4 = text.split("# ip6tables-restore").next().expect("the part for IPv4");
-            let done = pod.output("iptables-nft-restore", &["--noflush"], v4);
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            pod.fed("iptables-nft-restore", &["--noflush"], v4);
         }
         backend => {
             said(&pod, &[&["apply", "--backend", backend], flags].concat(), 0);
@@ -42,16 +40,14 @@ fn pod_by(maker: &str, flags: &[&str]) -> Namespace {
     pod
 }
 
-fn told(output: &Output, words: &[&str], code: i32) -> String {
-    let [stdout, stderr] =
-        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {stdout}{stderr}");
-    if code == 2 { stderr } else { stdout }
+fn told(output: Outcome, words: &[&str], code: i32) -> String {
+    let output = output.with(code, &words.join(" "));
+    if code == 2 { output.stderr } else { output.stdout }
 }
 
 /// What a call prints inside; of bad input, what it complains about.
 fn said(pod: &Namespace, words: &[&str], code: i32) -> String {
-    told(&pod.output(BINARY, words, ""), words, code)
+    told(pod.output(BINARY, words, ""), words, code)
 }
 
 fn lines(text: &str) -> [&str; 2] {
@@ -75,8 +71,8 @@ fn explain_asks_the_rules_that_are_there() {
             assert!(basis == HERE && answer.starts_with(verdict), "{maker}: {inside}");
             // From elsewhere, by the name that was given.
             let words = ["explain", "--network-namespace", &path, port];
-            let outside = process::Command::new(BINARY).args(words).output().expect("the binary");
-            let outside = told(&outside, &words, 0);
+            let outside = process::Command::new(BINARY).args(words).outcome();
+            let outside = told(outside, &words, 0);
             let [basis, answer] = lines(&outside);
             assert_eq!(basis, format!("by the rules in namespace {path}:"), "{maker}");
             assert!(answer.starts_with(verdict), "{maker}: {outside}");
@@ -91,7 +87,7 @@ fn what_describes_rules_decides_which_are_asked() {
     let variables = ["ISTIO_META_DNS_CAPTURE=true", "ISTIO_INBOUND_PORTS=80", "PROXY_UID=7"];
     let kind = |words: &[&str]| {
         let call = [&variables[..], &[BINARY, "explain", "--format", "json"], words].concat();
-        let answer = told(&pod.output("env", &call, ""), words, 0);
+        let answer = told(pod.output("env", &call, ""), words, 0);
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         (
             answer["basis"]["kind"].as_str().expect("a word").to_owned(),
@@ -295,7 +291,7 @@ fn names_are_resolved_and_told_with_their_address() {
     let pod = pod_by("nftables", &[&ALL[..], &["-x", "10.96.0.20/32"]].concat());
     let ask = |words: &str, code: i32| {
         let script = format!("mount --bind {} /etc/hosts && exec {BINARY} explain {words}", hosts.display());
-        told(&pod.output("unshare", &["--mount", "sh", "-c", &script], ""), &[words], code)
+        told(pod.output("unshare", &["--mount", "sh", "-c", &script], ""), &[words], code)
     };
     let text = ask("reviews:9080", 0);
     assert!(lines(&text)[1].starts_with("captured: goes to the proxy's outbound port 15001"), "{text}");

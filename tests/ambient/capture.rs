@@ -1,8 +1,9 @@
 //! What becomes of a pod's traffic.
 
-use crate::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, binary, everywhere};
+use crate::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, everywhere};
 use crate::ambient::ztunnel::{At, Given, MARK};
 use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Protocol};
 use std::net::SocketAddr;
@@ -169,12 +170,9 @@ fn without_ipv6_its_packets_meet_no_rule() {
 fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
     everywhere(|variant, family| {
         let scene = Scene::new(variant, family, &[]);
-        let again = scene.run(&["apply", "--format", "json"]);
-        assert!(again.status.success());
-        let text = String::from_utf8_lossy(&again.stdout);
+        let text = scene.run(&["apply", "--format", "json"]).success().stdout;
         assert!(text.contains("\"changed\": false"), "{}: {text}", variant.name());
-        let check = scene.run(&["check"]);
-        assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
+        scene.run(&["check"]).with(0, "check");
         for family in ["-4", "-6"] {
             let rules = scene.pod.stdout("ip", &[family, "rule"]);
             assert!(rules.contains("32764:\tfrom all fwmark 0x111/0xfff lookup 100"), "{rules}");
@@ -182,9 +180,8 @@ fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
             assert!(routes.starts_with("local default dev lo"), "{routes}");
         }
         let path = scene.pod.path();
-        let clean = binary().args(["clean", "--mesh", "ambient", "--network-namespace", &path]).output();
-        let clean = clean.expect("the binary starts");
-        assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+        let clean = binary(&["clean", "--mesh", "ambient", "--network-namespace", &path]).outcome();
+        clean.with(0, "clean");
         let left = scene.pod.stdout("nft", &["list", "ruleset"]);
         assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{left}");
         for family in ["-4", "-6"] {

@@ -1,8 +1,9 @@
 //! `check` holds a pod against what was asked for, rule by rule in their order, and its policy rule and route in each family.
 //! Istio's agent compares chains without the order of their rules, so that one behind the wrong one passes for right.
 
-use crate::ambient::scene::{BACKENDS, backend, binary};
+use crate::ambient::scene::{BACKENDS, backend};
 use crate::support::namespace::Namespace;
+use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 
 /// Where rules stand: enough for what sends no packet.
@@ -22,11 +23,8 @@ impl Place {
     fn run(&self, words: &[&str], code: i32) -> String {
         let path = self.pod.path();
         let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", backend(self.variant)];
-        let output = binary().args(words).args(place).output().expect("the binary starts");
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8(told).expect("UTF-8");
-        assert_eq!(output.status.code(), Some(code), "{} {words:?}: {told}", self.variant.name());
-        told
+        let output = binary(words).args(place).outcome();
+        output.with(code, &format!("{} {words:?}", self.variant.name())).text()
     }
 
     /// Drift that is told by the first texts and not by the others, and gone after the next `apply`.

@@ -183,7 +183,7 @@ fn calls_end_as_explained(seed: u64, flags: &[&str]) {
 #[test]
 fn calls_of_a_pod_with_a_machine_end_as_explained() {
     calls_end_as_explained(
-        crate::ambient::number("AMBIENT_SEED", 1),
+        crate::support::random::number("AMBIENT_SEED", 1),
         &["--ingress=false", "--reroute-virtual-interfaces=vm0"],
     );
 }
@@ -191,7 +191,7 @@ fn calls_of_a_pod_with_a_machine_end_as_explained() {
 #[test]
 fn calls_of_a_gateway_without_dns_capture_end_as_explained() {
     calls_end_as_explained(
-        crate::ambient::number("AMBIENT_SEED", 1),
+        crate::support::random::number("AMBIENT_SEED", 1),
         &["--ingress=true", "--dns-capture=false"],
     );
 }

@@ -1,25 +1,24 @@
 //! The host's part: whose calls get the probe address, and what its table holds.
 
-use crate::ambient::scene::{APP, POD, PROBE, Scene, backend, binary};
+use crate::ambient::scene::{APP, POD, PROBE, Scene, backend};
 use crate::ambient::ztunnel::At;
 use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Listener, Protocol, Socket};
 use std::net::IpAddr;
-use std::process::Output;
 use std::sync::mpsc::channel;
 
 /// Runs `ambient-host` in a namespace.
-fn run(host: &Namespace, flags: &[&str]) -> Output {
+fn run(host: &Namespace, flags: &[&str]) -> Outcome {
     let path = host.path();
     let words = ["ambient-host", "--network-namespace", &path];
-    binary().args(words).args(flags).output().expect("the binary starts")
+    binary(&words).args(flags).outcome()
 }
 
 fn done(host: &Namespace, flags: &[&str]) -> serde_json::Value {
-    let output = run(host, &[flags, &["--format", "json"]].concat());
-    assert!(output.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let output = run(host, &[flags, &["--format", "json"]].concat()).with(0, &flags.join(" "));
+    serde_json::from_str(&output.stdout).expect("JSON")
 }
 
 /// Whether anything was written, and the pods there are.
@@ -171,8 +170,7 @@ fn bad_input_is_told_at_once_and_touches_nothing() {
     let host = Namespace::new();
     let check = |flags: &[&str], expected: &[&str]| {
         let output = run(&host, flags);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {told}");
+        let told = output.with(2, &flags.join(" ")).stderr;
         for text in expected {
             assert!(told.contains(text), "{flags:?}: no {text:?} in {told}");
         }

@@ -16,11 +16,3 @@ mod scene;
 mod states;
 mod upstream;
 mod ztunnel;
-
-/// A number that the environment may set.
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}

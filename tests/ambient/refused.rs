@@ -1,11 +1,10 @@
 //! Bad input, flag by flag and variable by variable, in a pod and on the host: refused by name, with the item and the form
 //! that is expected, all at once, and with nothing touched.
 
-use crate::ambient::scene::binary;
 use crate::support::namespace::Namespace;
+use crate::support::program::{Outcome, Run, binary};
 use mesh::Mesh;
 use mesh::settings::{self, Row, Topic};
-use std::process::Output;
 
 const BOOLEAN: &str = "is no boolean; expected true or false";
 
@@ -58,9 +57,9 @@ const ON_HOSTS: [(&str, &str, &str); 13] = [
 ];
 
 /// Runs a command with flags, and with variables, which are told by their capitals.
-fn call(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> Output {
+fn call(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> Outcome {
     let path = namespace.path();
-    let mut program = binary();
+    let mut program = binary(&[]);
     program.args(command).args(["--network-namespace", &path]);
     for (name, value) in said {
         match is_variable(name) {
@@ -68,7 +67,7 @@ fn call(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> Outpu
             false => program.arg(format!("--{name}={value}")),
         };
     }
-    program.output().expect("the binary starts")
+    program.outcome()
 }
 
 fn is_variable(name: &str) -> bool {
@@ -78,10 +77,9 @@ fn is_variable(name: &str) -> bool {
 /// A call that is refused; what it says.
 fn refused(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> String {
     let output = call(namespace, command, said);
-    let told = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{command:?} {said:?}: {told}");
-    assert!(told.contains(" in the input") && output.stdout.is_empty(), "{said:?}: {told}");
-    told
+    let Outcome { stdout, stderr, .. } = output.with(2, &format!("{command:?} {said:?}"));
+    assert!(stderr.contains(" in the input") && stdout.is_empty(), "{said:?}: {stderr}");
+    stderr
 }
 
 /// How a problem names what was said.

@@ -111,9 +111,9 @@ fn listed(text: &str) -> String {
 
 #[test]
 fn every_packet_ends_as_by_the_agents_rules_of_iptables() {
-    let mut random = Random::new(crate::ambient::number("AMBIENT_SEED", 1));
+    let mut random = Random::new(crate::support::random::number("AMBIENT_SEED", 1));
     let mut met = Ends::default();
-    for _ in 0..crate::ambient::number("AMBIENT_PAIRS", 300) {
+    for _ in 0..crate::support::random::number("AMBIENT_PAIRS", 300) {
         let said = Said::random(&mut random);
         let config = config(&said.flags());
         for (family, of_text) in FAMILIES {
@@ -153,9 +153,9 @@ fn view(all: &[LiveTable], name: &str, family: Family) -> View {
 
 #[test]
 fn every_packet_ends_as_by_the_agents_rules_of_nf_tables() {
-    let mut random = Random::new(crate::ambient::number("AMBIENT_SEED", 1) ^ 1 << 32);
+    let mut random = Random::new(crate::support::random::number("AMBIENT_SEED", 1) ^ 1 << 32);
     let mut met = Ends::default();
-    let configurations: Vec<(Said, Capture)> = (0..crate::ambient::number("AMBIENT_PAIRS", 300))
+    let configurations: Vec<(Said, Capture)> = (0..crate::support::random::number("AMBIENT_PAIRS", 300))
         .map(|_| Said::random(&mut random).without_prefixes())
         .map(|said| (said.clone(), config(&said.flags())))
         .collect();
@@ -163,8 +163,7 @@ fn every_packet_ends_as_by_the_agents_rules_of_nf_tables() {
     for some in configurations.chunks(AT_ONCE) {
         let texts = some.iter().enumerate().map(|(at, (said, capture))| tables(at, said, capture));
         let text = format!("flush ruleset\n{}", texts.collect::<String>());
-        let loaded = pod.output("nft", &["-f", "-"], &text);
-        assert!(loaded.status.success(), "{text}{}", String::from_utf8_lossy(&loaded.stderr));
+        pod.load(&text);
         for (family, all) in Family::BOTH.into_iter().zip(tables_of(&pod)) {
             for (at, (said, capture)) in some.iter().enumerate() {
                 let theirs = view(&all, &format!("theirs-{at}-"), family);

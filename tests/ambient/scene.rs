@@ -2,9 +2,9 @@
 
 use crate::ambient::ztunnel::{Given, Ztunnel};
 use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use assert_cmd::Command;
 use mesh::Reason;
 use mesh::ambient::OWNERSHIP;
 use mesh::settings;
@@ -15,7 +15,6 @@ use rules::simulate::View;
 use sidecar_init::backend::{self, Kernel, iptables::Lock};
 use sidecar_init::engine::{self, Choice, Options, Summary};
 use std::net::{IpAddr, SocketAddr};
-use std::process::Output;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 pub(crate) const BACKENDS: [Variant; 3] = [Variant::Native, Variant::Nft, Variant::Legacy];
@@ -100,16 +99,15 @@ impl Scene {
         let listeners = Vec::new();
         let scene = Scene { variant, family, pod, outside, arrivals, given, listeners, _ztunnel: ztunnel };
         let output = scene.run(&[&["apply"], flags].concat());
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{flags:?} by {}: {told}", variant.name());
+        output.with(0, &format!("{flags:?} by {}", variant.name()));
         scene
     }
 
     /// Runs the binary for the pod.
-    pub(crate) fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Outcome {
         let path = self.pod.path();
         let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", backend(self.variant)];
-        binary().args(words).args(place).output().expect("the binary starts")
+        binary(words).args(place).outcome()
     }
 
     /// Sees to it that somebody answers there.
@@ -131,13 +129,6 @@ impl Scene {
         let arrivals = self.arrivals.1.try_iter().map(|arrival| (arrival.listener, arrival.peer.ip()));
         (self.given.try_iter().collect(), arrivals.collect())
     }
-}
-
-/// The binary with an environment of its own.
-pub(crate) fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
-    command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    command
 }
 
 /// What flags of the mesh say, each as `--FLAG=VALUE`.

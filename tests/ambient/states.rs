@@ -1,21 +1,16 @@
 //! States in which Istio's agent stops half-way, fails, or leaves something behind: what was set before, what others have
 //! set, and what is missing.
 
-use crate::ambient::scene::{BACKENDS, backend, binary};
+use crate::ambient::scene::{BACKENDS, backend};
 use crate::support::namespace::Namespace;
+use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 
 /// Runs the binary in a pod; it has to end with this code. All that it says.
 fn run(pod: &Namespace, words: &[&str], code: i32) -> String {
     let path = pod.path();
-    let output = binary()
-        .args(words)
-        .args(["--mesh", "ambient", "--network-namespace", &path])
-        .output()
-        .expect("the binary starts");
-    let told = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
-    told
+    let output = binary(words).args(["--mesh", "ambient", "--network-namespace", &path]).outcome();
+    output.with(code, &words.join(" ")).text()
 }
 
 /// The rules of a family, of both families where one table holds both.
@@ -144,23 +139,19 @@ fn programs_that_are_missing_are_needed_by_their_own_backend_alone() {
     let pod = Namespace::new();
     let path = pod.path();
     let call = |words: &[&str]| {
-        let mut program = binary();
+        let mut program = binary(&[]);
         program.env("PATH", "/nowhere").args(words);
         program.args(["--mesh", "ambient", "--network-namespace", &path]);
-        program.output().expect("the binary starts")
+        program.outcome()
     };
     for backend in ["iptables-nft", "iptables-legacy"] {
-        let output = call(&["apply", "--backend", backend]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let told = call(&["apply", "--backend", backend]).with(1, backend).stderr;
         assert!(told.contains(&format!("{backend} is not on PATH; install iptables, or choose")), "{told}");
         assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
         assert!(!rules(&pod, Variant::Legacy, Family::V4).contains("ISTIO"));
     }
     for words in [&["apply"][..], &["check"], &["clean"]] {
-        let output = call(words);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {told}");
+        call(words).with(0, &words.join(" "));
     }
     assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
 }

@@ -24,8 +24,7 @@ fn saved(namespace: &Namespace, variant: Variant, family: Family) -> Vec<String>
 fn emptied(namespace: &Namespace, variant: Variant) {
     for (family, ip) in Family::BOTH.into_iter().zip(["-4", "-6"]) {
         let tables = "*mangle\nCOMMIT\n*nat\nCOMMIT\n*raw\nCOMMIT\n";
-        let output = namespace.output(&variant.program(family, "-restore"), &[], tables);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        namespace.fed(&variant.program(family, "-restore"), &[], tables);
         // What is not there is gone.
         let routing = "rule del pref 32764\nroute flush table 100\n";
         namespace.output("ip", &[ip, "-force", "-batch", "-"], routing);
@@ -45,8 +44,7 @@ fn check(variant: Variant, seed: u64, count: u64) {
         for family in said.families() {
             let restore = variant.program(family, "-restore");
             let text = for_iptables(&said, family);
-            let output = theirs.output(&restore, &["--noflush", "-v"], &text);
-            assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+            theirs.fed(&restore, &["--noflush", "-v"], &text);
         }
         let config = config(&said.flags());
         apply(&ours, &config, variant);
@@ -65,12 +63,12 @@ fn check(variant: Variant, seed: u64, count: u64) {
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_nft() {
-    check(Variant::Nft, 1, crate::ambient::number("AMBIENT_LISTINGS", 50));
+    check(Variant::Nft, 1, crate::support::random::number("AMBIENT_LISTINGS", 50));
 }
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_legacy() {
-    check(Variant::Legacy, 2, crate::ambient::number("AMBIENT_LISTINGS", 50));
+    check(Variant::Legacy, 2, crate::support::random::number("AMBIENT_LISTINGS", 50));
 }
 
 /// What the agent has set, without a protocol of its own, becomes ours by our applying, family by family: in the agent's

@@ -2,10 +2,11 @@
 //! its own, with the mark by which rules know it. Inbound it calls from the client's address, over `lo`.
 
 use crate::support::namespace::Namespace;
+use crate::support::traffic::{Call, Identity, Protocol};
+use crate::support::wait::TIMEOUT;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
-    AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind,
-    connect, getsockopt, listen, setsockopt, shutdown, socket, sockopt,
+    AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind, getsockopt, listen, setsockopt, shutdown, socket, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,12 +14,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 /// The mark of all its sockets.
 pub(crate) const MARK: u32 = 0x539;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Of the thread that calls.
+const ROOT: Identity = Identity { uid: 0, gid: 0 };
 
 /// One of its listeners.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -117,24 +118,16 @@ fn serve(socket: &TcpListener, at: At, pod: &str, given: &Sender<Given>) {
     }
 }
 
-/// Calls by a socket of its own; inbound from the client's address, which is none of this machine's.
+/// Calls by its own socket; inbound from the client's address, which is none of this machine's.
 fn dial(from: Option<IpAddr>, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = marked(to, SockType::Stream)?;
-    if let Some(from) = from {
-        setsockopt(&socket, sockopt::IpTransparent, &true)?;
-        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
-    }
-    let patience = nix::sys::time::TimeVal::new(5, 0);
-    setsockopt(&socket, sockopt::SendTimeout, &patience)?;
-    connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE))?;
-    Ok(stream)
+    let from = from.map(|from| SocketAddr::new(from, 0));
+    let call = Call { protocol: Protocol::Tcp, identity: ROOT, from, mark: Some(MARK), to };
+    call.connect().map(TcpStream::from)
 }
 
 /// One question and its answer.
 fn pass_on(mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(TIMEOUT))?;
     let mut byte = [0];
     client.read_exact(&mut byte)?;
     server.write_all(&byte)?;
@@ -143,7 +136,7 @@ fn pass_on(mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
 }
 
 fn answer(mut client: &TcpStream) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(TIMEOUT))?;
     client.read_exact(&mut [0])?;
     client.write_all(b"!")
 }

@@ -1,7 +1,9 @@
 //! How flags and variables may be written, by which names the program may be called, and which of several
 //! values wins.
 
-use super::{Ended, Folder, POD, preview, rules, settings};
+use super::{POD, Preview, link, preview, rules, settings};
+use crate::support::folder::Folder;
+use crate::support::program::Run;
 use assert_cmd::Command;
 
 /// The preview has these lines, and none of those.
@@ -140,8 +142,8 @@ fn an_empty_variable_is_as_good_as_none() {
 
 #[test]
 fn names_that_upstream_calls_it_by() {
-    let folder = Folder::new();
-    let (istio_iptables, pilot_agent) = (folder.link("istio-iptables"), folder.link("pilot-agent"));
+    let folder = Folder::new("cli");
+    let (istio_iptables, pilot_agent) = (link(&folder, "istio-iptables"), link(&folder, "pilot-agent"));
     let expected = rules(&["-b", "*"]);
     for (program, command) in [
         (istio_iptables.clone(), &[][..]),
@@ -151,7 +153,7 @@ fn names_that_upstream_calls_it_by() {
     ] {
         let mut call = Command::new(&program);
         call.env_clear().args(command).args(POD).args(["-n", "-b", "*"]);
-        let ended: Ended = call.output().expect("it runs").into();
+        let ended = call.outcome();
         assert_eq!(ended.rules(), expected, "{program:?} {command:?}");
     }
 }

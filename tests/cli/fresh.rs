@@ -1,12 +1,12 @@
 //! A network namespace that was just made, without an address: commands of our own work there, the drop-in does not.
 
-use super::{Ended, binary};
+use crate::support::program::{BINARY, Outcome, Run};
 use std::process::Command;
 
 /// The last of these commands, separated by lines, in a new namespace.
-fn last_of(commands: &str) -> Ended {
-    let script = format!("set -e; alias sidecar-init='{}'\n{commands}", binary().display());
-    Command::new("unshare").args(["--net", "sh", "-c", &script]).output().expect("unshare runs").into()
+fn last_of(commands: &str) -> Outcome {
+    let script = format!("set -e; alias sidecar-init='{}'\n{commands}", BINARY);
+    Command::new("unshare").args(["--net", "sh", "-c", &script]).outcome()
 }
 
 const SET: &str = "sidecar-init apply -b '*' -i '*'";

@@ -1,6 +1,7 @@
 //! What a preview prints besides the texts of the catalogue: commands, log rules, nothing.
 
-use super::{preview, rules};
+use super::{Preview, preview, rules};
+use crate::support::program::{BINARY, Outcome};
 use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, Target, parse};
 use std::process::{Command, Stdio};
@@ -96,17 +97,13 @@ fn rules_text(chain: &rules::Chain, line: &ListedRule) -> String {
 
 #[test]
 fn whoever_has_read_enough_is_no_failure() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+    let mut child = Command::new(BINARY)
         .args(["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "--matrix"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Outcome::from(child.wait_with_output().expect("it ends"));
+    assert_eq!(output.success().stderr, "");
 }

@@ -1,8 +1,10 @@
 //! Input that is refused: nothing is printed as rules, and each complaint names who said what, and what
 //! would have been right.
 
-use super::{Ended, apart, bare, binary, preview, settings};
+use super::{apart, preview, settings};
+use crate::support::program::{BINARY, Outcome, Run, bare};
 use mesh::settings::Kind;
+use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 const LISTED_PORT: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
@@ -12,7 +14,7 @@ const NETWORK: &str = "expected a network such as 10.0.0.0/8";
 const INTERFACE: &str = "expected an interface name of 1 to 15 letters";
 const ID: &str = "expected a number from 0 to 4294967294, or the name of a";
 
-fn check_told(ended: &Ended, told: &[&str]) {
+fn check_told(ended: &Outcome, told: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
     assert!(ended.stderr.contains("nothing was changed"), "{}", ended.stderr);
     for part in told {
@@ -122,7 +124,7 @@ fn modes_switches_and_the_rest() {
 #[test]
 fn a_dry_run_that_is_not_clearly_asked_for() {
     for value in ["yes", "on", "2", "tRUE"] {
-        let ended = apart(&[], &binary(), &super::POD, &[("DRY_RUN", OsStr::new(value))]);
+        let ended = apart(&[], Path::new(BINARY), &super::POD, &[("DRY_RUN", OsStr::new(value))]);
         check_told(&ended, &[&format!("DRY_RUN: {value:?} is no boolean; expected true or false")]);
     }
 }
@@ -130,7 +132,7 @@ fn a_dry_run_that_is_not_clearly_asked_for() {
 #[test]
 fn a_variable_that_is_no_text() {
     for (name, value) in [("DRY_RUN", &b"tru\xff"[..]), ("ISTIO_INBOUND_PORTS", b"80\xff")] {
-        check_told(&apart(&[], &binary(), &super::POD, &[(name, OsStr::from_bytes(value))]), &[name]);
+        check_told(&apart(&[], Path::new(BINARY), &super::POD, &[(name, OsStr::from_bytes(value))]), &[name]);
     }
 }
 
@@ -213,7 +215,7 @@ fn an_unknown_letter_is_not_looked_for_in_values() {
 #[test]
 fn an_unknown_flag_before_the_command() {
     for arguments in [&["--no-such-flag"][..], &["--no-such-flag", "istio-iptables", "-n", "-p", "1"]] {
-        let ended: Ended = bare().args(arguments).output().expect("it runs").into();
+        let ended = bare(arguments).outcome();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
         assert!(ended.stderr.contains("--no-such-flag"), "{arguments:?}: {}", ended.stderr);
     }

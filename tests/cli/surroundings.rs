@@ -1,6 +1,9 @@
 //! What a preview needs of the machine, which is nothing, and what happens when it can't be printed.
 
-use super::{Ended, Folder, POD, apart, bare, binary, preview, rules};
+use super::{POD, Preview, apart, pipe, preview, rules};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Outcome, Run, bare};
+use std::path::Path;
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -12,8 +15,8 @@ fn full() -> File {
 }
 
 /// The preview with these streams. Tells no rules: they go elsewhere.
-fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Ended {
-    let mut command = Command::new(binary());
+fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Outcome {
+    let mut command = Command::new(BINARY);
     command.env_clear().args(["istio-iptables", "--dry-run", "--pod-ips", "10.77.0.2"]).args(arguments);
     let child = command.stdout(stdout).stderr(stderr).spawn().expect("it starts");
     child.wait_with_output().expect("it ends").into()
@@ -21,10 +24,10 @@ fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<St
 
 #[test]
 fn nobody_without_network_or_variables_gets_the_same_preview() {
-    let folder = Folder::new();
+    let folder = Folder::with_program("cli", BINARY);
     let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "-i"];
     let flags = ["-n", "-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.0.0.53", "-u", "1337"];
-    let ended = apart(&nobody, &folder.copy(), &[&POD[..], &flags].concat(), &[]);
+    let ended = apart(&nobody, &folder.join("sidecar-init"), &[&POD[..], &flags].concat(), &[]);
     assert_eq!(ended.rules(), rules(&flags));
     assert_eq!(ended.stderr, "");
 }
@@ -37,13 +40,9 @@ fn a_namespace_is_not_entered_for_a_preview_whose_facts_are_declared() {
 
 #[test]
 fn a_namespace_that_is_none_is_refused() {
-    let folder = Folder::new();
-    for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt", &folder.pipe()] {
-        let ended: Ended = bare()
-            .args(["istio-iptables", "--dry-run", "--network-namespace", path])
-            .output()
-            .expect("it runs")
-            .into();
+    let folder = Folder::new("cli");
+    for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt", &pipe(&folder)] {
+        let ended = bare(&["istio-iptables", "--dry-run", "--network-namespace", path]).outcome();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{path}");
         let told = format!("--network-namespace: {path:?} can't be entered: ");
         assert!(ended.stderr.contains(&told), "{}", ended.stderr);
@@ -53,13 +52,13 @@ fn a_namespace_that_is_none_is_refused() {
 
 #[test]
 fn a_pod_without_an_address_is_told_how_to_declare_one() {
-    let check = |ended: Ended, found: &str| {
+    let check = |ended: Outcome, found: &str| {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
         let told = format!("--pod-ips: no valid local IP address found: {found}; wait for the network");
         assert!(ended.stderr.contains(&told), "{}", ended.stderr);
     };
     let declared = |addresses: &str| preview::<_, &str>(&["--pod-ips", addresses], &[]);
-    check(apart(&[], &binary(), &["--dry-run"], &[]), "there is no address at all");
+    check(apart(&[], Path::new(BINARY), &["--dry-run"], &[]), "there is no address at all");
     check(declared(""), "there is no address at all");
     check(declared("127.0.0.1,::1"), "every address is loopback");
     check(declared("169.254.1.1,fe80::1"), "every address is link-local");
@@ -73,15 +72,15 @@ fn a_pod_without_an_address_is_told_how_to_declare_one() {
 /// A resolv.conf that can't be read is not one without servers. A folder stands in its place.
 #[test]
 fn servers_that_can_not_be_read_are_not_none() {
-    let run = |arguments: &[&str]| -> Ended {
+    let run = |arguments: &[&str]| -> Outcome {
         let script = "mount -t tmpfs tmpfs /etc && mkdir /etc/resolv.conf && exec \"$@\"";
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", script, "sh"]).arg(binary());
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(BINARY);
         command
             .args(["istio-iptables", "--dry-run", "--pod-ips", "10.77.0.2"])
             .args(["--redirect-dns"])
             .args(arguments);
-        command.output().expect("unshare starts").into()
+        command.outcome()
     };
     let ended = run(&[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");

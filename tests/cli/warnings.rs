@@ -1,6 +1,8 @@
 //! Input that is odd but harmless: it works, and standard error says what was made of it.
 
-use super::{POD, bare, preview, settings};
+use super::{POD, Preview, pipe, preview, settings};
+use crate::support::folder::Folder;
+use crate::support::program::{Run, bare, printed};
 use serde_json::Value;
 
 /// The call works and warns once, of this.
@@ -113,31 +115,29 @@ fn lines_never_mix_with_an_answer() {
         &["lint", "--format", "json"],
     ] {
         let flags = ["-b", "0", "-i", "10.1.2.3/8", "--log_target", "stdout"];
-        let output = bare().args(command).args(POD).args(flags).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice::<Value>(&output.stdout)
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = bare(command).args(POD).args(flags).outcome().success();
+        serde_json::from_str::<Value>(&output.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}"));
     }
 }
 
 /// It would wait for a reader for ever.
 #[test]
 fn a_pipe_that_nobody_reads_is_refused() {
-    let folder = super::Folder::new();
-    let ended = preview::<_, &str>(&["--log_target", &folder.pipe()], &[]);
+    let folder = Folder::new("cli");
+    let ended = preview::<_, &str>(&["--log_target", &pipe(&folder)], &[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(ended.stderr.contains("can't be written: "), "{}", ended.stderr);
 }
 
 #[test]
 fn lines_can_go_to_a_file_and_to_standard_error() {
-    let folder = super::Folder::new();
-    let file = folder.0.join("log");
+    let folder = Folder::new("cli");
+    let file = folder.join("log");
     let targets = format!("{},stderr", file.display());
     let ended = preview::<_, &str>(&["-b", "0", "--log_target", &targets], &[]);
     ended.rules();
     assert_eq!(std::fs::read_to_string(&file).expect("the log"), ended.stderr);
-    let nowhere = folder.0.join("missing/log");
+    let nowhere = folder.join("missing/log");
     let ended = preview::<_, &str>(&["--log_target", nowhere.to_str().expect("UTF-8")], &[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(
@@ -147,9 +147,7 @@ fn lines_can_go_to_a_file_and_to_standard_error() {
 
 #[test]
 fn help_lists_every_flag_and_variable() {
-    let output = bare().args(["istio-iptables", "--help"]).args(POD).output().expect("it runs");
-    assert!(output.status.success());
-    let help = String::from_utf8(output.stdout).expect("UTF-8");
+    let help = printed(&[&["istio-iptables", "--help"], &POD[..]].concat());
     for row in settings() {
         assert!(help.contains(&format!("--{}", row.long)), "{}", row.long);
         assert!(row.variables.iter().all(|name| help.contains(name)), "{:?}", row.variables);

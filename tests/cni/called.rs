@@ -1,6 +1,7 @@
 //! How the program knows that a runtime calls it.
 
-use crate::cni::runtime::{BINARY, Ended, Node};
+use crate::cni::runtime::{Answer, Node};
+use crate::support::program::{BINARY, Outcome};
 use std::{
     io::Write,
     os::unix::fs::symlink,
@@ -8,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-fn run(program: &Path, arguments: &[&str], command: Option<&str>) -> Ended {
+fn run(program: &Path, arguments: &[&str], command: Option<&str>) -> Outcome {
     let mut called = Command::new(program);
     called.args(arguments).env_clear().envs(command.map(|command| ("CNI_COMMAND", command)));
     let mut child = called

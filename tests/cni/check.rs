@@ -1,7 +1,7 @@
 //! CHECK compares with what ADD has made, whatever the network configuration has become since, and finds what somebody
 //! has changed; ADD mends it.
 
-use crate::cni::runtime::{Node, container, rules, says};
+use crate::cni::runtime::{Answer, Node, container, rules, says};
 use crate::support::namespace::Namespace;
 use serde_json::json;
 
@@ -69,7 +69,12 @@ fn tampering_with_routing_is_found() {
 }
 
 /// Programs of iptables are called then, so this needs `PATH`.
-fn with_programs(node: &Node, verb: &str, backend: &str, pod: &Namespace) -> crate::cni::runtime::Ended {
+fn with_programs(
+    node: &Node,
+    verb: &str,
+    backend: &str,
+    pod: &Namespace,
+) -> crate::support::program::Outcome {
     let mut configuration = node.capturing();
     configuration["backend"] = json!(backend);
     let (programs, path) = (std::env::var("PATH").expect("PATH"), pod.path());

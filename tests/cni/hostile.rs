@@ -1,8 +1,10 @@
 //! A state directory in which a record is anything but a file of ours, that can't be written, or not enough: no container is
 //! kept from going, and no call waits.
 
-use crate::cni::runtime::{BINARY, Ended, Node, container, rules, run, says, text, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, text, variables};
+use crate::support::mounts::mount;
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
 use serde_json::json;
 use std::{
     fs::{self, File},
@@ -40,10 +42,10 @@ const FORMS: [(&str, Form); 8] = [
 
 /// A call, which may not take long.
 #[track_caller]
-fn quickly(what: &str, call: impl FnOnce() -> Ended) -> Ended {
+fn quickly(what: &str, call: impl FnOnce() -> Outcome) -> Outcome {
     let start = Instant::now();
     let ended = call();
-    assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(9), "{what}: {:?}", start.elapsed());
     ended
 }
 
@@ -118,11 +120,11 @@ fn counters_that_are_no_file_hold_up_no_call() {
 
 /// Runs `work` with the state directory mounted read-only, in a mount namespace.
 fn read_only(node: &Node, work: impl FnOnce() + Send) {
-    crate::cni::many::in_mount_namespace(|| {
+    crate::support::mounts::in_mount_namespace(|| {
         let state = node.state();
         for options in [&["--bind", text(&state), text(&state)][..], &["-o", "remount,bind,ro", text(&state)]]
         {
-            assert!(Command::new("mount").args(options).status().expect("mount").success(), "{options:?}");
+            mount(options);
         }
         work();
     });
@@ -168,7 +170,7 @@ fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
 }
 
 /// A call that may write files of so many bytes.
-fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Ended {
+fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
     let path = pod.path();
     let mut child = Command::new("prlimit")
         .args([&format!("--fsize={bytes}"), BINARY])

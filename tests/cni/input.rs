@@ -1,6 +1,6 @@
 //! Bad input: the right number, valid JSON, everything that is wrong at once, and no rule touched.
 
-use crate::cni::runtime::{Node, container, feed, rules, run, says, start, variables};
+use crate::cni::runtime::{Answer, Node, container, feed, rules, run, says, start, variables};
 use crate::support::namespace::Namespace;
 use serde_json::{Value, json};
 

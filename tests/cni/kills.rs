@@ -1,7 +1,8 @@
 //! `kill -9` at each system call of an ADD: DEL finds whatever it has left, and nothing is torn.
 
-use crate::cni::runtime::{BINARY, Node, container, rules, variables};
+use crate::cni::runtime::{Node, container, rules, variables};
 use crate::support::namespace::Namespace;
+use crate::support::program::BINARY;
 use serde_json::Value;
 use std::{
     collections::HashMap,

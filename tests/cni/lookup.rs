@@ -1,6 +1,7 @@
 //! A configured kubeconfig: what `sidecar-node` tells of a pod counts, and what it can't tell fails the call.
 
-use crate::cni::runtime::{BINARY, Ended, Node, container, feed, rules, says, variables};
+use crate::cni::runtime::{Answer, Node, container, feed, rules, says, variables};
+use crate::support::program::{BINARY, Outcome};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -33,7 +34,7 @@ impl Installed {
     }
 
     /// ADD, with annotations from the runtime if there are any.
-    fn add(&self, annotations: &Value, namespace: &str) -> Ended {
+    fn add(&self, annotations: &Value, namespace: &str) -> Outcome {
         let configuration = self.node.configuration(&json!({
             "kubeconfig": "/etc/cni/kubeconfig", "timeout": "8s",
             "runtimeConfig": { "io.kubernetes.cri.pod-annotations": annotations },

@@ -4,39 +4,22 @@
 //!
 //! `CNI_CONTAINERS` sets how many there are (default 250).
 
-use crate::cni::runtime::{BINARY, Node, container, rules, run, variables};
+use crate::cni::runtime::{Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
-use nix::{
-    fcntl::{Flock, FlockArg},
-    sched::{CloneFlags, unshare},
-};
+use crate::support::program::BINARY;
+use crate::support::random::number;
+use crate::support::{mounts::in_mount_namespace, program::Running, wait::until};
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 use std::{
-    env,
     fs::{self, File},
-    panic::resume_unwind,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const AT_A_TIME: usize = 16;
-
-/// Does `work` on a thread with a mount namespace of its own, in which `/run` is empty.
-pub(crate) fn in_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    let mount = |arguments: &[&str]| {
-        let status = Command::new("mount").args(arguments).status().expect("mount");
-        assert!(status.success(), "mount {arguments:?}");
-    };
-    let inside = || {
-        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace: these tests need root");
-        mount(&["--make-rprivate", "/"]);
-        mount(&["-t", "tmpfs", "tmpfs", "/run"]);
-        work()
-    };
-    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
-}
 
 /// Does `work` for each number, as many at a time as allowed.
 fn for_each(count: usize, work: impl Fn(usize) + Sync) {
@@ -102,7 +85,7 @@ fn while_rewritten(work: impl FnOnce()) {
         .arg(&configurations)
         .arg("--bin-dir")
         .arg(&programs);
-    let watcher = Ended(install.stderr(Stdio::null()).spawn().expect("the program starts"));
+    let watcher = Running(install.stderr(Stdio::null()).spawn().expect("the program starts"));
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 1..=REWRITES {
@@ -112,33 +95,19 @@ fn while_rewritten(work: impl FnOnce()) {
         });
         work();
     });
-    let until = Instant::now() + Duration::from_secs(30);
     let holds_all = || {
         let text = fs::read_to_string(&file).expect("the file is there");
         let conflist: Value = serde_json::from_str(&text).unwrap_or_default();
         conflist["plugins"][0]["bridge"] == format!("cni{REWRITES}")
             && conflist["plugins"][1]["type"] == "sidecar-cni"
     };
-    while !holds_all() {
-        assert!(Instant::now() < until, "{}", fs::read_to_string(&file).unwrap_or_default());
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("both agents' last words are in the file", holds_all);
     drop(watcher);
-}
-
-/// A process that ends with its owner.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
 fn all_are_captured_whoever_holds_the_lock_of_iptables() {
-    let count = env::var("CNI_CONTAINERS").map_or(250, |count| count.parse().expect("a number"));
+    let count = number("CNI_CONTAINERS", 250);
     let pods: Vec<Namespace> = (0..count).map(|_| container()).collect();
     while_rewritten(|| attach(&pods));
     in_mount_namespace(|| {
@@ -146,7 +115,7 @@ fn all_are_captured_whoever_holds_the_lock_of_iptables() {
         let _held = Flock::lock(file, FlockArg::LockExclusive).expect("nobody else has it");
         // It is the one that matters: iptables gives up.
         let listed = pods[0].output("iptables-legacy", &["-w", "1", "-t", "nat", "-L"], "");
-        assert_eq!(listed.status.code(), Some(4), "{listed:?}");
+        assert_eq!(listed.code, Some(4), "{listed:?}");
         attach(&pods);
     });
 }

@@ -2,8 +2,9 @@
 //! configuration say by then, and nothing is set beside another mesh.
 
 use crate::cni::pods::annotated;
-use crate::cni::runtime::{BINARY, Ended, Node, container, rules, run, says, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
 use serde_json::json;
 use std::{env, fs};
 
@@ -117,7 +118,7 @@ fn everything(pod: &Namespace) -> String {
 }
 
 /// A call for a pod of these words, with whatever its network configuration says.
-fn call(node: &Node, verb: &str, backend: &str, said: &[(&str, &str)], pod: &Namespace) -> Ended {
+fn call(node: &Node, verb: &str, backend: &str, said: &[(&str, &str)], pod: &Namespace) -> Outcome {
     let configuration = annotated(node, said, &json!({ "backend": backend }));
     let (programs, path) = (env::var("PATH").expect("PATH"), pod.path());
     let variables = [&variables("c1", &path)[..], &[("PATH", &programs)]].concat();
@@ -358,7 +359,7 @@ fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_ove
         call(&node, "ADD", "nftables", asked.says, &pod).well();
         let made = everything(&pod);
         let told = pod.output(BINARY, &[command, kind.flags].concat(), "");
-        let told = (told.status.code(), String::from_utf8_lossy(&told.stderr).into_owned());
+        let told = (told.code, told.stderr.clone());
         assert!(told.0 == Some(1) && told.1.contains(&format!("{} was asked for", kind.name)), "{told:?}");
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
     }

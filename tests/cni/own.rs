@@ -1,7 +1,7 @@
 //! The runtime's own network namespace is never changed, whatever `CNI_NETNS` leads to it, and with or without `/proc`.
 
-use crate::cni::many::in_mount_namespace;
-use crate::cni::runtime::{Node, container, rules, run, says, text};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, text};
+use crate::support::mounts::in_mount_namespace;
 use crate::support::namespace::Namespace;
 use std::{
     fs::{self, File},

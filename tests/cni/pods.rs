@@ -1,6 +1,6 @@
 //! Which pods are captured, and by which words: the runtime's annotations, then the network configuration.
 
-use crate::cni::runtime::{Node, container, rules, run, says, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) fn annotated(node: &Node, annotations: &[(&str, &str)], more: &Value)
 /// What `sidecar-init apply` makes with flags.
 fn made_by(flags: &[&str]) -> String {
     let pod = container();
-    pod.stdout(crate::cni::runtime::BINARY, &[&["apply", "--backend", "nftables"], flags].concat());
+    pod.stdout(crate::support::program::BINARY, &[&["apply", "--backend", "nftables"], flags].concat());
     rules(&pod)
 }
 

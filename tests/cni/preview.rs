@@ -1,7 +1,8 @@
 //! What `render -f` prints for a manifest is what the plugin sets for it.
 
-use crate::cni::runtime::{BINARY, Node, container, rules};
+use crate::cni::runtime::{Node, container, rules};
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Run};
 use mesh::Mesh;
 use mesh::pod::{self, EXCLUDED_NAMESPACES, Object, Pod, Reading, Way};
 use mesh::settings::{Setting, Topic};
@@ -23,17 +24,12 @@ fn a_pod_gets_what_its_manifest_promises() {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a manifest");
-        let printed = Command::new(BINARY)
-            .args(["render", "--format", "nft", "-f"])
-            .arg(&path)
-            .output()
-            .expect("it starts");
-        if !printed.status.success() {
+        let printed = Command::new(BINARY).args(["render", "--format", "nft", "-f"]).arg(&path).outcome();
+        if !printed.succeeded() {
             refused += 1;
             continue;
         }
-        let printed = String::from_utf8(printed.stdout).expect("text");
-        let scripts: Vec<&str> = printed.split("# nft -f\n").skip(1).collect();
+        let scripts: Vec<&str> = printed.stdout.split("# nft -f\n").skip(1).collect();
         let objects = pod::objects("manifest", &text).expect("it was rendered");
         assert_eq!(scripts.len(), objects.len(), "{}", path.display());
         for (object, script) in objects.iter().zip(scripts) {
@@ -77,8 +73,7 @@ fn configuration(node: &Node, object: &Object) -> Value {
 
 fn is_captured(object: &Object, script: &str, what: &str) {
     let (node, promised, pod) = (Node::new(), Namespace::new(), namespace(object));
-    let made = promised.output("nft", &["-f", "-"], script);
-    assert!(made.status.success(), "{what}: {made:?}");
+    promised.load(script);
     node.does("ADD", &configuration(&node, object), &pod.path());
     assert_eq!(rules(&pod), rules(&promised), "{what}");
 }

@@ -1,8 +1,9 @@
 //! ADD and DEL of one container at the same time, as a runtime calls them that has given up on an ADD; and a DEL whose
 //! record is lost. Whatever comes first, the last DEL leaves neither rule nor record.
 
-use crate::cni::runtime::{BINARY, Node, container, rules, run, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
+use crate::support::program::BINARY;
 use serde_json::{Value, json};
 use std::{fs, thread};
 

@@ -1,6 +1,6 @@
 //! DEL and GC: what is left of a container that goes, and of those that are gone.
 
-use crate::cni::runtime::{Node, container, rules, run, says, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::fs;
@@ -59,7 +59,7 @@ fn a_container_goes_whatever_its_configuration_has_become() {
 #[test]
 fn rules_that_we_did_not_add_stay() {
     let (node, pod) = (Node::new(), container());
-    pod.stdout(crate::cni::runtime::BINARY, &["apply", "-b", "*"]);
+    pod.stdout(crate::support::program::BINARY, &["apply", "-b", "*"]);
     let before = rules(&pod);
     node.does("DEL", &node.capturing(), &pod.path());
     assert_eq!(rules(&pod), before);

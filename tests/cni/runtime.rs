@@ -1,39 +1,22 @@
 //! A container runtime, as far as a plugin sees it: variables, standard input, standard output.
 
+use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{self, Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    process::{Child, Command, Stdio},
 };
-
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
 /// What is captured where a test does not care.
 pub(crate) const CAPTURE: &str = r#"{"istio-inbound-ports":"*","istio-service-cidr":"*"}"#;
 
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// A node: a folder for what the plugin leaves there. It goes when it is dropped.
+/// A node: a folder for what the plugin leaves there.
 pub(crate) struct Node {
-    pub(crate) folder: PathBuf,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// How a call ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+    pub(crate) folder: Folder,
 }
 
 /// A container's namespace, with an address on an interface.
@@ -50,10 +33,7 @@ pub(crate) fn rules(namespace: &Namespace) -> String {
 
 impl Node {
     pub(crate) fn new() -> Self {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-init-cni-{}-{number}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        Self { folder }
+        Self { folder: Folder::new("cni") }
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -92,7 +72,7 @@ impl Node {
     }
 
     /// Calls a verb for the container `c1`.
-    pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Ended {
+    pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         run(verb, &variables("c1", namespace), &configuration.to_string())
     }
 
@@ -132,28 +112,27 @@ pub(crate) fn start(verb: &str, variables: &[(&str, &str)]) -> Child {
     command.spawn().expect("the plugin starts")
 }
 
-pub(crate) fn run(verb: &str, variables: &[(&str, &str)], input: &str) -> Ended {
+pub(crate) fn run(verb: &str, variables: &[(&str, &str)], input: &str) -> Outcome {
     feed(start(verb, variables), input.as_bytes())
 }
 
 /// Gives a call its input and waits for its end.
-pub(crate) fn feed(mut child: Child, input: &[u8]) -> Ended {
+pub(crate) fn feed(mut child: Child, input: &[u8]) -> Outcome {
     // One that has read enough closes its end.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     child.wait_with_output().expect("it ends").into()
 }
 
-impl From<Output> for Ended {
-    fn from(Output { status, stdout, stderr }: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
-    }
+/// What a call says to a runtime.
+pub(crate) trait Answer {
+    fn well(self) -> String;
+    fn refused(&self, code: u16) -> Value;
 }
 
-impl Ended {
+impl Answer for Outcome {
     /// What it answered, if it ended well.
     #[track_caller]
-    pub(crate) fn well(self) -> String {
+    fn well(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         assert_eq!(self.stderr, "");
         self.stdout
@@ -161,7 +140,7 @@ impl Ended {
 
     /// The error that it ended with, which has this number.
     #[track_caller]
-    pub(crate) fn refused(&self, code: u16) -> Value {
+    fn refused(&self, code: u16) -> Value {
         assert_eq!(self.code, Some(1), "{self:?}");
         let error: Value = serde_json::from_str(&self.stdout).expect("JSON on standard output");
         assert_eq!(error["code"], code, "{error:#}");

@@ -1,6 +1,7 @@
 //! With nftables the plugin is one process from its start to its end, whatever it does.
 
-use crate::cni::runtime::{BINARY, Node, container, variables};
+use crate::cni::runtime::{Node, container, variables};
+use crate::support::program::BINARY;
 use std::{
     fs,
     io::Write,

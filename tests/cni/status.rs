@@ -1,6 +1,7 @@
 //! STATUS: whether ADD could serve here.
 
-use crate::cni::runtime::{Ended, Node, run, says};
+use crate::cni::runtime::{Answer, Node, run, says};
+use crate::support::program::Outcome;
 use serde_json::json;
 use std::{
     fs,
@@ -39,10 +40,10 @@ fn a_state_directory_that_can_not_be_written_is_told() {
 }
 
 /// Calls by a user without this capability.
-fn without(capability: &str, node: &Node) -> Ended {
+fn without(capability: &str, node: &Node) -> Outcome {
     let set = format!("--bounding-set=-{capability}");
     let mut child = Command::new("setpriv")
-        .args([&set, "--inh-caps=-all", crate::cni::runtime::BINARY])
+        .args([&set, "--inh-caps=-all", crate::support::program::BINARY])
         .env("CNI_COMMAND", "STATUS")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

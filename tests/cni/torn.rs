@@ -1,6 +1,6 @@
 //! A state file cut at any byte, or of somebody else's: the attachment is checked, added again and removed as before.
 
-use crate::cni::runtime::{Node, container, rules};
+use crate::cni::runtime::{Answer, Node, container, rules};
 use std::fs;
 
 #[test]

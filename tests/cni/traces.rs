@@ -1,6 +1,6 @@
 //! What calls leave on the node: lines of a log, and counters.
 
-use crate::cni::runtime::{Node, container, run, variables};
+use crate::cni::runtime::{Answer, Node, container, run, variables};
 use serde_json::{Value, json};
 use std::{fs, os::unix::net::UnixDatagram, process::Command, thread};
 
@@ -53,7 +53,7 @@ fn calls_at_the_same_time_lose_no_line_and_no_count_while_the_log_is_set_aside()
     assert!(aside.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{aside}");
     assert!(fs::metadata(node.log()).map_or(0, |metadata| metadata.len()) < 4_000);
     drop(node.lines());
-    let logs = fs::read_dir(&node.folder).expect("a folder");
+    let logs = fs::read_dir(&*node.folder).expect("a folder");
     assert_eq!(
         logs.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path() != node.state())).count(),
         2
@@ -67,7 +67,7 @@ fn where_a_wrong_place_is_asked_for_nothing_is_left() {
         [("state_dir", json!("relative")), ("log", json!("")), ("log_max_bytes", json!("many"))]
     {
         let path = pod.path();
-        crate::cni::many::in_mount_namespace(|| {
+        crate::support::mounts::in_mount_namespace(|| {
             node.call("ADD", &node.configuration(&json!({key: value})), &path).refused(7);
             assert!(!std::path::Path::new("/run/sidecar-init").exists(), "{key}");
         });
@@ -89,7 +89,7 @@ fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
     fs::write(&file, "").expect("a file");
     let fifo = node.folder.join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()), "mkfifo");
-    for log in [file.join("log"), fifo, node.folder.clone()] {
+    for log in [file.join("log"), fifo, node.folder.to_path_buf()] {
         let ended = node.call("ADD", &node.configuration(&json!({"log": log})), &pod.path());
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.stderr.contains("no trace can be left"), "{ended:?}");
@@ -101,7 +101,7 @@ fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
 fn the_journal_gets_a_line_with_its_priority() {
     let (node, pod) = (Node::new(), container());
     let path = pod.path();
-    let received = crate::cni::many::in_mount_namespace(|| {
+    let received = crate::support::mounts::in_mount_namespace(|| {
         fs::create_dir_all("/run/systemd/journal").expect("a folder");
         let journal = UnixDatagram::bind("/run/systemd/journal/socket").expect("a socket");
         let mut configuration = node.configuration(&json!({"log": "journal"}));

@@ -1,22 +1,23 @@
 //! An ADD whose result does not reach the runtime has failed, and has undone what it did.
 
-use crate::cni::runtime::{BINARY, Node, container, rules, variables};
+use crate::cni::runtime::{Node, container, rules, variables};
+use crate::support::program::{BINARY, Outcome};
 use serde_json::json;
 use std::{
     fs::File,
     io::Write,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 /// Calls ADD with a shell's redirection of standard output.
-fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Output {
+fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Outcome {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("exec \"$0\" {redirection}"), BINARY]).env_clear();
     command.envs(variables("c1", path)).env("CNI_COMMAND", "ADD");
     let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn().expect("sh");
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
+    child.wait_with_output().expect("it ends").into()
 }
 
 /// A pipe whose reader is gone.
@@ -36,11 +37,11 @@ const UNWRITABLE: [(&str, Opened); 4] = [
 ];
 
 #[track_caller]
-fn fails(node: &Node, redirection: &str, ended: &Output, what: &str) {
-    assert_eq!(ended.status.code(), Some(1), "{redirection}: {ended:?}");
+fn fails(node: &Node, redirection: &str, ended: &Outcome, what: &str) {
+    assert_eq!(ended.code, Some(1), "{redirection}: {ended:?}");
     let line = node.lines().pop().expect("a line");
     assert_eq!((line["verb"].as_str(), line["outcome"].as_str()), (Some("ADD"), Some("failed")), "{line:#}");
-    for text in [line["reason"].to_string(), String::from_utf8_lossy(&ended.stderr).into_owned()] {
+    for text in [line["reason"].to_string(), ended.stderr.clone()] {
         assert!(
             text.contains("can't be written to standard output") && text.contains(what),
             "{redirection}: {text}"
@@ -106,7 +107,7 @@ fn a_long_result_arrives_whole() {
     let file = node.folder.join("result");
     let stdout = File::create(&file).expect("a file");
     let ended = add("", stdout.into(), &configuration.to_string(), &pod.path());
-    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     let result: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).expect("the result")).expect("JSON");
     assert_eq!(result["long"].as_str().map(str::len), Some(1_000_000));

@@ -1,6 +1,6 @@
 //! Every verb against every version of the specification, and what goes in and out unchanged.
 
-use crate::cni::runtime::{Node, container, rules, run, says, variables};
+use crate::cni::runtime::{Answer, Node, container, rules, run, says, variables};
 use serde_json::{Value, json};
 
 const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];

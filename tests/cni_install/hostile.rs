@@ -2,6 +2,7 @@
 //! neither holds up the installer nor costs memory.
 
 use crate::cni_install::node::{Node, Running, types};
+use crate::support::program::Run;
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,
@@ -65,7 +66,7 @@ fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
             assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
             let start = Instant::now();
             assert_eq!(running.end(), Some(0), "{what}");
-            assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {:?}", start.elapsed());
             node.succeed("uninstall", &[]);
             assert_eq!(node.read("10-a.conflist"), LIST, "{what}");
             fs::remove_file(path).expect("it is still there");
@@ -83,8 +84,7 @@ fn names_that_are_taken_by_no_file_are_told() {
     fs::create_dir(node.programs().join(".sidecar-cni-1-1")).expect("a folder");
     fifo(&node.plugin());
     let output = node.call("install", &["--wait", "100ms"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let told = output.with(1, "names that are taken").stderr;
     assert!(told.contains("10-a.conflist is not a regular file"), "{told}");
     // The pipe in the program's place is no program, and makes way for one.
     assert!(fs::metadata(node.plugin()).is_ok_and(|plugin| plugin.is_file()));
@@ -100,11 +100,8 @@ fn a_configuration_does_not_outgrow_what_is_read() {
     };
     node.put("10-a.conflist", &padded(most - 10));
     let output = node.call("install", &["--wait", "100ms"]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.code() == Some(1) && told.contains("would have more than 1048576 bytes"),
-        "{output:?}"
-    );
+    let told = output.with(1, "too long").stderr;
+    assert!(told.contains("would have more than 1048576 bytes"), "{told}");
     assert_eq!(node.read("10-a.conflist").len(), most - 10);
     node.put("10-a.conflist", &padded(most - 1000));
     node.succeed("install", &[]);
@@ -151,9 +148,8 @@ fn a_limit_of_file_sizes_is_an_error_and_no_death() {
     let output = Command::new("prlimit")
         .args(["--fsize=1000".into(), crate::cni_install::node::program().as_os_str().to_owned()])
         .args(node.arguments("install", &[]))
-        .output()
-        .expect("prlimit");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("File too large"), "{output:?}");
+        .outcome();
+    let told = output.with(1, "a limit of file sizes").stderr;
+    assert!(told.contains("File too large"), "{told}");
     assert_eq!((node.read("10-a.conflist"), node.plugin().exists()), (LIST.to_owned(), false));
 }

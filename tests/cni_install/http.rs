@@ -166,7 +166,7 @@ fn callers_that_say_nothing_hold_up_no_other() {
         for path in ["/readyz", "/metrics", "/readyz"] {
             let start = Instant::now();
             assert!(scene.get(path).starts_with("HTTP/1.1 "), "{path} beside {count}");
-            assert!(start.elapsed() < Duration::from_secs(1), "{path} beside {count}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(4), "{path} beside {count}: {:?}", start.elapsed());
         }
         drop(idlers);
     }
@@ -187,7 +187,7 @@ fn callers_that_take_every_descriptor_hold_up_no_other() {
     let _idlers = idlers(&scene, 60);
     let start = Instant::now();
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -195,8 +195,6 @@ fn an_address_that_is_taken_is_told() {
     let scene = Scene::new();
     let node = Node::new();
     let arguments = node.arguments("install", &["--watch", "--metrics", &scene.address]);
-    let output = scene.namespace.run(|| Command::new(program()).args(arguments).output()).expect("it starts");
-    assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
+    let told = scene.namespace.outcome(Command::new(program()).args(arguments)).with(1, "taken").stderr;
     assert!(told.contains(&scene.address) && told.contains("because:"), "{told}");
 }

@@ -2,18 +2,19 @@
 //! one, and so is the program; the next run arrives.
 
 use crate::cni_install::node::{Node, program, shapes};
+use crate::support::program::{Outcome, Run};
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    process::{Command, Output},
+    process::Command,
 };
 
 type Files = BTreeMap<String, String>;
 
-fn strace(options: &[&str], node: &Node, verb: &str) -> Output {
+fn strace(options: &[&str], node: &Node, verb: &str) -> Outcome {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(options).arg(program()).args(node.arguments(verb, &[]));
-    command.output().expect("strace starts")
+    command.outcome()
 }
 
 /// The calls of a run, each by its name and how many of that name there have been with it, from the one on with which it
@@ -21,7 +22,7 @@ fn strace(options: &[&str], node: &Node, verb: &str) -> Output {
 fn calls(node: &Node, verb: &str) -> Vec<(String, usize)> {
     let log = node.path("calls");
     let run = strace(&["-o", log.to_str().expect("UTF-8")], node, verb);
-    assert!(run.status.success(), "{run:?}");
+    assert!(run.succeeded(), "{run:?}");
     let text = fs::read_to_string(&log).expect("a log");
     let mut counts = HashMap::new();
     let mut calls = Vec::new();
@@ -74,7 +75,7 @@ fn check(name: &str, text: &str, verb: &str) {
             verb,
         );
         let at = format!("{name} {verb}, killed at {call} {count}");
-        killed += usize::from(run.status.code().is_none());
+        killed += usize::from(run.code.is_none());
         let found = node.configurations_by_name();
         // Where a single plugin becomes a list or again one, both are there for a while, the runtime's first choice whole.
         assert!([&old, &new, &both].contains(&&found), "{at}: {found:#?}");

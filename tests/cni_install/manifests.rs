@@ -2,12 +2,11 @@
 
 use crate::cni_install::node::{Node, program, types};
 use crate::support::namespace::Namespace;
+use crate::support::wait;
 use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 const FILE: &str = "10-a.conflist";
@@ -51,10 +50,7 @@ fn check(overlays: &[&str]) -> (Node, String) {
     let mut command = Command::new("setpriv");
     command.args(rights).arg(program()).args(&arguments).stderr(Stdio::piped());
     let mut child = namespace.run(|| command.spawn()).expect("setpriv starts");
-    let end = Instant::now() + Duration::from_secs(20);
-    while types(&node.read(FILE)) != ["a", "sidecar-cni"] && Instant::now() < end {
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait::until("the entry", || types(&node.read(FILE)) == ["a", "sidecar-cni"]);
     let with = node.read(FILE);
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.expect("kill").success());

@@ -1,20 +1,18 @@
 //! A node, as far as an installer sees it: folders of its own, gone when done with, and the programs that run there.
 
+use crate::support::folder::Folder;
+use crate::support::program::{self, Outcome, Run};
+use crate::support::wait;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Stdio},
     sync::OnceLock,
     sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
 };
-
-/// Whatever is waited for comes within this time, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The program without its debug information: it is copied often, and that would be most of it.
 pub(crate) fn program() -> &'static Path {
@@ -23,7 +21,7 @@ pub(crate) fn program() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cni_install");
         fs::create_dir_all(&folder).expect("a folder");
         let aside = folder.join(format!("new-{}", std::process::id()));
-        let strip = ["-o", aside.to_str().expect("UTF-8"), env!("CARGO_BIN_EXE_sidecar-init")];
+        let strip = ["-o", aside.to_str().expect("UTF-8"), program::BINARY];
         assert!(Command::new("strip").args(strip).status().expect("strip").success());
         let program = folder.join("sidecar-init");
         fs::rename(aside, &program).expect("the program is put in place");
@@ -31,13 +29,11 @@ pub(crate) fn program() -> &'static Path {
     })
 }
 
-pub(crate) struct Node(PathBuf);
+pub(crate) struct Node(Folder);
 
 impl Node {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("sidecar-node-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let node = Self(env::temp_dir().join(name));
+        let node = Self(Folder::new("node"));
         fs::create_dir_all(node.configurations()).expect("a folder");
         fs::create_dir_all(node.programs()).expect("a folder");
         node
@@ -93,14 +89,13 @@ impl Node {
         folders.into_iter().chain(programs).chain(more.iter().map(|word| (*word).to_owned())).collect()
     }
 
-    pub(crate) fn call(&self, verb: &str, more: &[&str]) -> Output {
-        Command::new(program()).args(self.arguments(verb, more)).output().expect("the program starts")
+    pub(crate) fn call(&self, verb: &str, more: &[&str]) -> Outcome {
+        Command::new(program()).args(self.arguments(verb, more)).outcome()
     }
 
     #[track_caller]
     pub(crate) fn succeed(&self, verb: &str, more: &[&str]) {
-        let output = self.call(verb, more);
-        assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
+        self.call(verb, more).with(0, verb);
     }
 
     /// Starts an install that stays.
@@ -113,20 +108,13 @@ impl Node {
             .stdout(Stdio::null())
             .spawn()
             .expect("the program starts");
-        Running { child, log }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let removed = fs::remove_dir_all(&self.0);
-        assert!(removed.is_ok() || thread::panicking(), "{} stays: {removed:?}", self.0.display());
+        Running { child: program::Running(child), log }
     }
 }
 
 /// A program that ends with the test, if not before.
 pub(crate) struct Running {
-    child: Child,
+    child: program::Running,
     log: PathBuf,
 }
 
@@ -136,44 +124,29 @@ impl Running {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Asks it to end, and tells its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
+        let id = self.child.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
         self.ended()
     }
 
+    #[track_caller]
     pub(crate) fn ended(&mut self) -> Option<i32> {
-        let Self { child, log } = self;
-        let log = || fs::read_to_string(&log).unwrap_or_default();
-        wait_for("the end", || child.try_wait().expect("it can be waited for"), log).code()
+        let log = self.log.clone();
+        let status = wait::until_ok(|| {
+            let ended = self.child.0.try_wait().expect("it can be waited for");
+            ended.ok_or_else(|| format!("its end\n{}", fs::read_to_string(&log).unwrap_or_default()))
+        });
+        status.code()
     }
 
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        wait_for(what, || is_so().then_some(()), || self.log());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>, log: impl Fn() -> String) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what} does not come\n{}", log());
-        thread::sleep(Duration::from_millis(5));
+        wait::until_ok(|| if is_so() { Ok(()) } else { Err(format!("{what}\n{}", self.log())) });
     }
 }
 

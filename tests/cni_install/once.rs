@@ -1,6 +1,7 @@
 //! One run: what it puts where, what it leaves alone, and that it can be taken back to the byte.
 
 use crate::cni_install::node::{Node, identity, shapes, types};
+use crate::support::program::Run;
 use serde_json::Value;
 use std::{
     fs::{self, Permissions},
@@ -71,9 +72,8 @@ fn the_program_is_whole_and_can_be_started() {
     node.succeed("install", &[]);
     let metadata = fs::metadata(node.plugin()).expect("the program");
     assert_eq!(metadata.mode() & 0o7777, 0o755);
-    let output = std::process::Command::new(node.plugin()).env("CNI_COMMAND", "VERSION").output();
-    let output = output.expect("it starts");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("supportedVersions"), "{output:?}");
+    let output = std::process::Command::new(node.plugin()).env("CNI_COMMAND", "VERSION").outcome();
+    assert!(output.stdout.contains("supportedVersions"), "{output:?}");
 }
 
 #[test]
@@ -146,11 +146,7 @@ fn a_configuration_is_waited_for_and_so_is_its_end() {
 #[test]
 fn what_can_not_be_done_is_told() {
     let node = Node::new();
-    let complaint = |more: &[&str], code| {
-        let output = node.call("install", more);
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
+    let complaint = |more: &[&str], code| node.call("install", more).with(code, "install").stderr;
     assert!(complaint(&["--wait", "100ms"], 1).contains("no network configuration is in"));
     node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.3.0","plugins":[{"type":"a"}]}"#);
     let told = complaint(&["--wait", "100ms"], 1);
@@ -163,7 +159,6 @@ fn what_can_not_be_done_is_told() {
     node.put("10-a.conf", r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#);
     assert!(complaint(&["--wait", "100ms"], 1).contains("are there; remove one of them"));
     fs::write(node.configurations().join("11-broken.conflist"), "{\"sidecar-cni").expect("written");
-    let output = node.call("uninstall", &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("mend it first"), "{output:?}");
+    let told = node.call("uninstall", &[]).with(1, "uninstall").stderr;
+    assert!(told.contains("mend it first"), "{told}");
 }

@@ -2,13 +2,13 @@
 //! `cni repair --watch` asks for.
 
 use crate::cni_install::node::{Node, program};
+use crate::support::program::{Outcome, Run};
+use crate::support::wait::until;
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
 };
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
@@ -46,11 +46,7 @@ impl Copy {
         // By the plugin's name, it knows no other command.
         let skipped = usize::from(self.program.ends_with("sidecar-cni"));
         let arguments = self.node.arguments(verb, more);
-        let output = Command::new(&self.program).args(&arguments[skipped..]).output();
-        let output = output.expect("the program starts");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{verb}: {told}");
-        told
+        Command::new(&self.program).args(&arguments[skipped..]).outcome().with(0, verb).stderr
     }
 }
 
@@ -104,15 +100,6 @@ fn sidecar_node_is_put_back_while_it_is_watched() {
     assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
 }
 
-#[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not in time");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_program_that_is_run_among_the_plugins_keeps_its_sidecar_node() {
     let copy = Copy::new();
@@ -143,11 +130,8 @@ fn a_kubeconfig_without_sidecar_node_is_warned_of() {
 }
 
 /// What `cni repair` says with these arguments, and with this PATH.
-fn repair(copy: &Copy, path: &Path, arguments: &[&str]) -> (Output, String) {
-    let words = ["cni", "repair"].iter().chain(arguments);
-    let output = Command::new(&copy.program).args(words).env("PATH", path).output().expect("it starts");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output, told)
+fn repair(copy: &Copy, path: &Path, arguments: &[&str]) -> Outcome {
+    Command::new(&copy.program).args(["cni", "repair"]).args(arguments).env("PATH", path).outcome()
 }
 
 /// Shows that it runs in the place of the one who started it: by its number, its words, its environment, its exit code.
@@ -175,17 +159,14 @@ fn a_repair_that_watches_is_done_by_sidecar_node() {
         .spawn()
         .expect("it starts");
     let id = child.id();
-    let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = Outcome::from(child.wait_with_output().expect("it ends")).with(7, "it stands in").stdout;
     let words = "<repair><--watch><--node><><--action=label><--log-level><a b><--no-such-flag>n1";
     assert_eq!(said, format!("{id} {}\n{words}\n", beside.display()));
-    assert_eq!(output.status.code(), Some(7));
 
     fs::create_dir(copy.node.path("path")).expect("a folder");
     let elsewhere = copy.node.path("path/sidecar-node");
     fs::rename(beside, &elsewhere).expect("moved");
-    let (output, _) = repair(&copy, &copy.node.path("path"), &["--node", "n2", "--watch"]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = repair(&copy, &copy.node.path("path"), &["--node", "n2", "--watch"]).stdout;
     assert!(said.contains(&format!("{}\n<repair><--node><n2><--watch>", elsewhere.display())), "{said}");
 }
 
@@ -199,21 +180,17 @@ fn a_repair_that_watches_and_can_not_is_told_why() {
         ),
         (&["--netns", "/run/netns/a", "--watch"], &["--netns: contradicts --watch"]),
     ] {
-        let (output, told) = repair(&copy, Path::new("/nowhere"), arguments);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
-        assert!(flags.iter().all(|flag| told.contains(flag)), "{told}");
+        let Outcome { stdout, stderr, .. } = repair(&copy, Path::new("/nowhere"), arguments).with(2, "flags");
+        assert!(stdout.is_empty() && flags.iter().all(|flag| stderr.contains(flag)), "{stderr}");
     }
     let beside = copy.node.path("release/sidecar-node");
     fs::set_permissions(&beside, Permissions::from_mode(0o600)).expect("no program");
-    let (output, told) = repair(&copy, Path::new("/nowhere"), &["--watch"]);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let told = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
     assert!(told.contains("sidecar-node can't be started\n  because: "), "{told}");
     fs::remove_file(&beside).expect("removed");
-    let (output, told) = repair(&copy, Path::new("/nowhere"), &["--watch"]);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let told = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
     assert!(told.contains(&format!("neither at {} nor on PATH", beside.display())), "{told}");
     // Without it, it is the repair of one container, as ever.
-    let (output, told) = repair(&copy, Path::new("/nowhere"), &[]);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let told = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
     assert!(told.contains("--netns: is not given, nor --pid"), "{told}");
 }

@@ -2,17 +2,17 @@
 
 use crate::cni_install::node::{Node, program};
 use crate::support::namespace::Namespace;
+use crate::support::program::{Outcome, Run, Running};
+use crate::support::wait;
 use std::{
     fs,
-    process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
 };
 
 /// A pod: a network namespace, and a process in it that sees files of its own.
 struct Pod {
     namespace: Namespace,
-    process: Child,
+    process: Running,
 }
 
 impl Pod {
@@ -24,13 +24,9 @@ impl Pod {
             "mount -t tmpfs none /etc && echo nameserver 10.9.8.7 >/etc/resolv.conf && exec sleep 600";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script]).stdout(Stdio::null());
-        let process = namespace.run(|| command.spawn()).expect("unshare starts");
-        let end = Instant::now() + Duration::from_secs(20);
-        let name = || fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap_or_default();
-        while name() != "sleep\n" {
-            assert!(Instant::now() < end, "the pod does not start");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let process = Running(namespace.run(|| command.spawn()).expect("unshare starts"));
+        let name = || fs::read_to_string(format!("/proc/{}/comm", process.0.id())).unwrap_or_default();
+        wait::until("the pod starts", || name() == "sleep\n");
         Self { namespace, process }
     }
 
@@ -39,26 +35,16 @@ impl Pod {
     }
 }
 
-impl Drop for Pod {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 const FLAGS: [&str; 6] = ["-u", "1337", "-i", "*", "-b", "*"];
 
-fn repair(container: &[&str], more: &[&str]) -> Output {
+fn repair(container: &[&str], more: &[&str]) -> Outcome {
     let arguments = [&["cni", "repair"], container, &FLAGS, more].concat();
-    Command::new(program()).args(arguments).output().expect("the program starts")
+    Command::new(program()).args(arguments).outcome()
 }
 
 #[track_caller]
 fn succeed(container: &[&str], more: &[&str]) -> String {
-    let output = repair(container, more);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    told + &String::from_utf8_lossy(&output.stdout)
+    repair(container, more).with(0, &container.join(" ")).text()
 }
 
 #[test]
@@ -72,8 +58,7 @@ fn a_namespace_by_its_path() {
     let rules = pod.rules();
     assert!(rules.contains("table inet sidecar_init"), "{rules}");
     let check = [&["check", "--cni-mode"], &FLAGS[..]].concat();
-    let compared = pod.namespace.output(program().to_str().expect("UTF-8"), &check, "");
-    assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    pod.namespace.stdout(program().to_str().expect("UTF-8"), &check);
     // Again there is nothing to do, and after somebody's change there is.
     let told = succeed(&["--netns", &path], &["--format", "json", "--state-dir", state]);
     assert!(told.contains("\"changed\": false"), "{told}");
@@ -92,12 +77,11 @@ fn first_chain(rules: &str) -> &str {
 #[test]
 fn a_process_whose_files_say_what_the_namespace_does_not() {
     let pod = Pod::new();
-    let id = pod.process.id().to_string();
+    let id = pod.process.0.id().to_string();
     succeed(&["--pid", &id], &["--redirect-dns"]);
     assert!(pod.rules().contains("10.9.8.7"), "{}", pod.rules());
     let output = repair(&["--netns", &pod.namespace.path()], &["--redirect-dns"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--dns-servers"), "{output:?}");
+    assert!(output.with(2, "nothing says which").stderr.contains("--dns-servers"));
 }
 
 #[test]
@@ -109,9 +93,7 @@ fn what_can_not_be_entered_is_told_with_all_else() {
         (&["--pid", "1", "--netns", "/x"], "--netns: contradicts --pid"),
         (&[], "--netns: is not given, nor --pid"),
     ] {
-        let output = repair(container, &["-p", "0"]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let told = repair(container, &["-p", "0"]).with(2, part).stderr;
         assert!(told.contains(part) && told.contains("--envoy-port"), "{container:?}: {told}");
     }
 }

@@ -2,6 +2,7 @@
 //! nobody reads half of anything.
 
 use crate::cni_install::node::{Node, program, types};
+use crate::support::wait;
 use serde_json::Value;
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const FILE: &str = "10-a.conflist";
@@ -124,11 +125,7 @@ fn overtaken(write: impl FnOnce(&Path)) -> String {
         .args(node.arguments("install", &[]));
     let mut child = strace.stderr(Stdio::null()).spawn().expect("strace starts");
     let is_written = || node.all().values().filter(|text| text.contains("sidecar-cni")).count() == 1;
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_written() {
-        assert!(Instant::now() < end, "the new file is not written");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait::until("the new file is written", is_written);
     thread::sleep(Duration::from_millis(100));
     write(&node.configurations().join(FILE));
     assert!(child.wait().expect("it ends").success());

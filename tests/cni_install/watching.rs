@@ -1,6 +1,7 @@
 //! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
 
 use crate::cni_install::node::{Node, shapes, types};
+use std::time::Instant;
 use std::{fs, thread, time::Duration};
 
 const FILE: &str = "10-a.conflist";
@@ -70,8 +71,7 @@ fn one_of_two_waits_for_the_other_to_end() {
     second.until("waiting", || second.log().contains("another install is at work"));
     assert!(node.read(FILE).contains(r#""log":"none""#));
     let refused = node.call("uninstall", &[]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("end it first"));
+    assert!(refused.with(1, "uninstall").stderr.contains("end it first"));
     first.end();
     second.until("its own entry", || node.read(FILE).contains(r#""log":"journal""#));
 }
@@ -110,16 +110,15 @@ fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
     let node = Node::new();
     node.put(FILE, LIST);
     let running = node.start(&["--watch"]);
-    let end = std::time::Instant::now() + Duration::from_secs(3);
-    let mut undone = 0;
-    while std::time::Instant::now() < end {
-        if has_entry(&node, FILE) {
-            node.put(FILE, LIST);
-            undone += 1;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert!((4..=12).contains(&undone), "undone {undone} times in 3 seconds\n{}", running.log());
+    let start = Instant::now();
+    let undone = |count: u32| {
+        running.until("the entry", || has_entry(&node, FILE));
+        node.put(FILE, LIST);
+        (count, start.elapsed())
+    };
+    // The entry comes back later each time, but in the end it does.
+    let (_, took) = (1..=9).map(undone).last().expect("some");
+    assert!(took > Duration::from_secs(1), "undone 9 times in {took:?}\n{}", running.log());
     running.until("the entry in the end", || has_entry(&node, FILE));
 }
 

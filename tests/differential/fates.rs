@@ -13,7 +13,7 @@ const VARIANTS: [Variant; 3] = [Variant::Native, Variant::Nft, Variant::Legacy];
 
 fn check(family: Family, mode: Mode) {
     let seed = number("DIFFERENTIAL_SEED", 1);
-    let pairs = number("DIFFERENTIAL_FATES", 300) / 4;
+    let pairs: u64 = number("DIFFERENTIAL_FATES", 300) / 4;
     let mut random = Random::new(seed ^ (family as u64) << 34 ^ (mode as u64) << 35);
     for _ in 0..pairs.div_ceil(PACKETS as u64) {
         let configuration = Configuration::random(&mut random);

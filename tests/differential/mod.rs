@@ -16,7 +16,7 @@ mod foreign;
 mod oracle;
 
 use crate::support::configurations::Configuration;
-use crate::support::random::Random;
+use crate::support::random::{Random, number};
 use calls::Packet;
 use oracle::{Disagreement, Scene};
 use support::setting::{Family, Mode, Setting, Variant};
@@ -24,17 +24,10 @@ use support::setting::{Family, Mode, Setting, Variant};
 /// Packets tried in each configuration; a namespace costs more than a packet.
 const PACKETS: usize = 25;
 
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}
-
 /// Tries its share of all pairs, in both modes.
 fn check(variant: Variant, family: Family) {
-    let seed = number("DIFFERENTIAL_SEED", 1);
-    let pairs = number("DIFFERENTIAL_PAIRS", 1_200) / 6;
+    let seed: u64 = number("DIFFERENTIAL_SEED", 1);
+    let pairs: u64 = number("DIFFERENTIAL_PAIRS", 1_200) / 6;
     let mut random = Random::new(seed ^ (variant as u64) << 32 ^ (family as u64) << 33);
     let configurations = pairs.div_ceil(PACKETS as u64);
     for turn in 0..configurations {

@@ -1,6 +1,7 @@
 //! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and each does here what a kubelet would
 //! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
 
+use crate::support::program::Run;
 use crate::{
     envoy::{
         calls::calls_are_captured_or_pass,
@@ -94,11 +95,10 @@ fn injected(files: &Files, mode: Mode) -> Value {
         .args(["--inject-config", &files.path("config"), "--mesh-config", &files.path("mesh")])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .write_stdin(MANIFEST.replace("MODE", mode.name()))
-        .output()
-        .expect("cargo starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", output.status);
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
+        .outcome();
+    let said = &output.stderr;
+    assert!(output.succeeded(), "{said}");
+    let text = output.stdout;
     assert!(text.contains("- name: web # answers at 8080"), "the author's lines stay: {text}");
     let documents = mesh::pod::values("what is injected", &text).expect("YAML");
     documents[0]["spec"]["template"].clone()
@@ -147,12 +147,10 @@ fn run(inside: &Namespace, init: &Value) {
         .arg(format!("--bounding-set={}", capabilities(init)))
         .args(["--reuid", &number(init, "runAsUser").to_string()])
         .args(["--regid", &number(init, "runAsGroup").to_string()])
-        .arg(env!("CARGO_BIN_EXE_sidecar-init"))
+        .arg(crate::support::program::BINARY)
         .args(texts(&init["args"]))
-        .output()
-        .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{:?}: {}\n{said}", texts(&init["args"]), output.status);
+        .outcome();
+    output.with(0, &format!("{:?}", texts(&init["args"])));
 }
 
 /// How a kubelet would start Envoy, but for where its configuration lies.

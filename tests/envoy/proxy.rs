@@ -1,5 +1,6 @@
 //! Envoy as a process: started in a pod as injection starts proxies, heard, and ended with whoever started it.
 
+use crate::support::program::{Outcome, Run};
 use crate::{
     envoy::stage::{PATIENCE, until},
     support::{namespace::Namespace, pod::proxy_identity, setting::Mode, traffic::Identity},
@@ -148,17 +149,11 @@ fn listen(stdout: Option<ChildStdout>, stderr: Option<ChildStderr>, log: &Arc<Mu
 
 /// Where Envoy is.
 fn program() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let output =
-            Command::new(Path::new(ROOT).join("scripts/envoy")).output().expect("scripts/envoy starts");
-        assert!(
-            output.status.success(),
-            "there is no Envoy, and tests have no network: run scripts/envoy\n{}",
-            String::from_utf8_lossy(&output.stderr),
-        );
-        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
-    })
+    static FOUND: OnceLock<Outcome> = OnceLock::new();
+    let found = FOUND.get_or_init(|| Command::new(Path::new(ROOT).join("scripts/envoy")).outcome());
+    let why = "there is no Envoy, and tests have no network: run scripts/envoy";
+    assert!(found.succeeded(), "{why}\n{}", found.stderr);
+    found.stdout.trim()
 }
 
 /// Asks the port for administration, within the namespace.

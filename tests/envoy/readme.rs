@@ -1,5 +1,6 @@
 //! What `docker/README.md` tells to do by hand does what it says.
 
+use crate::support::program::Run;
 use std::{
     env, fs,
     path::Path,
@@ -22,7 +23,7 @@ fn envoy_by_hand() {
     let (commands, rest) = block.split_once("```").expect("their end");
     let script =
         format!("exec 3>&1 >/run/log 2>&1\ntrap 'cat /run/log >&2' EXIT\n{commands}\ntrap - EXIT\n{LOOK}");
-    let folder = Path::new(env!("CARGO_BIN_EXE_sidecar-init")).parent().expect("a folder");
+    let folder = Path::new(crate::support::program::BINARY).parent().expect("a folder");
     let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
     let output = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
@@ -30,11 +31,10 @@ fn envoy_by_hand() {
         .env("PATH", path)
         .current_dir(ROOT)
         .stdin(Stdio::null())
-        .output()
-        .expect("setpriv starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let failed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}\n{failed}", output.status);
+        .outcome();
+    let said = &output.stdout;
+    let failed = &output.stderr;
+    assert!(output.succeeded(), "{output:?}");
     // The lines that are shown, up to what differs each time.
     let shown = rest.split_once("```text\n").expect("what is said").1;
     let shown = shown.split("```").next().expect("an end").lines();

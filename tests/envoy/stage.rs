@@ -1,5 +1,7 @@
 //! A pod with rules and with Envoy, and a host outside, joined by a cable.
 
+use crate::support::program::{BINARY, PATH, Run};
+use crate::support::wait::TIMEOUT;
 use crate::{
     envoy::proxy::{Envoy, Launch},
     support::{
@@ -19,10 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest that anything may take that is not to fail: a limit for what hangs.
 /// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
 pub(crate) const RUN_LIMIT: &str = "30s";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that anything may take that is not to fail: a limit for what hangs.
+pub(crate) const PATIENCE: Duration = TIMEOUT;
 /// Both sides choose the ports of callers from ranges of their own, so that a port tells who called.
 const PORTS_OUTSIDE: &str = "20000 29999";
 const PORTS_IN_POD: &str = "30000 60999";
@@ -116,15 +118,13 @@ fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
     let servers = format!("{RESOLVER},{RESOLVER_V6}");
     let output = Command::new("timeout")
         .env_clear()
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-        .args([RUN_LIMIT, env!("CARGO_BIN_EXE_sidecar-init")])
+        .env("PATH", PATH)
+        .args([RUN_LIMIT, BINARY])
         .args(["apply", "--network-namespace", &inside.path(), "--backend", backend])
         .args(["-m", mode.name(), "-b", "*", "-i", "*", "--dual-stack"])
         .args(["--redirect-dns", "--dns-servers", &servers])
-        .output()
-        .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{backend} {}: {}\n{said}", mode.name(), output.status);
+        .outcome();
+    output.with(0, &format!("{backend} {}", mode.name()));
 }
 
 /// The pod's address.

@@ -40,8 +40,8 @@ fn check(variant: Variant, family: Family, file: &str) {
 fn refusal(namespace: &Namespace, restore: &str, path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let output = namespace.output(restore, &["--test", "--noflush", "-w"], &text);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    (!output.status.success()).then(|| format!("  {}: {}", path.display(), complaint.trim()))
+    let complaint = &output.stderr;
+    (!output.succeeded()).then(|| format!("  {}: {}", path.display(), complaint.trim()))
 }
 
 fn texts(file: &str) -> Vec<PathBuf> {

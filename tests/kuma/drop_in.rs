@@ -1,48 +1,39 @@
 //! The words of `kumactl`: what they do, and what is printed.
 
+use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
-use assert_cmd::cargo::cargo_bin;
-use std::{ffi::OsStr, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
-
-/// How a call ended.
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
+use crate::support::program::{BINARY, Outcome, PATH, Run, binary};
+use std::os::unix::fs::symlink;
 
 /// Calls the program in a namespace, with nothing in its environment but PATH and these variables.
 pub(crate) fn call_as(
-    program: &OsStr,
+    program: &str,
     namespace: &Namespace,
     words: &[&str],
     variables: &[(&str, &str)],
     input: &str,
-) -> Ended {
-    let path = std::env::var("PATH").expect("PATH");
-    let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut all = vec!["-i".to_owned(), format!("PATH={path}")];
+) -> Outcome {
+    let variables = variables.iter().map(|(name, value)| format!("{name}={value}"));
+    let mut all = vec!["-i".to_owned(), format!("PATH={PATH}")];
     all.extend(variables);
-    all.push(program.to_str().expect("UTF-8").to_owned());
+    all.push(program.to_owned());
     all.extend(words.iter().map(|word| (*word).to_owned()));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let output = namespace.output("env", &all, input);
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    namespace.output("env", &all, input)
 }
 
 /// `kuma-init` with these words.
-pub(crate) fn call(namespace: &Namespace, words: &[&str], variables: &[(&str, &str)]) -> Ended {
+pub(crate) fn call(namespace: &Namespace, words: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let words = [&["kuma-init"][..], words].concat();
-    call_as(cargo_bin("sidecar-init").as_os_str(), namespace, &words, variables, "")
+    call_as(BINARY, namespace, &words, variables, "")
 }
 
 /// What a dry run prints, without comments.
 fn dry_run(words: &[&str], variables: &[(&str, &str)], input: &str) -> String {
     let words = [&["kuma-init", "install", "transparent-proxy", "--dry-run"][..], words].concat();
     let namespace = Namespace::new();
-    let ended = call_as(cargo_bin("sidecar-init").as_os_str(), &namespace, &words, variables, input);
-    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    let ended = call_as(BINARY, &namespace, &words, variables, input);
+    let ended = ended.with(0, &words.join(" "));
     without_comments(&ended.stdout)
 }
 
@@ -64,30 +55,6 @@ fn check(words: &[&str], variables: &[(&str, &str)], input: &str, lines: &[&str]
     }
 }
 
-/// A folder of the test's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sidecar-init-kuma-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file");
-        path.to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_dry_run_prints_each_family_under_its_heading_and_sets_nothing() {
     let words = [
@@ -100,32 +67,29 @@ fn a_dry_run_prints_each_family_under_its_heading_and_sets_nothing() {
         "5678",
     ];
     let namespace = Namespace::new();
-    let ended = call(&namespace, &words, &[]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = call(&namespace, &words, &[]).with(0, "kumactl");
     assert_eq!(ended.stderr, "");
     let (v4, v6) = ended.stdout.split_once("\n### IPv6 ###\n\n").expect("both families");
     let v4 = v4.strip_prefix("### IPv4 ###\n\n").expect("a heading");
     assert!(v4.starts_with("* nat\n-N KUMA_MESH_INBOUND\n") && v4.ends_with("\nCOMMIT\n"), "{v4}");
     for (program, text) in [("iptables-restore", v4), ("ip6tables-restore", v6)] {
-        let output = namespace.output(program, &["--noflush", "--test"], text);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        namespace.fed(program, &["--noflush", "--test"], text);
     }
     assert!(!namespace.stdout("nft", &["list", "ruleset"]).contains("KUMA"));
     assert!(!namespace.stdout("ip", &["-6", "addr", "show", "dev", "lo"]).contains("::6/"));
     // Long options are taken as well.
     let verbose = call(&namespace, &[&words[..], &["--verbose"]].concat(), &[]);
     let text = verbose.stdout.split("\n### IPv6").next().unwrap_or_default().replace("### IPv4 ###", "");
-    let output = namespace.output("iptables-restore", &["--noflush", "--test"], &text);
-    assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
+    namespace.fed("iptables-restore", &["--noflush", "--test"], &text);
 }
 
 #[test]
 fn files_stand_below_variables_and_these_below_flags() {
-    let folder = Folder::new("files");
+    let folder = Folder::new("kuma-files");
     let one = folder
-        .file("one.yaml", "redirect:\n  inbound: {port: 1, excludePorts: [5, 6]}\n  outbound: {port: 1}\n");
+        .write("one.yaml", "redirect:\n  inbound: {port: 1, excludePorts: [5, 6]}\n  outbound: {port: 1}\n");
     let two = folder
-        .file("two.json", r#"{"redirect": {"inbound": {"excludePorts": [7]}, "outbound": {"port": 2}}}"#);
+        .write("two.json", r#"{"redirect": {"inbound": {"excludePorts": [7]}, "outbound": {"port": 2}}}"#);
     let lines = [
         "-A KUMA_MESH_INBOUND -p tcp --dport 7 -j RETURN",
         "-A KUMA_MESH_INBOUND_REDIRECT -p tcp -j REDIRECT --to-ports 1",
@@ -198,8 +162,7 @@ fn what_is_odd_is_told_once() {
     let told = |flags: &[&str]| {
         let words =
             [&["install", "transparent-proxy", "--dry-run", "--ip-family-mode", "ipv4"], flags].concat();
-        let ended = call(&Namespace::new(), &words, &[]);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let ended = call(&Namespace::new(), &words, &[]).with(0, "kumactl");
         ended.stderr.lines().map(|line| line.split_once(" WARN ").expect("a warning").1.to_owned()).collect()
     };
     let check = |flags: &[&str], expected: &[&str]| {
@@ -222,9 +185,9 @@ fn what_is_odd_is_told_once() {
 
 #[test]
 fn by_the_name_kumactl_it_is_kumactl() {
-    let folder = Folder::new("name");
-    let program = folder.0.join("kumactl");
-    symlink(cargo_bin("sidecar-init"), &program).expect("a link");
+    let folder = Folder::new("kuma-name");
+    let program = folder.file("kumactl");
+    symlink(BINARY, &program).expect("a link");
     let namespace = Namespace::new();
     let install = [
         "install",
@@ -235,25 +198,21 @@ fn by_the_name_kumactl_it_is_kumactl() {
         "--dns-servers",
         "10.0.0.10",
     ];
-    let ended = call_as(program.as_os_str(), &namespace, &install, &[], "");
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let _ended = call_as(&program, &namespace, &install, &[], "").with(0, "kumactl");
     let rules = namespace.stdout("iptables-save", &[]);
     assert!(rules.contains("-A OUTPUT -d 10.0.0.10/32 -p udp"), "{rules}");
-    let again = call_as(program.as_os_str(), &namespace, &install, &[], "");
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let again = call_as(&program, &namespace, &install, &[], "").with(0, "kumactl");
     assert!(again.stderr.contains("changed=false"), "{}", again.stderr);
     // Other flags take the place of those of before, and no rule of others goes.
     namespace.stdout("iptables", &["-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "7", "-j", "ACCEPT"]);
     let other = ["install", "transparent-proxy", "--exclude-outbound-ports", "9"];
-    let ended = call_as(program.as_os_str(), &namespace, &other, &[], "");
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let _ended = call_as(&program, &namespace, &other, &[], "").with(0, "kumactl");
     let rules = namespace.stdout("iptables-save", &[]);
     assert!(
         rules.contains("--dport 9 ") && !rules.contains("10.0.0.10") && rules.contains("--dport 7 -j ACCEPT"),
         "{rules}"
     );
-    let preview =
-        call_as(program.as_os_str(), &namespace, &["uninstall", "transparent-proxy", "--dry-run"], &[], "");
+    let preview = call_as(&program, &namespace, &["uninstall", "transparent-proxy", "--dry-run"], &[], "");
     assert_eq!(preview.code, Some(0), "{}", preview.stderr);
     assert!(preview.stdout.contains("KUMA_MESH_OUTBOUND"), "{}", preview.stdout);
     assert_eq!(
@@ -261,8 +220,8 @@ fn by_the_name_kumactl_it_is_kumactl() {
         rules.matches("KUMA").count()
     );
     for _ in 0..2 {
-        let ended = call_as(program.as_os_str(), &namespace, &["uninstall", "transparent-proxy"], &[], "");
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let _ended =
+            call_as(&program, &namespace, &["uninstall", "transparent-proxy"], &[], "").with(0, "kumactl");
     }
     let rules = namespace.stdout("iptables-save", &["-t", "nat"]);
     assert!(!rules.contains("KUMA") && rules.contains("--dport 7 -j ACCEPT"), "{rules}");
@@ -270,16 +229,8 @@ fn by_the_name_kumactl_it_is_kumactl() {
 
 #[test]
 fn other_commands_take_the_mesh_by_its_name() {
-    let output = Command::new(cargo_bin("sidecar-init"))
-        .env_clear()
-        .args(["apply", "--mesh", "kuma", "--dry-run", "--exclude-inbound-ports", "9"])
-        .args(["--pod-ips", "10.0.0.1"])
-        .output()
-        .expect("it runs");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(
-        text.contains("table inet sidecar_init_kuma"),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let words =
+        ["apply", "--mesh", "kuma", "--dry-run", "--exclude-inbound-ports", "9", "--pod-ips", "10.0.0.1"];
+    let preview = binary(&words).outcome().with(0, "apply --mesh kuma");
+    assert!(preview.stdout.contains("table inet sidecar_init_kuma"), "{preview:?}");
 }

@@ -4,7 +4,7 @@
 use crate::kuma::case::Case;
 use crate::kuma::upstream;
 use crate::support::namespace::Namespace;
-use crate::support::random::Random;
+use crate::support::random::{Random, number};
 use mesh::kuma::OWNERSHIP;
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, OWNERS, Policy};
@@ -16,13 +16,6 @@ use sidecar_init::{
     sys::namespace::within,
 };
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}
 
 pub(crate) fn capture(case: &Case) -> Capture {
     let raw = Raw::new(case.settings(), |_| true, |_| None);
@@ -55,8 +48,7 @@ pub(crate) fn program(variant: Variant, v6: bool, verb: &str) -> String {
 
 /// Puts a text in as upstream does.
 pub(crate) fn restore(namespace: &Namespace, variant: Variant, v6: bool, text: &str) {
-    let output = namespace.output(&program(variant, v6, "restore"), &["--noflush"], text);
-    assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
+    namespace.fed(&program(variant, v6, "restore"), &["--noflush"], text);
 }
 
 /// The rules of each chain of each table, as the program lists them, without comments and counters. Chains of tables that

@@ -13,13 +13,12 @@ fn settles(backend: &str) {
         let case = Case::read(&folder);
         let namespace = Namespace::new();
         let run = |command: &str, says: &str| {
-            let mut program = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+            let mut program = Command::new(crate::support::program::BINARY);
             program.args([command, "--mesh", "kuma", "--backend", backend]).args(case.flags());
             program.envs(case.variables());
-            let output = namespace.run(|| program.output().expect("the binary runs"));
-            let told = String::from_utf8_lossy(&output.stderr).into_owned()
-                + &String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && told.contains(says), "{} {command}: {told}", folder.display());
+            let told =
+                namespace.outcome(&mut program).with(0, &format!("{} {command}", folder.display())).text();
+            assert!(told.contains(says), "{} {command}: {told}", folder.display());
         };
         run("apply", "changed=true");
         run("check", "");

@@ -1,9 +1,8 @@
 //! Istio's ambient mode captures in a pod by chains that have the same prefix, and one of them the same name. It is not
 //! ours: nothing of it is touched, and nothing is set beside it.
 
-use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
-use crate::life_cycle::upstream;
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
 /// What the node agent restores with DNS capture.
@@ -50,14 +49,14 @@ const NATIVE: &str = "table inet istio-ambient-nat {
 
 fn set(namespace: &Namespace, variant: Variant) {
     if variant == Variant::Native {
-        upstream::load(namespace, NATIVE);
+        namespace.load(NATIVE);
     } else {
         for (family, probe, loopback) in [
             (Family::V4, "169.254.7.127", "127.0.0.1/32"),
             (Family::V6, "fd16:9254:7127:1337:ffff:ffff:ffff:ffff", "::1/128"),
         ] {
             let text = RULES.replace("PROBE", probe).replace("LOOP", loopback);
-            upstream::restore(namespace, variant, family, &text);
+            namespace.restore(variant, family, &text);
         }
     }
     namespace.ip("route add local default dev lo table 100 scope host\nrule add fwmark 0x111/0xfff pref 32764 lookup 100");
@@ -144,7 +143,7 @@ fn clean_beside_ambient_takes_the_rest() {
         set(&namespace, variant);
         let before = everything(&namespace);
         let rest = "*nat\n-N ISTIO_INBOUND\n-A PREROUTING -p tcp -j ISTIO_INBOUND\n-A ISTIO_INBOUND -j RETURN\nCOMMIT\n";
-        upstream::restore(&namespace, variant, Family::V4, rest);
+        namespace.restore(variant, Family::V4, rest);
         succeed(&namespace, &["clean", "--mesh", "istio"]);
         same(&before, &everything(&namespace), "clean");
     }
@@ -156,7 +155,7 @@ fn rules_for_probes_stay() {
     let rules = "*nat\n-N ISTIO_POSTRT\n-I POSTROUTING 1 -j ISTIO_POSTRT\n-A ISTIO_POSTRT -p tcp -m owner --socket-exists -j SNAT --to-source 169.254.7.127\nCOMMIT\n";
     for variant in VARIANTS {
         let namespace = Namespace::new();
-        upstream::restore(&namespace, variant, Family::V4, rules);
+        namespace.restore(variant, Family::V4, rules);
         let before = everything(&namespace);
         succeed(&namespace, &["clean"]);
         same(&before, &everything(&namespace), "rules for probes");

@@ -3,9 +3,9 @@
 //! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
 //! rules in legacy tables. What is compared is what those programs see.
 
-use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, state, succeed, tables};
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, state, tables};
 use crate::life_cycle::upstream;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
 /// What Docker puts into a container with an embedded resolver.
@@ -63,18 +63,12 @@ fn nft_leaves_no_trace() {
 
 fn leaves_no_trace(variant: Variant) {
     let namespace = Namespace::new();
-    for (program, script) in [
-        (variant.program(Family::V4, "-restore"), DOCKER),
-        ("iptables-legacy-restore".to_owned(), LEGACY_V4),
-        ("ip6tables-legacy-restore".to_owned(), LEGACY_V6),
-    ] {
-        let wait: &[&str] =
-            if program.contains("legacy") { &["--noflush", "--wait=60"] } else { &["--noflush"] };
-        put(&namespace, &program, wait, script);
-    }
-    put(&namespace, "nft", &["-f", "-"], NFT_TABLE);
-    put(&namespace, "ip", &["-batch", "-"], ROUTING);
-    put(&namespace, "ip", &["-6", "rule", "add", "fwmark", "7", "lookup", "77"], "");
+    namespace.restore(variant, Family::V4, DOCKER);
+    namespace.restore(Variant::Legacy, Family::V4, LEGACY_V4);
+    namespace.restore(Variant::Legacy, Family::V6, LEGACY_V6);
+    namespace.load(NFT_TABLE);
+    namespace.ip(ROUTING);
+    namespace.stdout("ip", &["-6", "rule", "add", "fwmark", "7", "lookup", "77"]);
     let before = seen_by_others(&namespace);
     for _ in 0..3 {
         succeed(&namespace, &call("apply", variant, FULL));
@@ -159,8 +153,7 @@ fn what_others_keep_in_tables_of_these_names_stays() {
         let nft = (!rest.starts_with("chain OUTPUT")).then_some(Variant::Nft);
         for variant in [Variant::Native].into_iter().chain(nft) {
             let namespace = Namespace::new();
-            let made = namespace.output("nft", &["-f", "-"], &format!("table {table} {{ {rest}\n}}"));
-            assert!(made.status.success(), "{made:?}");
+            namespace.load(&format!("table {table} {{ {rest}\n}}"));
             let before = namespace.stdout("nft", &["-s", "list", "ruleset"]);
             succeed(&namespace, &call("apply", variant, REDIRECT));
             succeed(&namespace, &["clean"]);
@@ -236,9 +229,4 @@ fn without_counter(line: &str) -> String {
         }
         None => line.to_owned(),
     }
-}
-
-fn put(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) {
-    let output = namespace.output(program, arguments, input);
-    assert!(output.status.success(), "{program}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,14 +1,14 @@
 //! `doctor` sees what is wrong, in words and as JSON, and changes nothing.
 
-use std::process::{Child, Command, Stdio};
+use crate::support::program::{Outcome, PATH, Running, binary};
+use crate::support::wait;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::life_cycle::stage::{
-    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, state, succeed,
-};
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, state};
 use crate::life_cycle::upstream;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
@@ -147,25 +147,25 @@ fn other_commands_without_rights_fail_and_say_why() {
 #[test]
 fn a_stranger_who_runs_as_the_proxy_is_named() {
     let namespace = Namespace::new();
-    let sleeper = Sleeper::start(&namespace, "1337");
+    let one = sleeper(&namespace, "1337");
     let (_, told) = findings(&namespace, &POD);
-    let line = format!("sleep (process {}) runs as user 1337", sleeper.0.id());
+    let line = format!("sleep (process {}) runs as user 1337", one.0.id());
     assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
     // With another proxy, somebody else is the stranger.
-    let other = Sleeper::start(&namespace, "4711");
+    let other = sleeper(&namespace, "4711");
     let (_, told) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
     assert!(says(&told, "warn", &format!("sleep (process {}) runs as user 4711", other.0.id())), "{told}");
     assert!(!told.contains(&line), "{told}");
     // Processes of other namespaces are no concern.
     let (_, told) = findings(&Namespace::new(), &POD);
-    assert!(!told.contains(&format!("process {}", sleeper.0.id())), "{told}");
+    assert!(!told.contains(&format!("process {}", one.0.id())), "{told}");
 }
 
 /// Whoever may not see where others are says so.
 #[test]
 fn a_stranger_of_whom_nobody_knows_where_is_named() {
     let namespace = Namespace::new();
-    let sleeper = Sleeper::start(&namespace, "1337");
+    let sleeper = sleeper(&namespace, "1337");
     let told = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
     let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.0.id());
     assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
@@ -178,7 +178,7 @@ fn rules_that_can_not_be_read_are_not_none() {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let mut command = binary(&[&["doctor"][..], &POD].concat());
-        let ended = ended(&namespace, command.env("PATH", "/nowhere")).with(1, "doctor without programs");
+        let ended = namespace.outcome(command.env("PATH", "/nowhere")).with(1, "doctor without programs");
         let line = format!(
             "IPv4 tables of iptables-{} are there, and no program on PATH to read them",
             variant.name()
@@ -191,7 +191,7 @@ fn rules_that_can_not_be_read_are_not_none() {
 /// A program that is there and does not work is not taken for one that is not there without a word.
 #[test]
 fn a_program_that_does_not_answer_is_named() {
-    let folder = crate::life_cycle::stage::folder("doctor-broken");
+    let folder = crate::support::folder::Folder::new("doctor-broken");
     for (name, says) in [
         ("iptables", "echo it does not load >&2; exit 127"),
         ("iptables-save", "exit 127"),
@@ -205,7 +205,7 @@ fn a_program_that_does_not_answer_is_named() {
             arguments.into_iter().filter(|word| *word != "--native-nftables").collect();
         let arguments = if arguments == ["doctor"] { [&["doctor"][..], &POD].concat() } else { arguments };
         let mut command = binary(&arguments);
-        let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display())));
+        let told = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display())));
         let told = told.with(code, "with a broken program").stderr;
         assert!(
             told.contains("does not tell its version") && told.contains("it does not load"),
@@ -222,8 +222,7 @@ fn foreign_nat_is_named() {
       chain late { type nat hook output priority -90; tcp dport 81 redirect to :82; }
       chain filter { type filter hook output priority -200; }
     }";
-    let output = namespace.output("nft", &["-f", "-"], script);
-    assert!(output.status.success(), "{output:?}");
+    namespace.load(script);
     let (code, told) = findings(&namespace, &POD);
     assert_eq!(code, Some(0), "{told}");
     let early = "chain early of table inet mesh (priority -110) may send packets elsewhere before our rules see \
@@ -245,8 +244,7 @@ fn apply_and_check_name_nat_that_comes_before_ours() {
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
         for (script, comes_first) in [(early, true), (at_once, variant != Variant::Native), (late, false)] {
             let namespace = Namespace::new();
-            let output = namespace.output("nft", &["-f", "-"], script);
-            assert!(output.status.success(), "{output:?}");
+            namespace.load(script);
             for command in ["apply", "check"] {
                 let ended = run(&namespace, &call(command, variant, REDIRECT));
                 let ended = ended.with(if comes_first { 3 } else { 0 }, script);
@@ -266,9 +264,7 @@ fn nat_of_the_other_variant_is_named() {
     let rule = "*nat\n-A OUTPUT -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.0.0.9:9\nCOMMIT\n";
     for (ours, other) in [(Variant::Nft, Variant::Legacy), (Variant::Legacy, Variant::Nft)] {
         let namespace = Namespace::new();
-        let restore = other.program(Family::V4, "-restore");
-        let output = namespace.output(&restore, &["--noflush"], rule);
-        assert!(output.status.success(), "{output:?}");
+        namespace.restore(other, Family::V4, rule);
         let told = run(&namespace, &call("apply", ours, REDIRECT)).with(3, "beside the other").stderr;
         assert!(told.contains("--dport 443 -j DNAT"), "{told}");
         run(&namespace, &call("check", ours, REDIRECT)).with(3, "beside the other");
@@ -289,11 +285,9 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     table ip6 wall { chain in { type filter hook input priority 0; policy drop; }; }
     table inet gate { chain out { type filter hook output priority 5; jump shut; }; chain shut { tcp dport 25 reject; }; }
     table inet open { chain out { type filter hook output priority 5; tcp dport 25 accept; }; }";
-    let output = namespace.output("nft", &["-f", "-"], script);
-    assert!(output.status.success(), "{output:?}");
+    namespace.load(script);
     let drop = "*filter\n-A INPUT -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
-    let output = namespace.output("iptables-nft-restore", &["--noflush"], drop);
-    assert!(output.status.success(), "{output:?}");
+    namespace.restore(Variant::Nft, Family::V4, drop);
     let (_, told) = findings(&namespace, &POD);
     for line in [
         "chain early of table ip sidecar_init (priority -110) may send packets elsewhere",
@@ -312,10 +306,7 @@ fn foreign_rules_before_ours_are_named() {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let script = "*nat\n-I OUTPUT 1 -p tcp -m tcp --dport 83 -j ACCEPT\n-A OUTPUT -p tcp -m tcp --dport 84 -j ACCEPT\nCOMMIT\n";
-        let wait: &[&str] =
-            if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
-        let output = namespace.output(&variant.program(Family::V4, "-restore"), wait, script);
-        assert!(output.status.success(), "{output:?}");
+        namespace.restore(variant, Family::V4, script);
         let (_, told) = findings(&namespace, &POD);
         assert!(says(&told, "warn", "--dport 83 -j ACCEPT sees packets before ours"), "{told}");
         assert!(!told.contains("--dport 84"), "{told}");
@@ -342,50 +333,37 @@ fn bad_input_is_a_finding() {
 }
 
 /// Runs the binary inside as root without any capability.
-fn powerless(namespace: &Namespace, arguments: &[&str]) -> Ended {
+fn powerless(namespace: &Namespace, arguments: &[&str]) -> Outcome {
     let binary = binary(arguments);
     let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH);
     command.args(["--bounding-set", "-all", "--inh-caps", "-all", "--ambient-caps", "-all", "--"]);
     command.arg(binary.get_program()).args(binary.get_args());
-    ended(namespace, &mut command)
+    namespace.outcome(&mut command)
 }
 
 /// A process of some user's in a namespace.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn start(namespace: &Namespace, uid: &str) -> Self {
-        let mut command = Command::new("setpriv");
-        command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
-        let child = namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts");
-        let name = format!("/proc/{}/comm", child.id());
-        while std::fs::read_to_string(&name).expect("it lives").trim() != "sleep" {
-            std::thread::yield_now();
-        }
-        Self(child)
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn sleeper(namespace: &Namespace, uid: &str) -> Running {
+    let mut command = Command::new("setpriv");
+    command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
+    let sleeper = Running(namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts"));
+    let name = format!("/proc/{}/comm", sleeper.0.id());
+    wait::until("setpriv starts sleep", || std::fs::read_to_string(&name).expect("it lives") == "sleep\n");
+    sleeper
 }
 
 /// The variants that are there, in the order of preference, whatever the family.
 #[test]
 fn a_missing_variant_is_a_warning() {
     let namespace = Namespace::new();
-    let folder = crate::life_cycle::stage::folder("doctor-legacy");
+    let folder = crate::support::folder::Folder::new("doctor-legacy");
     for action in ["", "-save", "-restore"] {
         let name = Variant::Legacy.program(Family::V4, action);
         let script = format!("#!/bin/sh\nexec /usr/sbin/{name} \"$@\"\n");
         crate::support::program::script(folder.join(&name), script);
     }
     let mut command = binary(&[&["doctor"][..], &POD].concat());
-    let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
+    let told = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
     assert!(
         says(&told, "warn", "for IPv4 only") && says(&told, "warn", "iptables-nft is not on PATH"),
         "{told}"

@@ -8,8 +8,9 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-use crate::life_cycle::stage::{VARIANTS, binary, call, ended, run, same, state, succeed, tables};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{VARIANTS, call, same, state, tables};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::binary;
 use crate::support::setting::{Family, Variant};
 
 /// All three tables, both families, several owners, a virtual machine, exclusions.
@@ -42,8 +43,7 @@ fn surplus_is_named_and_removed() {
         scene.tampered(route, "extra", |namespace| namespace.ip(route));
         let other = VARIANTS.into_iter().find(|other| *other != variant).expect("there are two");
         scene.tampered("a chain of ours in the other variant", "---", |namespace| {
-            restore(
-                namespace,
+            namespace.restore(
                 other,
                 Family::V4,
                 "*nat\n:ISTIO_OUTPUT - [0:0]\n-A OUTPUT -j ISTIO_OUTPUT\nCOMMIT\n",
@@ -227,13 +227,12 @@ impl Scene {
         let (variant, family, table) = (self.variant, victim.family, victim.table.clone());
         let what = format!("{family:?} {table}: {commands}");
         self.tampered(&what, reason, |namespace| {
-            restore(namespace, variant, family, &format!("*{table}\n{commands}\nCOMMIT\n"));
+            namespace.restore(variant, family, &format!("*{table}\n{commands}\nCOMMIT\n"));
         });
     }
 
     fn put(&self, victim: &Victim, command: &str) {
-        restore(
-            &self.namespace,
+        self.namespace.restore(
             self.variant,
             victim.family,
             &format!("*{}\n{command}\nCOMMIT\n", victim.table),
@@ -284,13 +283,6 @@ fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
     victims.iter().step_by((victims.len() / wanted.clamp(1, victims.len())).max(1))
 }
 
-fn restore(namespace: &Namespace, variant: Variant, family: Family, script: &str) {
-    let program = variant.program(family, "-restore");
-    let wait: &[&str] = if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
-    let output = namespace.output(&program, wait, script);
-    assert!(output.status.success(), "{program}: {}\n{script}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// The flags of a scenario of the catalogue.
 fn flags(name: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios").join(name).join("case.json");
@@ -317,7 +309,7 @@ fn variables_mean_the_same_in_every_command() {
     let with = |arguments: &[&str]| {
         let mut command = binary(arguments);
         command.env("ISTIO_OUTBOUND_OWNER_GROUPS", "5001,5002").env("DROP_INVALID", "true");
-        ended(&namespace, &mut command)
+        namespace.outcome(&mut command)
     };
     let facts = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
     with(&[&["istio-iptables"][..], &facts].concat()).with(0, "the drop-in");

@@ -6,12 +6,11 @@
 //! can't tell that from any other failure.
 
 use std::fs;
-use std::path::PathBuf;
 
-use crate::life_cycle::stage::{
-    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, same, state, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, succeed};
+use crate::support::program::{Outcome, PATH, binary};
 use crate::support::setting::{Family, Variant};
 
 /// Counts in `calls`; `at`, `until`, `tables` and `says` tell when and how to fail.
@@ -125,14 +124,14 @@ fn a_conflict_is_tried_again() {
 struct Scene {
     change: Change,
     namespace: Namespace,
-    folder: PathBuf,
+    folder: Folder,
     old: String,
     new: String,
 }
 
 impl Scene {
     fn new(name: &str, change: Change) -> Self {
-        let folder = folder(name);
+        let folder = Folder::new(name);
         for variant in VARIANTS {
             for family in Family::BOTH {
                 let program = folder.join(variant.program(family, "-restore"));
@@ -183,7 +182,7 @@ impl Scene {
         same(&self.new, &state(&self.namespace), &format!("the run after {what}"));
     }
 
-    fn run(&self, fault: Fault) -> Ended {
+    fn run(&self, fault: Fault) -> Outcome {
         fs::write(self.folder.join("calls"), "0").expect("the counter is written");
         let arguments = self.wanted();
         let (.., old_flags, _, flags) = {
@@ -196,12 +195,12 @@ impl Scene {
         let mut command = binary(&[&arguments[..], forced].concat());
         command
             .env("PATH", format!("{}:{PATH}", self.folder.display()))
-            .env("FAULT", &self.folder)
+            .env("FAULT", &*self.folder)
             .env("FAULT_AT", fault.at.to_string())
             .env("FAULT_UNTIL", fault.until.to_string())
             .env("FAULT_TABLES", fault.tables.to_string())
             .env("FAULT_SAYS", fault.says);
-        ended(&self.namespace, &mut command)
+        self.namespace.outcome(&mut command)
     }
 
     fn calls(&self) -> usize {

@@ -4,22 +4,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
-
-use crate::life_cycle::stage::{call, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::call;
+use crate::support::namespace::{Namespace, succeed};
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
-use crate::support::traffic::{Protocol, receive};
+use crate::support::traffic::{Call, Protocol, receive};
 use crate::support::{address::Place, configurations::RESOLVERS};
 
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];
 const MORE: [&str; 4] = ["--drop-invalid", "-d", "15090", "--iptables-trace-logging"];
-/// For a peer that never answers.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a question is asked again.
-const TRIES: u32 = 3;
+/// When a question that was not answered is asked again, and how often.
+const RETRY: Duration = Duration::from_secs(5);
+const TRIES: u32 = 6;
 
 #[test]
 fn a_stale_dns_flow_is_captured() {
@@ -122,26 +119,19 @@ fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {
 
 /// A connection of the application's, or of a host outside, that has said nothing yet.
 fn tcp(home: &Namespace, to: SocketAddr) -> TcpStream {
-    let stream = home.run(|| {
-        act_as_application();
-        TcpStream::connect_timeout(&to, PATIENCE)
-    });
-    let stream = stream.unwrap_or_else(|error| panic!("connecting to {to} failed: {error}"));
-    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time limit");
-    stream
+    let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
+    call.open(home).unwrap_or_else(|error| panic!("connecting to {to} failed: {error}")).into()
 }
 
 /// A socket of the application's that talks to one port of the resolver.
 fn udp(pod: &Pod, port: u16) -> UdpSocket {
     let family = pod.setting.family;
-    let socket = pod.inside.run(|| {
-        act_as_application();
-        let socket = UdpSocket::bind(SocketAddr::new(Place::Pod.ip(family), 0))?;
-        socket.connect(Place::Resolver.at(family, port))?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        Ok::<_, std::io::Error>(socket)
-    });
-    socket.unwrap_or_else(|error| panic!("{}: a socket: {error}", pod.setting))
+    let (from, to) = (Some(Place::Pod.at(family, 0)), Place::Resolver.at(family, port));
+    let call = Call { protocol: Protocol::Udp, identity: APP, from, mark: None, to };
+    let socket = call.open(&pod.inside).map(UdpSocket::from);
+    let socket = socket.unwrap_or_else(|error| panic!("{}: a socket: {error}", pod.setting));
+    socket.set_read_timeout(Some(RETRY)).expect("a socket takes a time limit");
+    socket
 }
 
 /// Asks once more on the same socket, and again where a question gets lost, as resolvers do; returns who got it, once it
@@ -162,12 +152,6 @@ fn ask(pod: &Pod, socket: &UdpSocket) -> Answerer {
         }
         (answered, arrivals) => panic!("{}: {answered:?}, {arrivals:?}\n{}", pod.setting, pod.rules()),
     }
-}
-
-/// The owner match reads the ids that the socket's maker had. The thread ends with the work.
-fn act_as_application() {
-    setfsgid(Gid::from_raw(APP.gid));
-    setfsuid(Uid::from_raw(APP.uid));
 }
 
 fn flows(pod: &Pod) -> String {

@@ -1,14 +1,15 @@
 //! As many owner groups as may be named, by programs that take no more than 255 words.
 
-use crate::life_cycle::stage::{Ended, FULL, VARIANTS, binary, call, ended, state};
+use crate::life_cycle::stage::{FULL, VARIANTS, call, state};
 use crate::support::namespace::Namespace;
+use crate::support::program::{Outcome, binary};
 
 fn groups(count: usize) -> String {
     (0..count).map(|n| (4_000_000_000 + n).to_string()).collect::<Vec<_>>().join(",")
 }
 
-fn run(namespace: &Namespace, arguments: &[&str], groups: &str) -> Ended {
-    ended(namespace, binary(arguments).env("ISTIO_OUTBOUND_OWNER_GROUPS", groups))
+fn run(namespace: &Namespace, arguments: &[&str], groups: &str) -> Outcome {
+    namespace.outcome(binary(arguments).env("ISTIO_OUTBOUND_OWNER_GROUPS", groups))
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn a_preview_that_can_not_be_restored_is_told() {
             told.stderr
         );
         let restored = namespace.output("iptables-legacy-restore", &["--test", "-w"], v4(&told.stdout));
-        assert_eq!(restored.status.success(), fits, "{count}: {restored:?}");
+        assert_eq!(restored.succeeded(), fits, "{count}: {restored:?}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Foreign rules that the programs of iptables can't show, or show oddly: none of our commands may stumble over them, or
 //! apply has to refuse before anything is touched.
 
-use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, routing, run, same, state, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, routing, same, state};
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
 /// Rules that iptables does not understand: by the first its program fails, by the second it leaves out the table and

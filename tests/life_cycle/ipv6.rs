@@ -4,15 +4,15 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::life_cycle::stage::{
-    FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed,
-};
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
 use crate::support::address::Place::{Pod as ThePod, Service};
 use crate::support::case::Caller::{App, Outside};
 use crate::support::case::Landing::{Inbound, Outbound};
 use crate::support::case::check;
-use crate::support::namespace::Namespace;
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::pod::Pod;
+use crate::support::program::{PATH, binary};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol::Tcp;
 
@@ -69,8 +69,8 @@ fn a_setting_that_can_not_be_read_disables_nothing() {
     let setting = "mount --bind /proc/sys/net/ipv4/route/flush /proc/sys/net/ipv6/conf/lo/disable_ipv6";
     let script = format!("{setting} && ! cat /proc/sys/net/ipv6/conf/lo/disable_ipv6 2>&1 && exec \"$@\"");
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_sidecar-init")]).args(arguments);
-    let told = ended(&namespace, command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
+    command.args(["--mount", "sh", "-c", &script, "sh", crate::support::program::BINARY]).args(arguments);
+    let told = namespace.outcome(command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
     assert!(!told.contains("IPv6 is disabled"), "{told}");
     run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "all of it is there");
 }
@@ -98,7 +98,7 @@ fn no_programs_for_ipv6() {
         let namespace = Namespace::new();
         let run = |arguments: &[&str]| {
             let mut command = binary(arguments);
-            ended(&namespace, command.env("PATH", &path))
+            namespace.outcome(command.env("PATH", &*path))
         };
         for _ in 0..2 {
             run(&call("apply", variant, REDIRECT)).with(0, "IPv4 alone");
@@ -119,10 +119,10 @@ fn no_programs_for_ipv6() {
 #[test]
 fn no_programs_at_all() {
     let namespace = Namespace::new();
-    let empty = folder("ipv6-nothing");
+    let empty = Folder::new("ipv6-nothing");
     let run = |arguments: &[&str]| {
         let mut command = binary(arguments);
-        ended(&namespace, command.env("PATH", &empty))
+        namespace.outcome(command.env("PATH", &*empty))
     };
     let before = state(&namespace);
     let insisting = [&["apply", "--backend", "iptables"], REDIRECT].concat();
@@ -143,7 +143,7 @@ fn no_programs_at_all() {
         for command in [&["clean"][..], &[&["apply"], REDIRECT].concat(), &[&["check"], REDIRECT].concat()] {
             let mut call = binary(command);
             let told =
-                ended(&namespace, call.env("PATH", &empty)).with(1, "tables that can't be read").stderr;
+                namespace.outcome(call.env("PATH", &*empty)).with(1, "tables that can't be read").stderr;
             assert!(told.contains("install iptables and run this again"), "{command:?}: {told}");
             same(&before, &state(&namespace), "a failed run changed something");
         }
@@ -260,8 +260,8 @@ fn without_ipv6() -> Namespace {
 }
 
 /// A folder with links to a variant's programs of IPv4.
-fn ipv4_programs(variant: Variant) -> PathBuf {
-    let folder = folder(&format!("ipv6-{}", variant.name()));
+fn ipv4_programs(variant: Variant) -> Folder {
+    let folder = Folder::new(&format!("ipv6-{}", variant.name()));
     for action in ["", "-save", "-restore"] {
         let name = variant.program(Family::V4, action);
         let real = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"]

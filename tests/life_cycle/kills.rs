@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::life_cycle::stage::{FULL, PATH, REDIRECT, binary, call, count, run, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, call};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::{PATH, binary};
+use crate::support::random::number;
 use crate::support::setting::Variant;
 
 /// What a round may want; no flags: nothing of ours.
@@ -49,7 +51,7 @@ fn check(variant: Variant, victim: Victim) {
     let seed = chance.0;
     let longest = longest(&namespace, variant);
     let mut faults = Vec::new();
-    for round in 0..count("LIFE_FAULT_RUNS", 200).div_ceil(4) {
+    for round in 0..number("LIFE_FAULT_RUNS", 200_usize).div_ceil(4) {
         let wanted = WANTED[usize::try_from(chance.next() % 3).expect("below 3")];
         let arguments = arguments(variant, wanted);
         let delay = longest.mul_f64((chance.next() % 1000) as f64 / 1000.0);

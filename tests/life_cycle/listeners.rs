@@ -1,7 +1,7 @@
 //! `doctor` looks who listens where rules send traffic, with sockets of several users.
 
-use crate::life_cycle::stage::{REDIRECT, call, run, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{REDIRECT, call};
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
 use nix::unistd::{Uid, setfsuid};
 use serde_json::Value;

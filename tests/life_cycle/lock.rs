@@ -1,12 +1,14 @@
 //! The lock of a network namespace: whom it keeps out, and who can't take it.
 
-use std::process::{Child, Command, Stdio};
+use crate::support::program::{Outcome, PATH, Running, binary, is_running};
+use crate::support::wait;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::life_cycle::programs::{among, is_running, programs, sleep};
-use crate::life_cycle::stage::{Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::programs::{among, programs, sleep};
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call};
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
 
 /// The words of `setpriv` for a process without any right.
@@ -31,17 +33,7 @@ const PROXY: &[&str] = &[
 /// Locks the namespace's file, which everybody can open, until it is killed.
 const HOLDER: &str = "exec 3</proc/self/ns/net; flock --exclusive 3 && echo held && exec sleep 600";
 
-/// A process that ends with its owner.
-struct Holder(Child);
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn adversary(namespace: &Namespace) -> Holder {
+fn adversary(namespace: &Namespace) -> Running {
     let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH).args(NOBODY).args(["sh", "-c", HOLDER]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -50,19 +42,17 @@ fn adversary(namespace: &Namespace) -> Holder {
     let stdout = child.stdout.as_mut().expect("a pipe");
     std::io::Read::read_exact(stdout, &mut said).expect("it holds the lock");
     assert_eq!(&said, b"held\n");
-    Holder(child)
+    Running(child)
 }
 
 /// A run whose program hangs.
-fn hanging(namespace: &Namespace) -> Holder {
+fn hanging(namespace: &Namespace) -> Running {
     let sleep = sleep(200);
     let folder = programs("holds", Variant::Nft, "-restore", &sleep);
     let mut command = among(binary(&call("apply", Variant::Nft, REDIRECT)), &folder);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let holder = Holder(namespace.run(|| command.spawn()).expect("the binary starts"));
-    while !is_running(&sleep) {
-        thread::sleep(Duration::from_millis(5));
-    }
+    let holder = Running(namespace.run(|| command.spawn()).expect("the binary starts"));
+    wait::until(&sleep, || is_running(&sleep));
     holder
 }
 
@@ -94,7 +84,7 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
     let mut holder = hanging(&namespace);
     let id = format!("process {}", holder.0.id());
-    let refused = |ended: Ended, who: &str| {
+    let refused = |ended: Outcome, who: &str| {
         let told = ended.with(1, "the lock is held").stderr;
         let expected = format!("{who} is changing this network namespace; raise --lock-wait or end it");
         assert!(told.contains(&expected), "{told}");
@@ -107,8 +97,8 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     container.args(["--pid", "--fork", "--mount", "--mount-proc", "sh", "-c"]);
     container.args(["mount -t tmpfs tmpfs /run && exec \"$0\" \"$@\""]);
     container.arg(binary(&[]).get_program()).args(&arguments);
-    refused(ended(&namespace, &mut container), "another program");
-    refused(ended(&namespace, &mut as_whom(PROXY, &arguments)), "another program");
+    refused(namespace.outcome(&mut container), "another program");
+    refused(namespace.outcome(&mut as_whom(PROXY, &arguments)), "another program");
     succeed(&other, &arguments);
     // Whoever waits gets it.
     let waiting = thread::scope(|scope| {
@@ -119,7 +109,7 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
         waiting.join().expect("it ends")
     });
     waiting.with(0, "the lock was let go");
-    ended(&namespace, &mut as_whom(PROXY, &arguments)).with(0, "nobody holds it");
+    namespace.outcome(&mut as_whom(PROXY, &arguments)).with(0, "nobody holds it");
 }
 
 /// Where the right to change anything is missing, that is what is wrong, not the lock.
@@ -127,6 +117,6 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
 fn a_missing_right_is_told_as_such() {
     let namespace = Namespace::new();
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
-    let told = ended(&namespace, &mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
+    let told = namespace.outcome(&mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
     assert!(told.contains("CAP_NET_ADMIN is needed") && !told.contains("--lock-wait"), "{told}");
 }

@@ -1,11 +1,10 @@
 //! From one variant of iptables to the other, and where nothing may be done at all.
 
-use crate::life_cycle::stage::{
-    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::support::mounts::{mount, unshare_mounts};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::{Outcome, PATH, Run, binary};
 use crate::support::setting::{Family, Variant};
-use nix::sched::{CloneFlags, unshare};
 use std::fs;
 use std::process::Command;
 
@@ -64,10 +63,7 @@ fn foreign_rules_stay_where_they_are() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let script = "*nat\n:ALIEN - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 4001 -j ALIEN\n-A ALIEN -j RETURN\nCOMMIT\n";
-        let wait: &[&str] =
-            if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
-        let output = namespace.output(&variant.program(Family::V4, "-restore"), wait, script);
-        assert!(output.status.success(), "{output:?}");
+        namespace.restore(variant, Family::V4, script);
         let before = state(&namespace);
         succeed(&namespace, &call("apply", variant, FULL));
         succeed(&namespace, &call("apply", other(variant), FULL));
@@ -85,12 +81,11 @@ fn the_machines_own_namespace_is_refused() {
     let namespace = Namespace::new();
     let before = state(&namespace);
     namespace.run(|| {
-        unshare(CloneFlags::CLONE_NEWNS).unwrap_or_else(|error| panic!("a mount namespace: {error}"));
-        mount(&["--make-rprivate", "/"]);
+        unshare_mounts();
         mount(&["-t", "tmpfs", "tmpfs", "/proc/sys/net/core"]);
         fs::write("/proc/sys/net/core/netdev_max_backlog", "1000\n").expect("the parameter is put there");
         for arguments in [call("apply", Variant::Nft, REDIRECT), call("apply", Variant::Legacy, FULL)] {
-            let told = here(&arguments).with(1, "apply in the machine's own namespace").stderr;
+            let told = binary(&arguments).outcome().with(1, "apply in the machine's own namespace").stderr;
             assert!(
                 told.contains("--network-namespace") && told.contains("--allow-host-namespace"),
                 "{told}"
@@ -98,13 +93,15 @@ fn the_machines_own_namespace_is_refused() {
             same(&before, &state(&namespace), "refused, and yet something changed");
         }
         // A preview touches nothing, so there is nothing to refuse; neither is there in looking.
-        here(&[&["apply", "--dry-run"], REDIRECT].concat()).with(0, "a preview");
-        here(&call("check", Variant::Nft, REDIRECT)).with(3, "check");
-        here(&["clean"]).with(0, "clean");
+        binary(&[&["apply", "--dry-run"], REDIRECT].concat()).outcome().with(0, "a preview");
+        binary(&call("check", Variant::Nft, REDIRECT)).outcome().with(3, "check");
+        binary(&["clean"]).outcome().with(0, "clean");
         // The drop-in warns, as people rely on it; apply does it where somebody insists.
-        let told = here(&call("istio-iptables", Variant::Nft, REDIRECT)).with(0, "the drop-in").stderr;
+        let told =
+            binary(&call("istio-iptables", Variant::Nft, REDIRECT)).outcome().with(0, "the drop-in").stderr;
         assert!(told.contains("the machine's own network namespace"), "{told}");
-        here(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+        binary(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+            .outcome()
             .with(0, "insisting");
     });
 }
@@ -114,11 +111,11 @@ fn the_machines_own_namespace_is_refused() {
 fn what_may_be_the_machines_own_namespace_is_refused() {
     let namespace = Namespace::new();
     let before = state(&namespace);
-    let run = |arguments: &[&str]| -> Ended {
+    let run = |arguments: &[&str]| -> Outcome {
         let mut command = Command::new("unshare");
-        let binary = env!("CARGO_BIN_EXE_sidecar-init");
+        let binary = crate::support::program::BINARY;
         command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh", binary]);
-        ended(&namespace, command.args(arguments).env_clear().env("PATH", PATH))
+        namespace.outcome(command.args(arguments).env_clear().env("PATH", PATH))
     };
     let told = run(&call("apply", Variant::Native, REDIRECT)).with(1, "apply without /proc").stderr;
     assert!(told.contains("/proc is needed to know") && told.contains("--allow-host-namespace"), "{told}");
@@ -131,16 +128,6 @@ fn what_may_be_the_machines_own_namespace_is_refused() {
     run(&["clean"]).with(0, "clean");
     run(&call("apply", Variant::Native, &[REDIRECT, &["--allow-host-namespace"]].concat()))
         .with(0, "insisting");
-}
-
-/// Runs the binary where the calling thread is.
-fn here(arguments: &[&str]) -> Ended {
-    binary(arguments).output().expect("the binary starts").into()
-}
-
-fn mount(arguments: &[&str]) {
-    let status = Command::new("mount").env("PATH", PATH).args(arguments).status().expect("mount starts");
-    assert!(status.success(), "mount {arguments:?} failed: the tests need CAP_SYS_ADMIN");
 }
 
 fn other(variant: Variant) -> Variant {

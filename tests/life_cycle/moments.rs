@@ -8,30 +8,25 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
-};
 use nix::sys::stat::Mode as Rights;
-use nix::sys::time::{TimeVal, TimeValLike};
-use nix::unistd::{Gid, Uid, mkfifo, setfsgid, setfsuid};
+use nix::unistd::mkfifo;
 
 use crate::life_cycle::paused;
-use crate::life_cycle::stage::{PATH, VARIANTS, binary, call, ended, folder};
+use crate::life_cycle::stage::{VARIANTS, call};
 use crate::support::address::Place;
+use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::program::{PATH, binary};
 use crate::support::setting::{Family, Mode, Setting, Variant};
-use crate::support::traffic::{Protocol, QUESTION_OF_MORE};
+use crate::support::traffic::{Call, Protocol, QUESTION_OF_MORE};
 
-/// For a connection that is held up: seconds.
-const PATIENCE: i64 = 3;
 const END: &str = "at the end";
 const SCRIPT: &str = r#"#!/bin/bash
 for real in /usr/sbin /sbin /usr/local/sbin /usr/bin; do
@@ -128,7 +123,7 @@ fn every_change([one, other]: [Variant; 2]) {
 struct Scene {
     pod: Pod,
     /// Scripts, and the pipes by which they wait.
-    folder: PathBuf,
+    folder: Folder,
 }
 
 /// Connections that are open, each with the moment in which it was opened.
@@ -142,7 +137,7 @@ impl Scene {
         pod.listen(Protocol::Tcp, Place::Service, 9080);
         pod.listen(Protocol::Tcp, Place::Pod, 8080);
         let Setting { variant, family, .. } = setting;
-        let folder = folder(&format!("moments-{}-{}-{}", old.name(), variant.name(), family as u8));
+        let folder = Folder::new(&format!("moments-{}-{}-{}", old.name(), variant.name(), family as u8));
         for (variant, family) in VARIANTS.into_iter().flat_map(|v| Family::BOTH.map(|family| (v, family))) {
             let script = folder.join(variant.program(family, "-restore"));
             crate::support::program::script(&script, SCRIPT);
@@ -166,7 +161,7 @@ impl Scene {
         let inside = &self.pod.inside;
         let ended = thread::scope(|scope| {
             let run = scope.spawn(|| {
-                let ended = ended(inside, binary(&arguments).env("PATH", path));
+                let ended = inside.outcome(binary(&arguments).env("PATH", path));
                 writeln!(end, "{END}").expect("a pipe takes a line");
                 ended
             });
@@ -268,20 +263,7 @@ fn reopen(home: &Namespace, from: SocketAddr, to: SocketAddr) -> io::Result<TcpS
 
 /// A connection of the application's, or of a host outside.
 fn open(home: &Namespace, from: Option<SocketAddr>, to: SocketAddr) -> io::Result<TcpStream> {
-    home.run(|| {
-        setfsgid(Gid::from_raw(APP.gid));
-        setfsuid(Uid::from_raw(APP.uid));
-        let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-        setsockopt(&socket, sockopt::SendTimeout, &TimeVal::seconds(PATIENCE))?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
-        if let Some(from) = from {
-            setsockopt(&socket, sockopt::ReuseAddr, &true)?;
-            bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
-        }
-        connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
-        Ok(TcpStream::from(socket))
-    })
+    Call { protocol: Protocol::Tcp, identity: APP, from, mark: None, to }.open(home).map(TcpStream::from)
 }
 
 /// Asks, and leaves it to the other side to end the connection.

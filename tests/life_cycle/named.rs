@@ -1,10 +1,10 @@
 //! A namespace by its name, by a process in it, and by neither.
 
-use crate::life_cycle::stage::{run, succeed};
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::Run;
 use std::process::{Command, Stdio};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
+const PROGRAM: &str = crate::support::program::BINARY;
 const CAPTURE: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
 
 /// In a mount namespace of its own, so that the machine's names stay as they are.
@@ -18,11 +18,11 @@ fn a_name_of_ip_netns_is_enough() {
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "sh", "-c", &script]);
-    let output = command.output().expect("unshare starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let output = command.outcome();
+    let stderr = &output.stderr;
+    assert_eq!(output.code, Some(2), "{stderr}");
     // One of the two has it.
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "table inet sidecar_init", "{stderr}");
+    assert_eq!(output.stdout.trim(), "table inet sidecar_init", "{stderr}");
     assert!(stderr.contains("ip netns knows db, payments"), "{stderr}");
     assert!(stderr.contains("did you mean payments?"), "{stderr}");
 }

@@ -3,6 +3,9 @@
 //! The lock is a file, `/run/xtables.lock`. Scenes that hold it do so in a mount namespace of their own,
 //! so that nobody else waits.
 
+use crate::support::mounts::in_mount_namespace;
+use crate::support::program::{Outcome, PATH, Run, binary};
+use crate::support::wait;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{self, Command, Stdio};
@@ -10,12 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::sched::{CloneFlags, unshare};
 
-use crate::life_cycle::stage::{
-    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, count, folder, run, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::random::number;
 use crate::support::setting::{Family, Variant};
 
 /// Runs at the same time.
@@ -27,7 +29,7 @@ const AT_ONCE: usize = 8;
 fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     with_lock_held(|| {
         let namespaces: Vec<Namespace> =
-            (0..count("LIFE_NAMESPACES", 100)).map(|_| Namespace::new()).collect();
+            (0..number("LIFE_NAMESPACES", 100)).map(|_| Namespace::new()).collect();
         let next = AtomicUsize::new(0);
         let apply = || {
             let mut failed = Vec::new();
@@ -35,7 +37,7 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
                 let path = namespace.path();
                 let cni = ["--cni-mode", "--network-namespace", &path];
                 for command in ["apply", "check"] {
-                    let ended = here(&[&call(command, Variant::Legacy, FULL)[..], &cni].concat());
+                    let ended = binary(&[&call(command, Variant::Legacy, FULL)[..], &cni].concat()).outcome();
                     if ended.code != Some(0) {
                         failed.push(ended);
                     }
@@ -44,7 +46,7 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
             failed
         };
         // Threads made here share the mount namespace.
-        let failed: Vec<Ended> = thread::scope(|scope| {
+        let failed: Vec<Outcome> = thread::scope(|scope| {
             let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(apply)).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
         });
@@ -62,12 +64,12 @@ fn the_holder_of_the_lock_is_named() {
         for seconds in ["1", "0"] {
             let flags = ["--lock-wait", seconds, "--network-namespace", &path];
             let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
-            let told = here(&arguments).with(1, "the lock is held").stderr;
+            let told = binary(&arguments).outcome().with(1, "the lock is held").stderr;
             assert!(told.contains(&format!("process {} holds the lock", process::id())), "{told}");
         }
         // The nft variant has no lock to wait for.
         let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());
-        here(&arguments).with(0, "the nft variant");
+        binary(&arguments).outcome().with(0, "the nft variant");
     });
 }
 
@@ -76,10 +78,10 @@ fn the_holder_of_the_lock_is_named() {
 fn rivals_in_one_namespace_agree() {
     let mut wrong = Vec::new();
     for variant in VARIANTS {
-        for round in 0..count("LIFE_RIVALS", 10) {
+        for round in 0..number("LIFE_RIVALS", 10) {
             let namespace = Namespace::new();
             let arguments = call("apply", variant, FULL);
-            let rivals: Vec<Ended> = thread::scope(|scope| {
+            let rivals: Vec<Outcome> = thread::scope(|scope| {
                 let rivals: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&namespace, &arguments))).collect();
                 rivals.into_iter().map(|rival| rival.join().expect("a rival ends")).collect()
             });
@@ -112,24 +114,20 @@ until [ -e "$LATE/go" ]; do sleep 0.01; done
 fn a_program_of_a_killed_run_does_no_harm() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
-        let folder = folder(&format!("late-{}", variant.name()));
+        let folder = Folder::new(&format!("late-{}", variant.name()));
         let program = folder.join(variant.program(Family::V4, "-restore"));
         crate::support::program::script(&program, LATE);
         let mut command = binary(&call("apply", variant, REDIRECT));
-        command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &folder);
+        command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &*folder);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = namespace.run(|| command.spawn()).expect("the binary starts");
-        while !folder.join("started").exists() {
-            thread::yield_now();
-        }
+        wait::until("its program has started", || folder.join("started").exists());
         child.kill().and_then(|()| child.wait()).expect("our child can be killed");
         // The next run may wait for the program, but neither overlook it nor be overtaken by it.
         let next = run(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
         // If the program is still there, it comes to its end now.
         fs::write(folder.join("go"), "").expect("a file can be made");
-        while is_running(&folder) {
-            thread::yield_now();
-        }
+        wait::until("its program has ended", || !is_running(&folder));
         if next.code != Some(0) {
             assert!(next.stderr.contains("is changing this network namespace"), "{}", next.stderr);
             succeed(&namespace, &call("apply", variant, REDIRECT));
@@ -151,30 +149,11 @@ fn is_running(folder: &Path) -> bool {
     command.status().expect("pgrep starts").success()
 }
 
-/// Runs the binary where the calling thread is.
-fn here(arguments: &[&str]) -> Ended {
-    binary(arguments).output().expect("the binary starts").into()
-}
-
-/// Holds the lock, as this process, while `work` runs in a mount namespace with a `/run` of its own.
+/// Holds the lock, as this process, while `work` runs in a mount namespace.
 fn with_lock_held(work: impl FnOnce() + Send) {
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNS).unwrap_or_else(|error| panic!("a mount namespace: {error}"));
-            mount(&["--make-rprivate", "/"]);
-            mount(&["-t", "tmpfs", "tmpfs", "/run"]);
-            let file = File::create("/run/xtables.lock").expect("the lock's file");
-            let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("nobody else holds it");
-            work();
-            drop(held);
-        });
-        if let Err(panic) = worker.join() {
-            std::panic::resume_unwind(panic);
-        }
+    in_mount_namespace(|| {
+        let file = File::create("/run/xtables.lock").expect("the lock's file");
+        let _held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("it is free");
+        work();
     });
-}
-
-fn mount(arguments: &[&str]) {
-    let status = Command::new("mount").env("PATH", PATH).args(arguments).status().expect("mount starts");
-    assert!(status.success(), "mount {arguments:?} failed: the tests need CAP_SYS_ADMIN");
 }

@@ -1,19 +1,19 @@
 //! Programs that hang, print without end, lie, or are still at work when our process is killed.
 
-use std::path::{Path, PathBuf};
+use crate::support::program::{PATH, binary, is_running};
+use crate::support::wait;
+use std::path::Path;
 use std::process::{self, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::life_cycle::stage::{
-    FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
 /// A folder with a script in the place of programs of a variant that end so.
-pub(crate) fn programs(name: &str, variant: Variant, verb: &str, script: &str) -> PathBuf {
-    let folder = folder(&format!("{name}-{}{verb}", variant.name()));
+pub(crate) fn programs(name: &str, variant: Variant, verb: &str, script: &str) -> Folder {
+    let folder = Folder::new(&format!("{name}-{}{verb}", variant.name()));
     for family in Family::BOTH {
         let program = folder.join(variant.program(family, verb));
         crate::support::program::script(&program, format!("#!/bin/sh\n{script}\n"));
@@ -30,12 +30,6 @@ pub(crate) fn among(mut command: Command, folder: &Path) -> Command {
 /// What runs under a number that nothing else waits for.
 pub(crate) fn sleep(number: u32) -> String {
     format!("/bin/sleep 9{}{number}", process::id())
-}
-
-pub(crate) fn is_running(command: &str) -> bool {
-    let mut search = Command::new("pgrep");
-    search.env("PATH", PATH).args(["-f", &format!("^{command}$")]).stdout(Stdio::null());
-    search.status().expect("pgrep starts").success()
 }
 
 /// The script waits for a program of its own, as wrappers do: that has to go as well.
@@ -55,7 +49,7 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
         let before = state(&namespace);
         let arguments = call("apply", variant, &[REDIRECT, &["--timeout", "1s"]].concat());
         let begun = Instant::now();
-        let told = ended(&namespace, &mut among(binary(&arguments), &folder)).with(1, "it hangs").stderr;
+        let told = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, "it hangs").stderr;
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         for word in [variant.program(Family::V4, verb).as_str(), "within 1s", "raise --timeout"] {
             assert!(told.contains(word), "{word}: {told}");
@@ -67,7 +61,7 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
         if prepared && variant == Variant::Nft {
             // What is there can be removed without the program.
             let clean = ["clean", "--timeout", "1s"];
-            ended(&namespace, &mut among(binary(&clean), &folder)).with(0, "no program is needed");
+            namespace.outcome(&mut among(binary(&clean), &folder)).with(0, "no program is needed");
             assert!(!state(&namespace).contains("ISTIO_"));
         }
     }
@@ -85,7 +79,7 @@ fn every_drop_in_has_the_limit() {
     ] {
         let namespace = Namespace::new();
         let arguments = [words, &["--timeout", "500ms"]].concat();
-        let told = ended(&namespace, &mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
+        let told = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
         assert!(told.contains("did not end within 500ms"), "{told}");
     }
 }
@@ -102,7 +96,7 @@ fn output_without_end_is_cut_off() {
             let mut limited = among(Command::new("/bin/sh"), &folder);
             limited.args(["-c", "ulimit -v 400000; exec \"$0\" \"$@\""]).arg(ours.get_program());
             limited.args(ours.get_args());
-            let told = ended(&namespace, &mut limited).with(1, "it prints without end").stderr;
+            let told = namespace.outcome(&mut limited).with(1, "it prints without end").stderr;
             let named = if stream == "1" { "16 MiB to standard output" } else { "16 MiB to standard error" };
             assert!(told.contains(named) && told.contains("the old state is back"), "{told}");
         }
@@ -120,9 +114,7 @@ fn no_program_outlives_a_run_that_was_killed() {
         let mut command = among(binary(&call("apply", variant, REDIRECT)), &folder);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = namespace.run(|| command.spawn()).expect("the binary starts");
-        while !is_running(&sleep) {
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait::until(&sleep, || is_running(&sleep));
         let mut kill = Command::new("kill");
         kill.env("PATH", PATH).args(["-s", signal, &child.id().to_string()]);
         assert!(kill.status().expect("kill starts").success());
@@ -142,7 +134,7 @@ fn a_program_that_does_nothing_is_not_believed() {
         let folder = programs("does-nothing", variant, "-restore", "exec /bin/cat >/dev/null");
         let before = state(&namespace);
         for flags in [REDIRECT, FULL] {
-            let told = ended(&namespace, &mut among(binary(&call("apply", variant, flags)), &folder));
+            let told = namespace.outcome(&mut among(binary(&call("apply", variant, flags)), &folder));
             let told = told.with(1, "nothing was set").stderr;
             let program = variant.program(Family::V4, "-restore");
             for word in [program.as_str(), "ended with success", "the old state is back", "--backend"] {
@@ -154,7 +146,7 @@ fn a_program_that_does_nothing_is_not_believed() {
             // Without programs there is no other way to remove these.
             succeed(&namespace, &call("apply", variant, REDIRECT));
             let told =
-                ended(&namespace, &mut among(binary(&["clean"]), &folder)).with(1, "nothing was removed");
+                namespace.outcome(&mut among(binary(&["clean"]), &folder)).with(1, "nothing was removed");
             assert!(told.stderr.contains("ended with success"), "{}", told.stderr);
         }
     }
@@ -168,7 +160,7 @@ fn a_program_that_does_a_part_is_not_believed() {
         let script = r#"/bin/sed '/-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN/d' | /usr/sbin/"${0##*/}" "$@""#;
         let folder = programs("does-a-part", variant, "-restore", script);
         let before = state(&namespace);
-        let told = ended(&namespace, &mut among(binary(&call("apply", variant, FULL)), &folder));
+        let told = namespace.outcome(&mut among(binary(&call("apply", variant, FULL)), &folder));
         let told = told.with(1, "a rule is missing").stderr;
         assert!(told.contains("for the table nat") && told.contains("the old state is back"), "{told}");
         same(&before, &state(&namespace), "it was taken back");
@@ -185,10 +177,10 @@ fn a_program_that_lists_nothing_is_not_believed() {
         let before = state(&namespace);
         let folder = programs("lists-nothing", variant, "-save", "exit 0");
         succeed(&namespace, &call("apply", variant, REDIRECT));
-        let told = ended(&namespace, &mut among(binary(&call("check", variant, REDIRECT)), &folder));
+        let told = namespace.outcome(&mut among(binary(&call("check", variant, REDIRECT)), &folder));
         let told = told.with(1, "the rules can't be compared").stderr;
         assert!(told.contains("lists other rules than the kernel has"), "{told}");
-        let cleaned = ended(&namespace, &mut among(binary(&["clean"]), &folder));
+        let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Nft {
             // Their handles are enough to remove them.
             cleaned.with(0, "no program is needed");

@@ -3,10 +3,10 @@
 //!
 //! Scripts of the programs' names stand before the real ones on `PATH`.
 
-use std::path::PathBuf;
-
-use crate::life_cycle::stage::{FULL, PATH, binary, call, ended, folder, same, state, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, succeed};
+use crate::support::program::{PATH, binary};
 use crate::support::setting::{Family, Variant};
 
 /// Rules of others, before and behind ours, some twice, and one that jumps to a chain of its own.
@@ -42,18 +42,16 @@ struct Scene {
     namespace: Namespace,
     /// What others have put there.
     before: String,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Scene {
     /// Where `script` stands for the programs that do this, and ours are in the middle of the strangers' rules.
     fn new(name: &str, action: &str, script: &str) -> Self {
         let namespace = Namespace::new();
-        let folder = folder(name);
+        let folder = Folder::new(name);
         for family in Family::BOTH {
-            let restore = Variant::Nft.program(family, "-restore");
-            let output = namespace.output(&restore, &["--noflush"], STRANGERS);
-            assert!(output.status.success(), "{output:?}");
+            namespace.restore(Variant::Nft, family, STRANGERS);
             for action in ["-save", "-restore"] {
                 let program = Variant::Nft.program(family, action);
                 let plain = format!("#!/bin/sh\nexec /usr/sbin/{program} \"$@\"\n");
@@ -76,7 +74,7 @@ impl Scene {
 
     fn clean(&self) {
         let path = format!("{}:{PATH}", self.folder.display());
-        ended(&self.namespace, binary(&["clean"]).env("PATH", path)).with(0, "clean");
+        self.namespace.outcome(binary(&["clean"]).env("PATH", path)).with(0, "clean");
     }
 }
 

@@ -1,18 +1,17 @@
 //! Identical runs after the first write nothing.
 
+use crate::support::program::{Outcome, PATH, Running, binary};
+use crate::support::wait;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::{fs, fs::File, thread};
 
-use crate::life_cycle::stage::{
-    FULL, PATH, REDIRECT, binary, call, count, folder, run, same, state, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, REDIRECT, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::random::number;
 use crate::support::setting::Variant;
-
-/// For a program that never gets ready.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn legacy_writes_nothing() {
@@ -34,7 +33,7 @@ fn check(variant: Variant, name: &str, flags: &[&str]) {
     let before = state(&namespace);
     let monitors =
         ["nft monitor", "ip monitor all"].map(|line| Monitor::start(&namespace, variant, name, line));
-    for round in 0..count("LIFE_RERUNS", 100) / 2 {
+    for round in 0..number("LIFE_RERUNS", 100) / 2 {
         // Both names of the job, and with the variant found out rather than told.
         succeed(&namespace, &[&["apply"], flags].concat());
         let told = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
@@ -49,8 +48,9 @@ fn check(variant: Variant, name: &str, flags: &[&str]) {
 /// A program that reports every change of a namespace to a file.
 struct Monitor {
     line: &'static str,
-    child: Child,
+    _child: Running,
     report: std::path::PathBuf,
+    _folder: Folder,
 }
 
 /// Words of the lines that the probe makes.
@@ -63,13 +63,13 @@ impl Monitor {
     /// Starts it and waits until it reports.
     fn start(namespace: &Namespace, variant: Variant, name: &str, line: &'static str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
-        let folder = folder(&format!("rerun-{}-{name}-{}", variant.name(), words[0]));
+        let folder = Folder::new(&format!("rerun-{}-{name}-{}", variant.name(), words[0]));
         let report = folder.join("report");
         let file = fs::File::create(&report).expect("a file can be made");
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).env("PATH", PATH).stdout(file).stderr(Stdio::null()).stdin(Stdio::null());
         let child = namespace.run(|| command.spawn()).expect("the monitor starts");
-        let mut monitor = Self { line, child, report };
+        let monitor = Self { line, _child: Running(child), report, _folder: folder };
         monitor.proves_life(namespace);
         // From here on it shall be silent.
         fs::File::options().write(true).open(&monitor.report).and_then(|file| file.set_len(0)).expect("cut");
@@ -77,13 +77,15 @@ impl Monitor {
     }
 
     /// Makes changes until one is reported.
-    fn proves_life(&mut self, namespace: &Namespace) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.reported().contains(if self.line.starts_with("nft") { PROBE } else { "192.0.2.77" }) {
-            assert!(Instant::now() < deadline, "{} reports nothing", self.line);
-            probe(namespace);
-            thread::sleep(Duration::from_millis(20));
-        }
+    fn proves_life(&self, namespace: &Namespace) {
+        let (line, word) = (self.line, if self.line.starts_with("nft") { PROBE } else { "192.0.2.77" });
+        wait::until(&format!("{line} reports"), || {
+            let is_reported = self.reported().contains(word);
+            if !is_reported {
+                probe(namespace);
+            }
+            is_reported
+        });
         // Let it report what the probes did, to the last word.
         let mut last = String::new();
         while last != self.reported() {
@@ -101,7 +103,7 @@ impl Monitor {
     }
 
     /// Everything that it reports is of the probe that it is given now.
-    fn assert_silent(mut self, namespace: &Namespace) {
+    fn assert_silent(self, namespace: &Namespace) {
         self.proves_life(namespace);
         let report = self.reported();
         let known = |line: &&str| KNOWN.iter().any(|word| line.contains(word));
@@ -110,13 +112,6 @@ impl Monitor {
         let generations = report.lines().filter(|line| line.contains("new generation")).count();
         let probes = report.lines().filter(|line| line.contains(PROBE)).count();
         assert!(generations <= probes, "{}: a change without content was committed\n{report}", self.line);
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -139,8 +134,7 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
         let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
         let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let told = Outcome::from(output).with(1, state).stderr;
         assert!(told.contains(&format!("the report can't be printed, but {state}")), "{told}");
         let code = if state == "rules are in place" { 0 } else { 3 };
         run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);

@@ -1,7 +1,7 @@
 //! Policy rules and routes of others, in the place of ours or beside it.
 
-use crate::life_cycle::stage::{FULL, VARIANTS, call, routing, run, same, succeed};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{FULL, VARIANTS, call, routing, same};
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
 
 /// What resembles ours does not count for ours: each selector and the type of a route matter.

@@ -1,9 +1,9 @@
 //! In the place of `istio-iptables`: what it has made with the same flags is as wanted, becomes ours without a moment
 //! in between, and goes without a trace.
 
-use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::life_cycle::upstream;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::note::without_note;
 use crate::support::setting::{Family, Variant};
 
@@ -182,7 +182,7 @@ fn rules_of_others_beside_upstream_stay() {
     for variant in VARIANTS {
         for index in [0, 13] {
             let namespace = Namespace::new();
-            upstream::restore(&namespace, variant, Family::V4, others);
+            namespace.restore(variant, Family::V4, others);
             let before = state(&namespace);
             upstream::set(&namespace, variant, &flags(index));
             succeed(&namespace, &["clean"]);
@@ -207,7 +207,7 @@ fn what_may_be_anybodys_stays_and_is_named() {
     for variant in VARIANTS {
         for (table, line) in lines {
             let namespace = Namespace::new();
-            upstream::restore(&namespace, variant, Family::V4, &format!("*{table}\n{line}\nCOMMIT\n"));
+            namespace.restore(variant, Family::V4, &format!("*{table}\n{line}\nCOMMIT\n"));
             let before = state(&namespace);
             let told = run(&namespace, &["clean"]).with(1, line).stderr;
             let start = &line[..line.find(" --nfmask").unwrap_or(line.len())].replace("0x7", "7");
@@ -234,12 +234,12 @@ fn the_rest_of_a_half_removed_state_goes() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let empty = state(&namespace);
-        upstream::restore(&namespace, variant, Family::V4, rest);
+        namespace.restore(variant, Family::V4, rest);
         namespace.ip("rule add fwmark 1337 lookup 133\nroute add local default dev lo table 133");
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), "clean");
         // In the table `filter` alone as well.
-        upstream::restore(&namespace, variant, Family::V4, &rest[rest.find("*filter").expect("there")..]);
+        namespace.restore(variant, Family::V4, &rest[rest.find("*filter").expect("there")..]);
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), "clean of filter alone");
     }
@@ -259,7 +259,7 @@ fn beside_our_plain_rules_nothing_is_inherited() {
     for variant in VARIANTS {
         for (families, more) in cases {
             let (namespace, flags) = (Namespace::new(), [families, more].concat());
-            upstream::restore(&namespace, variant, Family::V4, others);
+            namespace.restore(variant, Family::V4, others);
             upstream::add_address(&namespace);
             succeed(&namespace, &call("apply", variant, &flags));
             succeed(&namespace, &call("check", variant, &flags));
@@ -280,7 +280,7 @@ fn beside_our_own_marked_rules_nothing_is_inherited() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
-        upstream::restore(&namespace, variant, Family::V4, others);
+        namespace.restore(variant, Family::V4, others);
         let before = state(&namespace);
         succeed(&namespace, &call("apply", variant, &[REDIRECT, &["-c", "eth5"]].concat()));
         run(&namespace, &["clean"]).with(1, "rules of others that resemble upstream's");
@@ -313,10 +313,10 @@ fn clean_leaves_nothing_of_upstreams_native_mode() {
     let namespace = Namespace::new();
     let empty = everything(&namespace);
     upstream::set_native(&namespace);
-    upstream::load(&namespace, "table inet istio-proxy-other { }");
+    namespace.load("table inet istio-proxy-other { }");
     succeed(&namespace, &["clean"]);
     assert!(everything(&namespace).contains("istio-proxy-other"), "a table of another name");
-    upstream::load(&namespace, "delete table inet istio-proxy-other");
+    namespace.load("delete table inet istio-proxy-other");
     same(&empty, &everything(&namespace), "clean");
 }
 

@@ -1,12 +1,12 @@
 //! Legacy tables where the kernel's list of them can't be read: by a user who is not root, and without `/proc`. What
 //! can't be read is not absent.
 
-use crate::life_cycle::stage::{
-    Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed,
-};
-use crate::support::namespace::Namespace;
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::{BINARY, Outcome, PATH, binary};
 use crate::support::setting::Variant;
-use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process, process::Command};
+use std::process::Command;
 
 /// Rules of another configuration than [`REDIRECT`].
 const OTHER: &[&str] =
@@ -25,21 +25,16 @@ enum Blind {
     NoProc,
 }
 
-/// A copy of the binary where every user can reach it; it goes when it is dropped.
-struct Copy(PathBuf);
+/// A copy of the binary where every user can reach it.
+struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("sidecar-init-unlisted-{name}-{}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("its mode");
-        crate::support::program::copy(env!("CARGO_BIN_EXE_sidecar-init"), folder.join("sidecar-init"));
-        Self(folder)
+        Self(Folder::with_program(name, BINARY))
     }
 
-    fn run(&self, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Ended {
-        let program = self.0.join("sidecar-init");
-        let program = program.to_str().expect("UTF-8");
+    fn run(&self, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Outcome {
+        let program = self.0.file("sidecar-init");
         let capabilities = match blind {
             Blind::Proxy => "net_admin",
             Blind::ProxyRaw | Blind::NoProc => "net_admin,+net_raw",
@@ -60,14 +55,8 @@ impl Copy {
             }
         };
         let path = format!("PATH={path}");
-        command.args(["env", "-i", &path, program]).args(arguments).env_clear().env("PATH", PATH);
-        ended(namespace, &mut command)
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        command.args(["env", "-i", &path, &program]).args(arguments).env_clear().env("PATH", PATH);
+        namespace.outcome(&mut command)
     }
 }
 
@@ -133,7 +122,7 @@ fn where_no_rules_are_nobody_needs_programs() {
         alone(&native("istio-iptables"));
         alone(&native("check"));
         // Root sees the list, with the tables that asking has made.
-        let check = ended(&namespace, binary(&native("check")).env("PATH", "/nowhere"));
+        let check = namespace.outcome(binary(&native("check")).env("PATH", "/nowhere"));
         check.with(0, &format!("{blind:?}: check by root"));
         alone(&["clean"]);
         for variant in VARIANTS {

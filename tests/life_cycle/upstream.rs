@@ -2,9 +2,9 @@
 //!
 //! What upstream writes is what our preview prints, letter for letter, but for the comment on our rules in base chains.
 
-use crate::life_cycle::stage::succeed;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, succeed};
 use crate::support::setting::{Family, Variant};
+use crate::support::wait;
 
 const COMMENT: &str = "-m comment --comment \"sidecar-init\" ";
 
@@ -28,7 +28,7 @@ pub(crate) fn set_1_20(namespace: &Namespace, variant: Variant, flags: &[&str]) 
 fn put(namespace: &Namespace, variant: Variant, flags: &[&str], texts: &[String; 2]) {
     for (family, text) in Family::BOTH.into_iter().zip(texts) {
         if !text.is_empty() {
-            restore(namespace, variant, family, text);
+            namespace.restore(variant, family, text);
         }
     }
     let has_ipv6 = !texts[1].is_empty();
@@ -46,8 +46,7 @@ fn put(namespace: &Namespace, variant: Variant, flags: &[&str], texts: &[String;
                 vec![family, "rule", "add", "fwmark", mark, "lookup", table],
                 vec![family, "route", "add", "local", "default", "dev", "lo", "table", table],
             ] {
-                let output = namespace.output("ip", &words, "");
-                assert!(output.status.success(), "{words:?}: {output:?}");
+                namespace.stdout("ip", &words);
             }
         }
     }
@@ -80,13 +79,6 @@ fn unpacked(text: &str) -> String {
     groups.map(unpack).collect()
 }
 
-/// Restores a text as it is.
-pub(crate) fn restore(namespace: &Namespace, variant: Variant, family: Family, text: &str) {
-    let wait: &[&str] = if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
-    let output = namespace.output(&variant.program(family, "-restore"), wait, text);
-    assert!(output.status.success(), "{variant:?}: {}\n{text}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// What upstream's native mode makes: REDIRECT of everything, without DNS, and a table for marks with nothing to do.
 pub(crate) const NATIVE: &str = "table inet istio-proxy-nat {
   chain prerouting { type nat hook prerouting priority -100; policy accept; meta l4proto tcp counter jump istio-inbound; }
@@ -115,7 +107,7 @@ table inet istio-proxy-mangle {
 
 /// Loads [`NATIVE`], and puts `::6` on `lo`.
 pub(crate) fn set_native(namespace: &Namespace) {
-    load(namespace, NATIVE);
+    namespace.load(NATIVE);
     add_address(namespace);
 }
 
@@ -123,14 +115,7 @@ pub(crate) fn set_native(namespace: &Namespace) {
 pub(crate) fn add_address(namespace: &Namespace) {
     namespace.ip("addr add ::6/128 dev lo");
     for table in ["local", "main"] {
-        while !namespace.stdout("ip", &["-6", "route", "show", "table", table]).contains("::6") {
-            std::thread::yield_now();
-        }
+        let routes = || namespace.stdout("ip", &["-6", "route", "show", "table", table]);
+        wait::until(&format!("a route of ::6 in table {table}"), || routes().contains("::6"));
     }
-}
-
-/// Loads a script of `nft`.
-pub(crate) fn load(namespace: &Namespace, script: &str) {
-    let output = namespace.output("nft", &["-f", "-"], script);
-    assert!(output.status.success(), "{}\n{script}", String::from_utf8_lossy(&output.stderr));
 }

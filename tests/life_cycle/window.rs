@@ -4,15 +4,17 @@
 //! are applied in turn. A listener stands at the very address that is called, so that a connection that
 //! gets past is seen as an arrival there. One that fails, at whatever moment, counts as well.
 
+use crate::support::wait;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::life_cycle::stage::{call, count, succeed};
+use crate::life_cycle::stage::call;
 use crate::life_cycle::upstream;
 use crate::support::address::Place;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, succeed};
 use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::random::number;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Call, Protocol};
 
@@ -166,7 +168,7 @@ fn from_upstream(variant: Variant, family: Family, flags: &[&str], set: impl FnO
 
 /// Changes for each pair: six settings of four pairs, and three moves of five pairs in both families.
 fn runs() -> usize {
-    count("LIFE_WINDOW_RUNS", 200).div_ceil(54)
+    number("LIFE_WINDOW_RUNS", 200_usize).div_ceil(54)
 }
 
 /// What the connecting threads saw.
@@ -250,9 +252,7 @@ fn connect(home: &Namespace, call: Call, seen: &Seen, round: &AtomicUsize) {
 /// Some connections in each state, so that no change comes before the last one was used.
 fn wait_for_calls(seen: &Seen) {
     let target = seen.placed.load(Ordering::Relaxed) + 10;
-    while seen.placed.load(Ordering::Relaxed) < target {
-        thread::yield_now();
-    }
+    wait::until("calls are answered", || seen.placed.load(Ordering::Relaxed) >= target);
 }
 
 fn report(pod: &Pod, seen: &Seen, changes: &[(Variant, &[&str])]) {

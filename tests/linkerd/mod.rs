@@ -5,6 +5,7 @@
 //! start. Needs what the kernel tests need; never skips.
 
 use crate::support::namespace;
+use crate::support::program::{BINARY, Outcome, Run};
 
 mod life;
 mod refused;
@@ -15,33 +16,14 @@ mod upstream;
 use namespace::Namespace;
 use std::process::Command;
 
-/// How a call of the binary ended.
-#[derive(Debug)]
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Ended {
-    /// Fails unless the exit code is this one.
-    #[track_caller]
-    fn with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
-        self
+/// Calls the binary, as the user who tests, in a namespace or in that of the test.
+fn call(pod: Option<&Namespace>, words: &[&str]) -> Outcome {
+    let mut command = Command::new(BINARY);
+    command.args(words);
+    match pod {
+        Some(pod) => pod.outcome(&mut command),
+        None => command.outcome(),
     }
-}
-
-/// Calls the binary, as the user who tests, in a namespace or wherever we are.
-fn call(pod: Option<&Namespace>, words: &[&str]) -> Ended {
-    let run =
-        || Command::new(env!("CARGO_BIN_EXE_sidecar-init")).args(words).output().expect("the binary runs");
-    let output = match pod {
-        Some(pod) => pod.run(run),
-        None => run(),
-    };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
 /// What a program lists of `nat`, without comments of its own and counts.

@@ -60,7 +60,7 @@ fn every_flag_refuses_what_it_can_not_mean_and_nothing_is_touched() {
     let no_text = NO_EFFECT.map(|flag| (flag, "a\nb", "contains a line break"));
     for (flag, value, says) in REFUSED.into_iter().chain(no_text) {
         let flag = format!("--{flag}");
-        let ended = call(Some(&pod), &[&GOOD[..], &[&format!("{flag}={value}")]].concat()).with(1);
+        let ended = call(Some(&pod), &[&GOOD[..], &[&format!("{flag}={value}")]].concat()).with(1, "linkerd");
         let problem = ended.stderr.lines().find(|line| line.trim_start().starts_with(&flag));
         let problem = problem.unwrap_or_else(|| panic!("no word of {flag}: {}", ended.stderr));
         assert!(problem.contains(says), "{problem}");
@@ -74,7 +74,7 @@ fn every_flag_refuses_what_it_can_not_mean_and_nothing_is_touched() {
 
 #[test]
 fn no_flag_is_left_out_above() {
-    let help = call(None, &["linkerd-init", "--help"]).with(0);
+    let help = call(None, &["linkerd-init", "--help"]).with(0, "linkerd");
     let taken = flags::listed(&help.stdout);
     assert!(taken.len() >= 28, "{taken:?}");
     for (flag, _) in taken {
@@ -85,7 +85,8 @@ fn no_flag_is_left_out_above() {
 
 #[test]
 fn all_problems_are_told_at_once_and_missing_ports_are_some() {
-    let ended = call(None, &["linkerd-init", "--proxy-uid=x", "--log-level=loud", "word", "--ipv=1"]).with(1);
+    let ended = call(None, &["linkerd-init", "--proxy-uid=x", "--log-level=loud", "word", "--ipv=1"])
+        .with(1, "linkerd");
     for says in [
         "--incoming-proxy-port: is missing",
         "--outgoing-proxy-port: is missing",
@@ -102,7 +103,7 @@ fn all_problems_are_told_at_once_and_missing_ports_are_some() {
 #[test]
 fn whatever_is_wrong_with_a_call_ends_with_one() {
     let check = |words: &[&str], says: &str| {
-        let ended = call(None, &[&GOOD[..], words].concat()).with(1);
+        let ended = call(None, &[&GOOD[..], words].concat()).with(1, "linkerd");
         assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{words:?}: {}", ended.stderr);
     };
     let stray = "is not expected; values of switches are written --ipv6=false";
@@ -116,7 +117,7 @@ fn whatever_is_wrong_with_a_call_ends_with_one() {
 
 #[test]
 fn problems_are_data_where_log_lines_are() {
-    let ended = call(None, &["linkerd-init", "--log-format=json", "-p", "4143"]).with(1);
+    let ended = call(None, &["linkerd-init", "--log-format=json", "-p", "4143"]).with(1, "linkerd");
     let told: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
     assert_eq!(told["error"]["exit_code"], 1);
     assert_eq!(told["problems"][0]["option"], "--outgoing-proxy-port");
@@ -125,7 +126,7 @@ fn problems_are_data_where_log_lines_are() {
 #[test]
 fn what_breaks_a_pod_is_told_though_it_is_valid() {
     let check = |uid: &str, says: &str| {
-        let ended = call(None, &[&GOOD[..], &["--simulate", "--proxy-uid", uid]].concat()).with(0);
+        let ended = call(None, &[&GOOD[..], &["--simulate", "--proxy-uid", uid]].concat()).with(0, "linkerd");
         assert_eq!(ended.stderr.matches("WARN").count(), usize::from(!says.is_empty()), "{}", ended.stderr);
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
     };

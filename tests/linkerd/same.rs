@@ -3,19 +3,12 @@
 
 use crate::linkerd::upstream::{Configuration, PORTS};
 use crate::linkerd::{Namespace, call, listed};
-use crate::support::random::Random;
+use crate::support::random::{Random, number};
 use mesh::sources::{NullHost, Raw, pflag};
 use mesh::{Capture, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use std::net::{IpAddr, SocketAddr};
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}
 
 fn programs(variant: &str, v6: bool) -> Vec<(Family, String)> {
     let mut programs = vec![(Family::V4, format!("iptables-{variant}"))];
@@ -117,9 +110,9 @@ fn check(variant: &str) {
             .into_iter()
             .chain(flags.iter().map(String::as_str))
             .collect();
-        call(Some(&ours), &words).with(0);
+        call(Some(&ours), &words).with(0, "linkerd");
         // Over upstream's rules it finds nothing to do.
-        let again = call(Some(&theirs), &words).with(0);
+        let again = call(Some(&theirs), &words).with(0, "linkerd");
         assert!(again.stderr.contains("changed=false"), "seed {seed}: {flags:?}\n{}", again.stderr);
         let capture = capture(&flags);
         for (family, program) in programs(variant, configuration.v6) {
@@ -171,10 +164,10 @@ fn without_a_mode_it_is_legacy_unless_the_rules_are_elsewhere_already() {
         lines.iter().any(|line| line.starts_with("-A PROXY_INIT_REDIRECT"))
     };
     let words = ["linkerd-init", "-p", "4143", "-o", "4140", "-u", "2102"];
-    call(Some(&pod), &words).with(0);
+    call(Some(&pod), &words).with(0, "linkerd");
     assert_eq!((has_rules("legacy"), has_rules("nft")), (true, false));
-    call(Some(&pod), &[&words[..], &["--iptables-mode=nft"]].concat()).with(0);
+    call(Some(&pod), &[&words[..], &["--iptables-mode=nft"]].concat()).with(0, "linkerd");
     assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true));
-    let again = call(Some(&pod), &words).with(0);
+    let again = call(Some(&pod), &words).with(0, "linkerd");
     assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true), "{}", again.stderr);
 }

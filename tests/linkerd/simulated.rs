@@ -8,7 +8,7 @@ const BASE: [&str; 6] = ["linkerd-init", "--simulate", "-p", "4143", "-o", "4140
 
 /// The messages of a simulation, without the folders of the programs.
 fn told(words: &[&str]) -> Vec<String> {
-    let ended = call(None, words).with(0);
+    let ended = call(None, words).with(0, "linkerd");
     let message = |line: &str| {
         let rest = line.strip_prefix("time=\"").unwrap_or_else(|| panic!("{line}"));
         let (time, rest) = rest.split_once("\" level=info msg=\"").unwrap_or_else(|| panic!("{line}"));
@@ -73,7 +73,7 @@ fn waiting_and_another_namespace_are_said_as_upstream_says_them() {
 
 #[test]
 fn json_holds_the_same() {
-    let ended = call(None, &[&BASE[..], &["--log-format=json", "--ipv6=false"]].concat()).with(0);
+    let ended = call(None, &[&BASE[..], &["--log-format=json", "--ipv6=false"]].concat()).with(0, "linkerd");
     let lines = ended.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON"));
     let lines: Vec<serde_json::Value> = lines.collect();
     assert!(lines.iter().all(|line| line["level"] == "info" && line["time"].is_string()), "{lines:?}");
@@ -84,6 +84,6 @@ fn json_holds_the_same() {
 
 #[test]
 fn a_level_hides_no_simulation() {
-    let ended = call(None, &[&BASE[..], &["--log-level=error"]].concat()).with(0);
+    let ended = call(None, &[&BASE[..], &["--log-level=error"]].concat()).with(0, "linkerd");
     assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (18, ""));
 }

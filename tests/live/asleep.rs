@@ -1,12 +1,12 @@
 //! Tables of nf_tables that are not what their rules say: dormant ones, those that a process holds for itself, and those of
 //! bridges.
 
-use super::{bare, command, namespace::Namespace, nft, pod_with, told_live};
+use super::{bare, namespace::Namespace, pod_with, told_live};
+use crate::support::program::{Outcome, Run, Running, binary};
+use crate::support::wait;
 use std::{
     io::Write,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
 };
 
 const REDIRECT: [&str; 4] = ["-i", "*", "-b", "*"];
@@ -14,22 +14,16 @@ const QUESTION: [&str; 3] = ["--uid", "1000", "10.0.0.5:443"];
 const CAPTURED: &str = "captured: goes to the proxy's outbound port 15001";
 const WAKE: &str = "add table ip nat";
 
-/// Exit code, standard output and standard error of a command in a pod.
-fn ended(pod: &Namespace, arguments: &[&str]) -> (i32, String, String) {
-    let inside = pod.path();
-    let call = [arguments, &["--network-namespace", &inside]].concat();
-    let output =
-        command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().expect("a code"), text(&output.stdout), text(&output.stderr))
+/// A command about a pod.
+fn ended(pod: &Namespace, arguments: &[&str]) -> Outcome {
+    binary(&[arguments, &["--network-namespace", &pod.path()]].concat()).outcome()
 }
 
 fn expect(pod: &Namespace, arguments: &[&str], code: i32, words: &str) {
-    let (ended, stdout, stderr) = ended(pod, arguments);
-    assert_eq!(ended, code, "{arguments:?}: {stdout}{stderr}");
+    let ended = ended(pod, arguments).with(code, &arguments.join(" "));
     // Text is folded to the width of a line.
-    let told = format!("{stdout} {stderr}").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains(words), "{arguments:?} says nothing of {words:?}: {stdout}{stderr}");
+    let told = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(words), "{arguments:?} says nothing of {words:?}: {ended:?}");
 }
 
 fn of(verb: &'static str, backend: &'static str) -> Vec<&'static str> {
@@ -40,7 +34,7 @@ fn of(verb: &'static str, backend: &'static str) -> Vec<&'static str> {
 #[test]
 fn rules_are_not_set_in_a_dormant_table_of_iptables() {
     let pod = bare();
-    nft(&pod, "add table ip nat { flags dormant; }");
+    pod.load("add table ip nat { flags dormant; }");
     let before = pod.stdout("nft", &["list", "ruleset"]);
     expect(&pod, &of("apply", "iptables-nft"), 1, &format!("nft {WAKE} wakes it"));
     assert_eq!(before, pod.stdout("nft", &["list", "ruleset"]), "a refused change left something");
@@ -48,7 +42,7 @@ fn rules_are_not_set_in_a_dormant_table_of_iptables() {
     expect(&pod, &of("apply", "nftables"), 0, "");
     expect(&pod, &of("check", "nftables"), 0, "");
     expect(&pod, &["clean"], 0, "");
-    nft(&pod, WAKE);
+    pod.load(WAKE);
     expect(&pod, &of("apply", "iptables-nft"), 0, "");
     expect(&pod, &of("check", "iptables-nft"), 0, "");
 }
@@ -57,14 +51,14 @@ fn rules_are_not_set_in_a_dormant_table_of_iptables() {
 fn a_table_of_iptables_that_falls_asleep_captures_no_more() {
     let pod = pod_with("iptables-nft", &REDIRECT);
     assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED));
-    nft(&pod, "add table ip nat { flags dormant; }");
+    pod.load("add table ip nat { flags dormant; }");
     let dormant = "table ip nat is dormant";
     assert!(told_live(&pod, &QUESTION).starts_with("not captured"));
     expect(&pod, &[&["explain", "--live"][..], &QUESTION].concat(), 0, dormant);
     expect(&pod, &of("check", "iptables-nft"), 3, "-table ip nat # flags dormant");
     expect(&pod, &of("apply", "iptables-nft"), 1, dormant);
     expect(&pod, &["doctor"], 1, dormant);
-    let (_, status, _) = ended(&pod, &["status"]);
+    let status = ended(&pod, &["status"]).stdout;
     assert!(status.contains(dormant) && !status.contains("traffic is captured"), "{status}");
     expect(&pod, &["clean"], 0, "");
     assert!(!pod.stdout("nft", &["list", "ruleset"]).contains("ISTIO"), "clean leaves nothing of ours");
@@ -73,12 +67,12 @@ fn a_table_of_iptables_that_falls_asleep_captures_no_more() {
 #[test]
 fn our_own_table_is_woken() {
     let pod = pod_with("nftables", &REDIRECT);
-    nft(&pod, "add table inet sidecar_init { flags dormant; }");
+    pod.load("add table inet sidecar_init { flags dormant; }");
     let dormant = "table inet sidecar_init is dormant";
     assert!(told_live(&pod, &QUESTION).starts_with("not captured"));
     expect(&pod, &of("check", "nftables"), 3, "-table inet sidecar_init # flags dormant");
     expect(&pod, &["doctor"], 1, dormant);
-    let (_, status, _) = ended(&pod, &["status"]);
+    let status = ended(&pod, &["status"]).stdout;
     assert!(status.contains(dormant) && !status.contains("traffic is captured"), "{status}");
     expect(&pod, &of("apply", "nftables"), 0, "");
     assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED));
@@ -96,7 +90,7 @@ fn dormant_tables_of_others_meet_no_packet() {
             ("ip mangle", "type route hook output priority -150; drop;"),
             ("netdev front", "type filter hook ingress device lo priority 0; drop;"),
         ] {
-            nft(&pod, &format!("table {table} {{ flags dormant; chain OUTPUT {{ {chain} }}; }}"));
+            pod.load(&format!("table {table} {{ flags dormant; chain OUTPUT {{ {chain} }}; }}"));
         }
         assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED), "{backend}");
         expect(&pod, &of("check", backend), 0, "");
@@ -107,64 +101,48 @@ fn dormant_tables_of_others_meet_no_packet() {
 }
 
 /// A process that has a table for itself, until this goes.
-struct Holder(Child);
-
-impl Holder {
-    fn of(pod: &Namespace, table: &str) -> Self {
-        let mut child = pod.run(|| {
-            let pipes = Command::new("nft").arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-            pipes.expect("nft is installed")
-        });
-        let mut input = child.stdin.take().expect("a pipe");
-        writeln!(input, "add table {table} {{ flags owner; }}").expect("nft reads");
-        // It ends with its input.
-        child.stdin = Some(input);
-        let holder = Self(child);
-        let end = Instant::now() + Duration::from_secs(20);
-        while !pod.stdout("nft", &["list", "tables"]).contains(&format!("table {table}\n")) {
-            assert!(Instant::now() < end, "nft has made no table {table}");
-            thread::sleep(Duration::from_millis(10));
-        }
-        holder
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn holder(pod: &Namespace, table: &str) -> Running {
+    let mut child = pod.run(|| {
+        let pipes = Command::new("nft").arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        pipes.expect("nft is installed")
+    });
+    let mut input = child.stdin.take().expect("a pipe");
+    writeln!(input, "add table {table} {{ flags owner; }}").expect("nft reads");
+    // It ends with its input.
+    child.stdin = Some(input);
+    let line = format!("table {table}\n");
+    wait::until(&line, || pod.stdout("nft", &["list", "tables"]).contains(&line));
+    Running(child)
 }
 
 #[test]
 fn a_table_that_a_process_holds_is_named_before_anything_changes() {
     let pod = bare();
-    let holder = Holder::of(&pod, "inet sidecar_init");
+    let owner = holder(&pod, "inet sidecar_init");
     let owned = "table inet sidecar_init has an owner, the process with netlink port";
     expect(&pod, &of("apply", "nftables"), 1, owned);
     expect(&pod, &of("check", "nftables"), 3, "-table inet sidecar_init # flags owner");
     expect(&pod, &["clean"], 1, owned);
     expect(&pod, &["status"], 0, owned);
-    drop(holder);
+    drop(owner);
     expect(&pod, &of("apply", "nftables"), 0, "");
 
     let pod = bare();
-    let _holder = Holder::of(&pod, "ip nat");
+    let _holder = holder(&pod, "ip nat");
     expect(&pod, &of("apply", "iptables-nft"), 1, "table ip nat has an owner");
     expect(&pod, &of("apply", "nftables"), 0, "");
     // One that is somebody's alone disturbs nobody.
-    let _lock = Holder::of(&pod, "inet lock");
+    let _lock = holder(&pod, "inet lock");
     for arguments in [of("apply", "nftables"), of("check", "nftables"), vec!["doctor"], vec!["status"]] {
-        let (code, stdout, stderr) = ended(&pod, &arguments);
-        assert_eq!(code, 0, "{arguments:?}: {stdout}{stderr}");
-        assert!(!format!("{stdout}{stderr}").contains("inet lock"), "{arguments:?}: {stdout}{stderr}");
+        let told = ended(&pod, &arguments).with(0, &arguments.join(" ")).text();
+        assert!(!told.contains("inet lock"), "{arguments:?}: {told}");
     }
 }
 
 #[test]
 fn a_table_of_bridges_is_a_limit_that_is_told() {
     let pod = pod_with("nftables", &REDIRECT);
-    nft(&pod, "table bridge crossing { chain c { type filter hook prerouting priority 0; policy drop; }; }");
+    pod.load("table bridge crossing { chain c { type filter hook prerouting priority 0; policy drop; }; }");
     let limit = "table bridge crossing sees packets that cross a bridge, which is not followed here";
     expect(&pod, &[&["explain", "--live"][..], &QUESTION].concat(), 0, limit);
     expect(&pod, &["status"], 0, limit);

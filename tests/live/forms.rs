@@ -1,7 +1,8 @@
 //! Every form of rule that nft makes, set by somebody else before ours: what `explain --live` says of a packet is what the
 //! packet does, or that it is not known. In a table of another name, and in one that iptables-nft-save prints.
 
-use super::{command, namespace::Namespace, nft, pod_with};
+use super::{namespace::Namespace, pod_with};
+use crate::support::program::{Run, binary};
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use serde_json::Value;
 use std::{
@@ -60,7 +61,7 @@ fn forms_of_tables_that_iptables_prints() {
 fn check<'a>(forms: impl Iterator<Item = &'a Form>, objects: &[&str], table: &str, chain: &str, hook: &str) {
     let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
     pod.ip("link set far up\nneigh add 10.0.0.5 lladdr 02:00:00:00:00:01 dev eth0");
-    nft(&pod, COUNTERS);
+    pod.load(COUNTERS);
     let mut wrong = Vec::new();
     let mut count = 0;
     for Form { text, is_known, .. } in forms {
@@ -71,22 +72,19 @@ fn check<'a>(forms: impl Iterator<Item = &'a Form>, objects: &[&str], table: &st
                 || words.windows(2).any(|pair| pair == ["name", &name(object)])
         };
         let objects: Vec<&str> = objects.iter().filter(is_named).copied().collect();
-        nft(
-            &pod,
-            &format!(
-                "table {table} {{\n{}\nchain sub {{\ndrop\n}}\nchain keep {{\nmeta mark 77 drop\n}}\n\
+        pod.load(&format!(
+            "table {table} {{\n{}\nchain sub {{\ndrop\n}}\nchain keep {{\nmeta mark 77 drop\n}}\n\
                  chain redir {{\nmeta l4proto tcp meta mark != 77 {}\n}}\n\
                  chain {chain} {{ {hook}; {text}\n}}\n}}\n",
-                objects.join("\n"),
-                if hook.contains("nat") { "redirect to :9999" } else { "continue" },
-            ),
-        );
+            objects.join("\n"),
+            if hook.contains("nat") { "redirect to :9999" } else { "continue" },
+        ));
         let said = said(&pod);
         let done = done(&pod);
         if said != done && (*is_known || said != "unknown") {
             wrong.push(format!("{text}: said {said}, done {done}"));
         }
-        nft(&pod, &format!("delete table {table}"));
+        pod.load(&format!("delete table {table}"));
         count += 1;
     }
     assert!(count > 30, "only {count} forms");
@@ -108,10 +106,8 @@ fn said(pod: &Namespace) -> String {
     let (path, user) = (pod.path(), USER.to_string());
     let call =
         ["explain", "--live", "--format", "json", "--network-namespace", &path, "--uid", &user, DESTINATION];
-    let output =
-        command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("runs");
-    assert!(output.status.success(), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = binary(&call).outcome().success();
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
     match (text("verdict").as_str(), report["port"].as_u64()) {
         ("redirect", Some(15001)) => "proxy".to_owned(),

@@ -1,20 +1,14 @@
 //! `explain --live`: what becomes of packets in a namespace as it stands, whoever set its rules.
 
 use crate::support::namespace;
+use crate::support::program::{Run, binary};
 
 mod asleep;
 mod forms;
 mod printed;
 
-use assert_cmd::Command;
 use namespace::Namespace;
 use serde_json::Value;
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().args(arguments);
-    command
-}
 
 /// A pod with an interface.
 fn bare() -> Namespace {
@@ -29,7 +23,7 @@ fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
     let pod = bare();
     let path = pod.path();
     let call = [&["apply", "--backend", backend, "--network-namespace", &path], flags].concat();
-    command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).assert().success();
+    binary(&call).outcome().success();
     pod
 }
 
@@ -37,9 +31,8 @@ fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
 fn told_live(pod: &Namespace, question: &[&str]) -> String {
     let inside = pod.path();
     let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let told = command(&call).env("PATH", path).assert().success().get_output().stdout.clone();
-    behind_its_basis(&String::from_utf8(told).expect("UTF-8"), pod)
+    let told = binary(&call).outcome().success().stdout;
+    behind_its_basis(&told, pod)
 }
 
 /// An answer, without the line that says that it goes by the rules there.
@@ -49,11 +42,6 @@ fn behind_its_basis(text: &str, pod: &Namespace) -> String {
         return text.to_owned();
     }
     text.strip_prefix(&basis).unwrap_or_else(|| panic!("{basis}{text}")).to_owned()
-}
-
-fn nft(pod: &Namespace, script: &str) {
-    let made = pod.output("nft", &["-f", "-"], script);
-    assert!(made.status.success(), "{script}: {made:?}");
 }
 
 #[test]
@@ -153,7 +141,7 @@ fn edits_of_the_native_table_are_read_as_they_are() {
         (format!("flush chain {chain}"), passes),
     ] {
         let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
-        nft(&pod, &edit);
+        pod.load(&edit);
         let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
         assert!(text.starts_with(expected), "{edit}: {text}");
     }
@@ -222,7 +210,7 @@ fn rules_of_others_are_followed() {
     for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
         for (script, beside_nftables, beside_iptables) in &cases {
             let pod = pod_with(backend, &["-i", "*", "-b", "*"]);
-            nft(&pod, script);
+            pod.load(script);
             let expected = beside_iptables.filter(|_| backend != "nftables").unwrap_or(beside_nftables);
             let text = told_live(&pod, &["10.0.0.5:443"]);
             assert!(text.starts_with(expected), "{backend} {script}: {text}");
@@ -236,8 +224,7 @@ fn every_table_of_iptables_counts() {
     for variant in ["legacy", "nft"] {
         let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
         let rules = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 1:9 -j ACCEPT\nCOMMIT\n";
-        let set = pod.output(&format!("iptables-{variant}-restore"), &["--noflush"], rules);
-        assert!(set.status.success(), "{set:?}");
+        pod.fed(&format!("iptables-{variant}-restore"), &["--noflush"], rules);
         let text = told_live(&pod, &["10.0.0.5:443"]);
         let expected = "dropped: reaches nobody, because that is the policy of INPUT in table filter";
         assert!(text.starts_with(expected), "{variant}: {text}");
@@ -252,18 +239,10 @@ fn rules_of_the_namespace_answer_too() {
     for variant in ["legacy", "nft"] {
         let inside = ["--network-namespace", &pod.path()];
         let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
-        command(&[&["apply"], &inside[..], &flags].concat())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .assert()
-            .success();
+        binary(&[&["apply"], &inside[..], &flags].concat()).outcome().success();
         let ask = |more: &[&str]| {
-            let output = command(&[&["explain", "--live"], &inside[..], more].concat())
-                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-                .assert()
-                .success()
-                .get_output()
-                .clone();
-            behind_its_basis(&String::from_utf8(output.stdout).expect("UTF-8"), &pod)
+            let output = binary(&[&["explain", "--live"], &inside[..], more].concat()).outcome().success();
+            behind_its_basis(&output.stdout, &pod)
         };
         let text = ask(&["--destination", "10.0.0.5:443"]);
         assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");

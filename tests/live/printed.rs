@@ -1,6 +1,7 @@
 //! What the programs of iptables print is believed as far as the kernel has the same.
 
-use super::{bare, command, namespace::Namespace, nft, pod_with, told_live};
+use super::{bare, namespace::Namespace, pod_with, told_live};
+use crate::support::program::{Run, binary};
 
 const REDIRECT: [&str; 4] = ["-i", "*", "-b", "*"];
 
@@ -10,10 +11,8 @@ fn code(pod: &Namespace, verb: &str, backend: &str) -> (i32, String) {
         "clean" => vec![verb, "--network-namespace", &inside],
         _ => [&[verb, "--backend", backend, "--network-namespace", &inside][..], &REDIRECT].concat(),
     };
-    let output =
-        command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("runs");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code().expect("a code"), String::from_utf8_lossy(&text).into_owned())
+    let output = binary(&call).outcome();
+    (output.code.expect("a code"), output.text())
 }
 
 /// Of `tcp dport { 80, 81 } return`, iptables-nft-save prints `-j RETURN`, with success.
@@ -31,7 +30,7 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
     ] {
         let pod = pod_with("iptables-nft", &REDIRECT);
         assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "before {rule}");
-        nft(&pod, &rule.replace("; ", "\n"));
+        pod.load(&rule.replace("; ", "\n"));
         let (ended, told) = code(&pod, "check", "iptables-nft");
         assert!(ended == 3 && told.contains(words), "{rule}: {ended} {told}");
         let (ended, told) = code(&pod, "apply", "iptables-nft");
@@ -52,8 +51,7 @@ fn rules_of_iptables_are_told_in_its_words() {
     ];
     let pod = pod_with("nftables", &REDIRECT);
     let text = format!("*mangle\n:OTHER - [0:0]\n-A OUTPUT {}\nCOMMIT\n", rules.join("\n-A OUTPUT "));
-    let set = pod.output("iptables-nft-restore", &["--noflush"], &text);
-    assert!(set.status.success(), "{set:?}");
+    pod.fed("iptables-nft-restore", &["--noflush"], &text);
     let told = told_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
     let report: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     let texts: Vec<&str> = report["trace"]
@@ -129,10 +127,9 @@ fn tables_that_the_program_can_not_print_are_read_without_it() {
         "fib daddr type broadcast drop",
     ] {
         let pod = bare();
-        nft(
-            &pod,
-            &format!("table ip nat {{ chain OUTPUT {{ type nat hook output priority -100; {rule}; }}; }}"),
-        );
+        pod.load(&format!(
+            "table ip nat {{ chain OUTPUT {{ type nat hook output priority -100; {rule}; }}; }}"
+        ));
         for verb in ["apply", "check"] {
             let (ended, told) = code(&pod, verb, "nftables");
             assert_eq!(ended, 0, "{rule}, {verb}: {told}");

@@ -8,31 +8,17 @@ mod together;
 mod traffic;
 
 use mesh::Mesh;
-use std::process::{Command, Output};
-use support::namespace::Namespace;
+use support::namespace::{Namespace, run};
+use support::program::{Run, binary};
 
 const IPS: [&str; 2] = ["--pod-ips", "10.1.2.3,fd00::3"];
 const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
-fn program() -> Command {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
-    program.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    program
-}
-
-/// Both outputs of a call that ended with this code.
-fn told(output: &Output, code: i32, call: &str) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    let text = String::from_utf8(text).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(code), "{call}\n{text}");
-    text
-}
-
 /// What a command says of a mesh, without any network namespace.
 fn asked(mesh: Mesh, words: &[&str]) -> String {
-    let mut call = program();
-    call.args(words).args(["--mesh", mesh.name()]).args(IPS);
-    told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: {words:?}"))
+    let mut call = binary(words);
+    call.args(["--mesh", mesh.name()]).args(IPS);
+    call.outcome().with(0, &format!("{mesh}: {words:?}")).text()
 }
 
 /// The words by which everything is captured that the mesh can capture.
@@ -46,10 +32,7 @@ fn whole(mesh: Mesh) -> Vec<&'static str> {
 
 /// What it says within one.
 fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> String {
-    let mut call = program();
-    call.args(words);
-    let output = namespace.run(|| call.output().expect("the binary runs"));
-    told(&output, code, &format!("{mesh}: {words:?}"))
+    run(namespace, words).with(code, &format!("{mesh}: {words:?}")).text()
 }
 
 #[test]
@@ -84,14 +67,11 @@ fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
         "sandbox",
     ];
     for command in commands {
-        let mut call = program();
-        let output = call.args([command, "--mesh", "ambiant"]).output().expect("the binary runs");
-        let text = told(&output, 2, command);
+        let text = binary(&[command, "--mesh", "ambiant"]).outcome().with(2, command).text();
         assert!(text.contains("\"ambiant\" is no mesh; did you mean ambient?"), "{command}: {text}");
     }
     let says = |words: &[&str], expected: &[&str]| {
-        let mut call = program();
-        let text = told(&call.args(words).args(IPS).output().expect("the binary runs"), 2, "wrong flags");
+        let text = binary(words).args(IPS).outcome().with(2, "wrong flags").text();
         assert!(expected.iter().all(|line| text.contains(line)), "{words:?}: {text}");
     };
     // What is misspelt is what it was meant for, as far as the other flags go.
@@ -139,10 +119,7 @@ fn a_life_in_a_namespace() {
         // Istio's sidecar alone is what is meant where nothing is said.
         let is_told = mesh == Mesh::default() || status.contains(mesh.ownership().name);
         assert!(is_told && status.contains("captured"), "{mesh} by {backend}:\n{status}");
-        let mut call = program();
-        call.arg("doctor");
-        let doctor = namespace.run(|| call.output().expect("the binary runs"));
-        let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        let doctor = run(&namespace, &["doctor"]).stdout;
         assert!(doctor.contains(mesh.ownership().name) || mesh == Mesh::default(), "{mesh}: {doctor}");
         for &other in Mesh::ALL.iter().filter(|other| **other != mesh) {
             let words = [vec!["apply", "--mesh", other.name()], IPS.to_vec(), usual(other)].concat();
@@ -160,9 +137,8 @@ fn a_life_in_a_namespace() {
 #[test]
 fn a_sandbox_of_each() {
     for &mesh in Mesh::ALL {
-        let mut call = program();
-        call.args(["sandbox", "--mesh", mesh.name()]);
-        let text = told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: the tour"));
+        let tour = binary(&["sandbox", "--mesh", mesh.name()]).outcome();
+        let text = tour.with(0, &format!("{mesh}: the tour")).text();
         assert!(text.contains("captured"), "{mesh}:\n{text}");
     }
 }

@@ -1,18 +1,15 @@
 //! Two meshes that capture in one namespace, as only somebody who passes `apply` by can set them: each command says so, and
 //! by which mesh.
 
-use crate::meshes::{IPS, asked, program, told, usual, within};
-use crate::support::namespace::Namespace;
+use crate::meshes::{IPS, asked, usual, within};
+use crate::support::namespace::{Namespace, run};
 use mesh::Mesh;
 use serde_json::Value;
 
 /// What a command answers for programs, and how it ends.
 fn json(pod: &Namespace, words: &[&str], code: i32) -> Value {
-    let mut call = program();
-    call.args(words).args(["--format", "json"]);
-    let output = pod.run(|| call.output().expect("the binary runs"));
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let output = run(pod, &[words, &["--format", "json"]].concat()).with(code, &words.join(" "));
+    serde_json::from_str(&output.stdout).expect("JSON")
 }
 
 #[test]
@@ -26,8 +23,7 @@ fn each_command_names_both() {
         let flags = [vec!["--mesh", mesh.name()], IPS.to_vec(), usual(mesh)].concat();
         within(&pod, mesh, &[&["apply", "--backend", "nftables"], &flags[..]].concat(), 0);
         let script = asked(other, &[&["render", "--format", "nft"], &usual(other)[..]].concat());
-        let loaded = pod.output("nft", &["-f", "-"], &script);
-        told(&loaded, 0, "nft -f");
+        pod.load(&script);
         let names = [mesh, other].map(|mesh| mesh.ownership().name);
         let both = |text: &str, what: &str| {
             assert!(names.iter().all(|name| text.contains(name)), "{mesh}, {other}: {what}: {text}");
@@ -59,7 +55,7 @@ fn each_command_names_both() {
             assert_eq!(alone["meshes"], Value::from(vec![one.name()]), "{alone:#}");
             assert_eq!(alone["held_by"].as_array().map(Vec::len), Some(1), "{alone:#}");
         }
-        let doctor = program_in(&pod, &[&["doctor"], &flags[..]].concat());
+        let doctor = run(&pod, &[&["doctor"], &flags[..]].concat()).text();
         both(&doctor, "doctor");
         both(&within(&pod, mesh, &[&["apply"], &flags[..]].concat(), 1), "apply");
 
@@ -74,12 +70,4 @@ fn each_command_names_both() {
         assert_eq!(removed(&["clean"]), Value::Array(Vec::new()));
         assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
     }
-}
-
-/// What it says, however it ends.
-fn program_in(pod: &Namespace, words: &[&str]) -> String {
-    let mut call = program();
-    call.args(words);
-    let output = pod.run(|| call.output().expect("the binary runs"));
-    String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8")
 }

@@ -1,8 +1,9 @@
 //! Real connections through each mesh's rules: whoever gets them is the one of whom `explain` said so, by the flags and by
 //! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
 
-use crate::meshes::{BACKENDS, program, told, whole};
+use crate::meshes::{BACKENDS, whole};
 use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Outcome, binary};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
 use mesh::sources::{Given, NullHost, Raw, Source};
 use mesh::{Capture, Mesh, Proxy};
@@ -110,28 +111,25 @@ impl Scene {
         format!("{} by {}", self.mesh, self.backend)
     }
 
-    /// What a command says in the pod, with the mesh's flags or without any.
-    fn say(&self, words: &[&str], with_flags: bool) -> String {
-        let mut call = program();
-        call.args(words);
+    /// Runs a command in the pod, with the mesh's flags or without any.
+    fn run(&self, words: &[&str], with_flags: bool) -> Outcome {
+        let mut call = binary(words);
         if with_flags {
             call.args(["--mesh", self.mesh.name()]).args(whole(self.mesh)).args(IPS);
         }
-        let output = self.pod.run(|| call.output().expect("the binary runs"));
-        told(&output, 0, &format!("{}: {words:?}", self.about()))
+        self.pod.outcome(&mut call)
     }
 
-    /// Its answer for programs, without a flag of the mesh's.
+    /// What it says, which must succeed.
+    fn say(&self, words: &[&str], with_flags: bool) -> String {
+        self.run(words, with_flags).with(0, &format!("{}: {words:?}", self.about())).text()
+    }
+
+    /// Its answer for programs.
     fn json(&self, words: &[&str], with_flags: bool) -> Value {
-        let mut call = program();
-        call.args(words).args(["--format", "json"]);
-        if with_flags {
-            call.args(["--mesh", self.mesh.name()]).args(whole(self.mesh)).args(IPS);
-        }
-        let output = self.pod.run(|| call.output().expect("the binary runs"));
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{}: {words:?}: {error}", self.about()))
+        let output = self.run(&[words, &["--format", "json"]].concat(), with_flags);
+        serde_json::from_str(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}: {words:?}: {output:?}", self.about()))
     }
 
     /// Calls of everybody, by one family.
@@ -277,20 +275,10 @@ fn doctor_knows_the_proxy(scene: &Scene) {
 /// A trace of the kernel, made while a connection is.
 fn trace_shows_its_chains(scene: &Scene) {
     let (case, about) = (&scene.cases(0)[0], scene.about());
-    let mut call = program();
     let to = case.call.to.to_string();
-    call.args([
-        "trace",
-        "--enable",
-        "--format",
-        "json",
-        "--count",
-        "1",
-        "--for",
-        "60s",
-        "--destination",
-        &to,
-    ]);
+    let words =
+        ["trace", "--enable", "--format", "json", "--count", "1", "--for", "60s", "--destination", &to];
+    let mut call = binary(&words);
     call.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = scene.pod.run(|| call.spawn().expect("the binary runs"));
     until_it_traces(&mut child, &about);

@@ -1,31 +1,21 @@
 //! The binary alone in an empty root directory captures a pod's traffic, by a user without further rights.
 
 use crate::native::musl;
-use crate::native::support::{in_namespace, output};
+use crate::native::support::in_namespace;
 use crate::support::address::Place;
 use crate::support::case::{Caller, Landing, check};
+use crate::support::folder::Folder;
 use crate::support::pod::Pod;
+use crate::support::program::output;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol;
-use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
+use std::{fs, os::unix::fs::PermissionsExt};
 
-/// A directory with the binary and nothing else; it goes when it is dropped.
-struct Root(PathBuf);
-
-impl Root {
-    fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("sidecar-init-root-{name}-{}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).expect("its mode");
-        crate::support::program::copy(musl::binary(), folder.join("sidecar-init"));
-        Self(folder)
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A directory with the binary and nothing else, which nothing can be written to.
+fn root(name: &str) -> Folder {
+    let folder = Folder::with_program(name, musl::binary());
+    fs::set_permissions(&*folder, fs::Permissions::from_mode(0o555)).expect("its mode");
+    folder
 }
 
 /// Nobody, with the right to set rules, and that to change the root directory for `chroot`.
@@ -39,15 +29,15 @@ const USER: [&str; 7] = [
     "--no-new-privs",
 ];
 
-fn run(pod: &Pod, root: &Root, call: &[&str]) {
-    let folder = root.0.to_str().expect("UTF-8");
+fn run(pod: &Pod, root: &Folder, call: &[&str]) {
+    let folder = root.to_str().expect("UTF-8");
     let user = [&USER[..], &["chroot", folder, "/sidecar-init"], call].concat();
     pod.inside.stdout("setpriv", &user);
 }
 
 fn captures(family: Family, mode: Mode) {
     let setting = Setting { variant: Variant::Native, family, mode };
-    let (pod, root) = (Pod::new(setting), Root::new(&format!("{family:?}-{}", mode.name())));
+    let (pod, root) = (Pod::new(setting), root(&format!("{family:?}-{}", mode.name())));
     let flags = ["--dual-stack", "-u", "1337", "-g", "1337", "-m", mode.name(), "-i", "*", "-b", "*"];
     let calls = |landings: [Landing; 3]| {
         let [outbound, inbound, proxy] = landings;
@@ -68,30 +58,18 @@ fn captures(family: Family, mode: Mode) {
 }
 
 #[test]
-fn an_empty_root_is_enough_v4_redirect() {
-    captures(Family::V4, Mode::Redirect);
-}
-
-#[test]
-fn an_empty_root_is_enough_v4_tproxy() {
-    captures(Family::V4, Mode::Tproxy);
-}
-
-#[test]
-fn an_empty_root_is_enough_v6_redirect() {
-    captures(Family::V6, Mode::Redirect);
-}
-
-#[test]
-fn an_empty_root_is_enough_v6_tproxy() {
-    captures(Family::V6, Mode::Tproxy);
+fn an_empty_root_is_enough() {
+    for family in Family::BOTH {
+        captures(family, Mode::Redirect);
+        captures(family, Mode::Tproxy);
+    }
 }
 
 /// What its caller has closed is no reason to end before it has begun.
 #[test]
 fn closed_streams_are_no_reason_to_abort() {
-    let root = Root::new("closed");
-    let folder = root.0.to_str().expect("UTF-8");
+    let root = root("closed");
+    let folder = root.to_str().expect("UTF-8");
     let run = |call: &str, closed: &str| {
         let line = format!("exec chroot {folder} /sidecar-init {call} {closed}");
         output("sh", &["-c", &line], "")
@@ -106,7 +84,7 @@ fn closed_streams_are_no_reason_to_abort() {
             {
                 let flags = if call == "clean" { "" } else { flags };
                 let ended = run(&format!("{call} {flags}"), closed);
-                assert_eq!(ended.status.code(), Some(expected), "{call} {closed}: {ended:?}");
+                assert_eq!(ended.code, Some(expected), "{call} {closed}: {ended:?}");
                 let told = !ended.stdout.is_empty();
                 assert_eq!(told, call == "check" && answers, "{call} {closed}");
             }

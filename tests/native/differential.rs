@@ -1,7 +1,8 @@
 //! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
 
-use crate::native::support::{BINARY, in_namespace, list, native, networks, ports, ruleset, script, stdout};
+use crate::native::support::{in_namespace, list, native, networks, ports, ruleset, script};
 use crate::support::catalogue::{self, Case};
+use crate::support::program::{BINARY, stdout};
 use serde_json::Value;
 use std::fs;
 

@@ -3,9 +3,11 @@
 //! `strace` lists the calls of a run to its end. Then there is a run for each of them, which is killed as it enters that
 //! call. After each the next change goes the other way, so that nothing has to be undone.
 
-use crate::native::support::{BINARY, FACTS, in_namespace, output, ruleset, stdout};
+use crate::native::support::{FACTS, in_namespace, ruleset};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, output, stdout};
 use serde_json::Value;
-use std::{collections::HashMap, env, fs, process};
+use std::{collections::HashMap, fs};
 
 const COMMON: [&str; 8] = ["-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 
@@ -32,7 +34,7 @@ impl<'a> State<'a> {
     fn is_there(&self) -> bool {
         let is_there = ruleset() == self.rules;
         if !self.flags.is_empty() {
-            let code = output(BINARY, &call("check", self.flags), "").status.code();
+            let code = output(BINARY, &call("check", self.flags), "").code;
             assert_eq!(code, Some(if is_there { 0 } else { 3 }), "check {:?}", self.flags);
         }
         is_there
@@ -40,12 +42,12 @@ impl<'a> State<'a> {
 }
 
 /// The calls of a change to this state, from the first socket on, before which nothing can be changed: each by its name, and how many of that name there have been with it.
-fn calls(flags: &[&str], name: &str) -> Vec<(String, usize)> {
-    let log = env::temp_dir().join(format!("sidecar-init-calls-{name}-{}", process::id()));
-    let strace = ["-f", "-o", log.to_str().expect("UTF-8"), BINARY];
+fn calls(flags: &[&str]) -> Vec<(String, usize)> {
+    let folder = Folder::new("calls");
+    let log = folder.file("log");
+    let strace = ["-f", "-o", &log, BINARY];
     stdout("strace", &[&strace[..], &call("apply", flags)].concat(), "");
     let text = fs::read_to_string(&log).expect("a log");
-    fs::remove_file(&log).expect("the log goes");
     let mut counts = HashMap::new();
     let names = text.lines().filter_map(|line| line.split_whitespace().nth(1)?.split_once('('));
     let count = |(name, _): (&str, &str)| {
@@ -62,9 +64,8 @@ fn kill(old: &State<'_>, new: &State<'_>, (name, count): &(String, usize)) -> Op
     let kill = format!("inject={name}:signal=KILL:when={count}");
     let strace = ["-f", "-o", "/dev/null", "-e", &kill, BINARY];
     let run = output("strace", &[&strace[..], &call("apply", new.flags)].concat(), "");
-    let complaint = String::from_utf8_lossy(&run.stderr);
-    let killed = run.status.code().is_none();
-    assert!(killed || run.status.success(), "killed at {name} {count}: {complaint}");
+    let killed = run.code.is_none();
+    assert!(killed || run.succeeded(), "killed at {name} {count}: {}", run.stderr);
     let is_new = new.is_there();
     assert!(is_new || ruleset() == old.rules, "killed at {name} {count}:\n{:#}", ruleset());
     stdout(BINARY, &call("apply", new.flags), "");
@@ -72,10 +73,10 @@ fn kill(old: &State<'_>, new: &State<'_>, (name, count): &(String, usize)) -> Op
     killed.then_some(is_new)
 }
 
-fn check(name: &str, states: [&[&str]; 2]) {
+fn check(states: [&[&str]; 2]) {
     in_namespace(|| {
         let [one, other] = states.map(State::reach);
-        let (back, there) = (calls(one.flags, name), calls(other.flags, name));
+        let (back, there) = (calls(one.flags), calls(other.flags));
         stdout(BINARY, &call("apply", one.flags), "");
         let mut found = [0, 0];
         for (there, back) in there.iter().zip(&back) {
@@ -91,10 +92,10 @@ fn check(name: &str, states: [&[&str]; 2]) {
 
 #[test]
 fn from_one_configuration_to_another() {
-    check("change", [&["-o", "80,443,8000-9000"], &["-x", "10.98.0.0/16", "-d", "15090", "--drop-invalid"]]);
+    check([&["-o", "80,443,8000-9000"], &["-x", "10.98.0.0/16", "-d", "15090", "--drop-invalid"]]);
 }
 
 #[test]
 fn from_nothing_and_back() {
-    check("fresh", [&[], &["-o", "80,443,8000-9000", "-x", "10.98.0.0/16"]]);
+    check([&[], &["-o", "80,443,8000-9000", "-x", "10.98.0.0/16"]]);
 }

@@ -1,13 +1,19 @@
 //! Applying again, repairing, switching from and to iptables, cleaning.
 
-use crate::native::support::{BINARY, FACTS, in_namespace, native, output, ruleset, stdout};
+use crate::native::support::{FACTS, in_namespace, native, ruleset};
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome, output, stdout};
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
 /// All of nf_tables, handles included: they change when something is made anew.
 fn everything() -> String {
     stdout("nft", &["-a", "-s", "list", "ruleset"], "")
+}
+
+/// What `check` says of these flags.
+fn check(flags: &[&str]) -> Outcome {
+    output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }
 
 #[test]
@@ -42,9 +48,7 @@ fn edits_are_seen_and_repaired() {
             native(&FLAGS);
             let before = ruleset();
             stdout("nft", &["-f", "-"], &edit);
-            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &FLAGS].concat(), "");
-            assert_eq!(check.status.code(), Some(3), "{edit}");
-            assert!(!check.stdout.is_empty(), "{edit}");
+            assert!(!check(&FLAGS).with(3, &edit).stdout.is_empty(), "{edit}");
             native(&FLAGS);
             assert_eq!(before, ruleset(), "{edit}");
         });
@@ -69,11 +73,9 @@ fn a_zone_of_one_direction_is_seen() {
                 text.trim().replace("ct zone set", &format!("ct {direction} zone set")),
             );
             stdout("nft", &["-f", "-"], &rule);
-            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &flags].concat(), "");
-            assert_eq!(check.status.code(), Some(3), "{rule}");
+            check(&flags).with(3, &rule);
             native(&flags);
-            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &flags].concat(), "");
-            assert_eq!(check.status.code(), Some(0), "{rule}");
+            check(&flags).with(0, &rule);
         });
     }
 }
@@ -88,15 +90,13 @@ fn what_nft_makes_of_our_text_is_as_wanted() {
         for flags in
             [&["-i", network][..], &["-i", "*", "-x", network], &["-b", "*", "-d", "15090", "-i", network]]
         {
-            let flags = [flags, &["--dual-stack"], &FACTS[..]].concat();
+            let flags = [flags, &["--dual-stack"]].concat();
             in_namespace(|| {
-                let text = stdout(BINARY, &[&["render", "--format", "nft"], &flags[..]].concat(), "");
+                let text = stdout(BINARY, &[&["render", "--format", "nft"], &FACTS[..], &flags].concat(), "");
                 // Addresses are no part of the text.
-                stdout(BINARY, &[&["apply", "--backend", "nftables"], &flags[..]].concat(), "");
+                stdout(BINARY, &[&["apply", "--backend", "nftables"], &FACTS[..], &flags].concat(), "");
                 stdout("nft", &["-f", "-"], &format!("delete table inet sidecar_init\n{text}"));
-                let check = output(BINARY, &[&["check", "--backend", "nftables"], &flags[..]].concat(), "");
-                let told = String::from_utf8_lossy(&check.stdout);
-                assert_eq!(check.status.code(), Some(0), "{flags:?}: {told}");
+                check(&flags).with(0, &format!("{flags:?}"));
             });
         }
     }
@@ -117,8 +117,7 @@ fn a_changed_rule_is_named() {
             handle.expect("a handle")
         );
         stdout("nft", &["-f", "-"], &rule);
-        let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &FLAGS].concat(), "");
-        let text = String::from_utf8_lossy(&check.stdout);
+        let text = check(&FLAGS).with(3, &rule).stdout;
         let changed = |sign: char, port: u16| {
             format!(
                 "{sign}meta l4proto tcp counter redirect to :{port} comment \"to-outbound-listener (--envoy-port)\"  # changed\n"
@@ -179,7 +178,7 @@ fn ipv6_passes_where_it_is_off() {
     use std::net::{TcpListener, TcpStream};
     let reaches = |flags: &[&str]| {
         let pod = Namespace::new();
-        pod.ip("link set lo up\naddr add 2001:db8::1/128 dev lo nodad");
+        pod.ip("addr add 2001:db8::1/128 dev lo nodad");
         pod.run(|| {
             native(flags);
             let listener = TcpListener::bind("[2001:db8::1]:8080").expect("a listener");

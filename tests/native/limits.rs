@@ -7,22 +7,14 @@
 use crate::native::musl;
 use crate::native::support::FACTS;
 use crate::support::namespace::Namespace;
-use std::{
-    env,
-    process::{Child, Command, Stdio},
-};
+use crate::support::program::Outcome;
+use crate::support::random::number;
+use std::process::{Child, Command, Stdio};
 
 const FLAGS: [&str; 11] =
     ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-o", "80,443,8000-9000"];
 /// 10 MiB.
 const ADDRESS_SPACE: &str = "--as=10485760";
-
-fn count() -> usize {
-    match env::var("NATIVE_NAMESPACES") {
-        Ok(text) => text.parse().expect("NATIVE_NAMESPACES is a number"),
-        Err(_) => 200,
-    }
-}
 
 fn start(namespace: &Namespace, verb: &str) -> Child {
     let mut command = Command::new("nice");
@@ -34,13 +26,13 @@ fn start(namespace: &Namespace, verb: &str) -> Child {
 
 #[test]
 fn many_namespaces_at_once_within_limits() {
-    let namespaces: Vec<Namespace> = (0..count()).map(|_| Namespace::new()).collect();
+    let namespaces: Vec<Namespace> =
+        (0..number("NATIVE_NAMESPACES", 200)).map(|_| Namespace::new()).collect();
     for verb in ["apply", "check"] {
         let running: Vec<Child> = namespaces.iter().map(|namespace| start(namespace, verb)).collect();
         for (index, child) in running.into_iter().enumerate() {
-            let ended = child.wait_with_output().expect("the run ends");
-            let complaint = String::from_utf8_lossy(&ended.stderr);
-            assert!(ended.status.success(), "{verb} in namespace {index}: {}: {complaint}", ended.status);
+            let ended = Outcome::from(child.wait_with_output().expect("the run ends"));
+            ended.with(0, &format!("{verb} in namespace {index}"));
         }
     }
 }

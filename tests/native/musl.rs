@@ -1,6 +1,7 @@
 //! The static binary, which needs no other file: built for musl from the sources under test, as it
 //! is shipped: without optimisation it is several times as large.
 
+use crate::support::program::Run;
 use std::{env, fs, path::PathBuf, process::Command, sync::OnceLock};
 
 /// Where it is, once it is built. Cargo has nothing to do when it is there already.
@@ -26,13 +27,8 @@ pub(crate) fn binary() -> &'static PathBuf {
             .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
             .arg("--target-dir")
             .arg(target)
-            .output()
-            .expect("cargo starts");
-        let complaint = String::from_utf8_lossy(&built.stderr);
-        assert!(
-            built.status.success(),
-            "no build for {triple}, which scripts/setup makes possible: {complaint}"
-        );
+            .outcome();
+        built.with(0, &format!("a build for {triple}, which scripts/setup makes possible"));
         target.join(triple).join("release/sidecar-init")
     })
 }
@@ -48,8 +44,6 @@ fn it_stays_below_six_megabytes() {
 /// The C library is another one, and some of its calls differ.
 #[test]
 fn its_sandbox_is_that_of_every_build() {
-    let tour = Command::new(binary()).arg("sandbox").output().expect("it starts");
-    let (text, said) = (String::from_utf8_lossy(&tour.stdout), String::from_utf8_lossy(&tour.stderr));
-    assert!(tour.status.success(), "{text}{said}");
-    assert!(text.contains("connections went as the rules say"), "{text}{said}");
+    let tour = Command::new(binary()).arg("sandbox").outcome().with(0, "sandbox");
+    assert!(tour.stdout.contains("connections went as the rules say"), "{tour:?}");
 }

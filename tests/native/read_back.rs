@@ -2,8 +2,9 @@
 
 use crate::native::arbitrary::{EVERYBODY, lawful};
 use crate::native::small::{packet, routing, statement};
-use crate::native::support::{in_namespace, output, stdout};
+use crate::native::support::in_namespace;
 use crate::support::catalogue;
+use crate::support::program::{output, stdout};
 use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use rules::{
     Checked, Family,
@@ -145,6 +146,5 @@ fn edit(runner: &mut TestRunner, table: &mut nft::Table) {
         }
         chain.rules = edited;
     }
-    let done = output("nft", &["-f", "-"], &script);
-    assert!(done.status.success(), "{}\n{script}\n{listing}", String::from_utf8_lossy(&done.stderr));
+    output("nft", &["-f", "-"], &script).with(0, &format!("{script}\n{listing}"));
 }

@@ -1,18 +1,15 @@
 //! As little as it takes: CAP_NET_ADMIN over the namespace, and nothing else.
 
-use crate::native::support::{BINARY, in_namespace, output, ports, stdout};
-use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
+use crate::native::support::{in_namespace, ports};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, output, stdout};
 
-/// A copy of the binary where every user can reach it; it goes when it is dropped.
-struct Copy(PathBuf);
+/// A copy of the binary where every user can reach it.
+struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("sidecar-init-{name}-{}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("its mode");
-        crate::support::program::copy(BINARY, folder.join("sidecar-init"));
-        Self(folder)
+        Self(Folder::with_program(name, BINARY))
     }
 
     fn call<'a>(&'a self, before: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {
@@ -20,12 +17,6 @@ impl Copy {
         let call = ["--pod-ips", "10.0.0.1,fd00::1", "--dual-stack", "-u", "1337", "-g", "1337", "-i", "*"];
         let run = ["env", "-C", binary, "./sidecar-init", "istio-iptables", "--native-nftables"];
         [before, &run, &call, flags].concat()
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -59,7 +50,6 @@ fn without_it_one_sentence_names_it() {
     let copy = Copy::new("none");
     let user = [&NOBODY[..], &["--inh-caps=-all", "--no-new-privs"]].concat();
     let refused = in_namespace(|| output("setpriv", &copy.call(&user, &["-b", "*"]), ""));
-    let complaint = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{complaint}");
+    let complaint = refused.with(1, "without the capability").stderr;
     assert!(complaint.contains("CAP_NET_ADMIN is needed"), "{complaint}");
 }

@@ -1,48 +1,13 @@
 //! A namespace for each test, and the programs that work in it.
 
-use nix::sched::{CloneFlags, unshare};
+use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, stdout};
 use serde_json::Value;
-use std::{
-    io::Write,
-    panic::resume_unwind,
-    process::{Command, Output, Stdio},
-    thread,
-};
 
 /// Runs `work` on a thread in a fresh network namespace, with `lo` up.
 pub(crate) fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    let inside = || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace: these tests need root");
-        stdout("ip", &["link", "set", "lo", "up"], "");
-        work()
-    };
-    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    Namespace::new().run(work)
 }
-
-/// Runs a program with this standard input.
-pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{program} can't be started: {error}"));
-    // A program that reads nothing may be gone already.
-    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-    child.wait_with_output().expect("the program ends")
-}
-
-/// What a program prints, which must end well.
-pub(crate) fn stdout(program: &str, arguments: &[&str], input: &str) -> String {
-    let output = output(program, arguments, input);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {complaint}");
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// The binary under test.
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
 /// Facts that the host would be asked for otherwise.
 pub(crate) const FACTS: [&str; 2] = ["--pod-ips", "10.0.0.1,fd00::1"];

@@ -5,7 +5,8 @@
 
 use crate::native::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, checked_of};
 use crate::native::read_back::{NAME, write};
-use crate::native::support::{in_namespace, ruleset, stdout};
+use crate::native::support::{in_namespace, ruleset};
+use crate::support::program::stdout;
 use crate::support::setting::{self, Variant};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use rules::{Checked, Family, ListedRule, Ownership, State, Table, nft, parse, plan::plan, render};

@@ -1,6 +1,7 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
-use crate::native::support::{in_namespace, native, ruleset, stdout};
+use crate::native::support::{in_namespace, native, ruleset};
+use crate::support::program::stdout;
 use mesh::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
 

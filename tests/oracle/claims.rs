@@ -84,7 +84,7 @@ fn check(scene: &Scene, missed: &[&Fate]) -> Option<False> {
         return Some(False { fate: Some((*fate).clone()), ..False::new(Subject::Check, text) });
     }
     let again = scene.apply();
-    let report: Value = serde_json::from_slice(&again.stdout).unwrap_or(Value::Null);
+    let report: Value = serde_json::from_str(&again.stdout).unwrap_or(Value::Null);
     (report["changed"] != Value::Bool(false))
         .then(|| False::new(Subject::Check, format!("finds nothing, and apply changes {report:#}")))
 }
@@ -150,7 +150,7 @@ fn clean(scene: &Scene) -> Option<False> {
     }
     let now = state(&scene.pod);
     (now != scene.state_before).then(|| {
-        let told = String::from_utf8_lossy(&cleaned.stderr);
+        let told = &cleaned.stderr;
         False::new(Subject::Clean, format!("{told}\nleaves\n{now}\nwhere there was\n{}", scene.state_before))
     })
 }

@@ -93,5 +93,5 @@ fn run_together(namespace: &Namespace, group: &[Command]) -> bool {
         Command::Ip(_) if group.len() > 1 => return false,
         Command::Ip(_) | Command::Nft(_) => {}
     }
-    namespace.output(&program.0, &program.1, &input).status.success()
+    namespace.output(&program.0, &program.1, &input).succeeded()
 }

@@ -211,7 +211,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
         let words =
             question.iter().map(|word| (*word).to_owned()).chain([format!("--out-interface={interface}")]);
         let output = scene.say(&words.collect::<Vec<_>>());
-        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let answer: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
         answer["verdict"].clone()
     };
     assert_eq!((explained("eth0"), explained("br0")), ("pass".into(), "unknown".into()));

@@ -8,6 +8,7 @@
 
 use crate::support;
 use crate::support::random;
+use crate::support::random::number;
 
 mod claims;
 mod command;
@@ -43,13 +44,6 @@ const PACKETS: usize = 40;
 const ASKED: usize = 8;
 /// The longest that a false answer is made smaller.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}
 
 /// What has been tried so far.
 #[derive(Debug, Default)]
@@ -93,7 +87,7 @@ impl Tally {
 
 #[test]
 fn answers_are_true() {
-    let (seed, jobs) = (number("ORACLE_SEED", 1), number("ORACLE_JOBS", 2));
+    let (seed, jobs) = (number("ORACLE_SEED", 1_u64), number("ORACLE_JOBS", 2));
     let limit = Duration::from_secs(number("ORACLE_SECONDS", 60));
     let (cases, keep) = (number("ORACLE_CASES", u64::MAX), number("ORACLE_KEEP", 3));
     let (start, next) = (Instant::now(), AtomicU64::new(0));

@@ -7,6 +7,7 @@ use crate::oracle::packets::{Ears, Landing, Packet, Sent};
 use crate::oracle::question::{family, question, simulated};
 use crate::support::namespace::{Namespace, join};
 use crate::support::pod::APP;
+use crate::support::program;
 use crate::support::setting::Family;
 use crate::support::traffic::Identity;
 use diagnose::explain::{self, Pod};
@@ -19,7 +20,6 @@ use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::{engine, sys};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::process::{Command as Process, Output};
 use std::time::Duration;
 
 /// What is set up: enough to make it again.
@@ -117,8 +117,8 @@ impl Scene {
         };
         let applied = scene.apply();
         // Rules of others that decide before ours are a warning.
-        if !matches!(applied.status.code(), Some(0 | 3)) {
-            scene.refused = Some(String::from_utf8_lossy(&applied.stderr).into_owned());
+        if !matches!(applied.code, Some(0 | 3)) {
+            scene.refused = Some(applied.stderr.clone());
             return scene;
         }
         scene.setup.after = command::run(&scene.pod, &setup.after);
@@ -139,17 +139,15 @@ impl Scene {
         (self.views, self.routes, self.addresses) = (views, routes, addresses);
     }
 
-    pub(crate) fn apply(&self) -> Output {
+    pub(crate) fn apply(&self) -> program::Outcome {
         let words = self.setup.configuration.words();
         let backend = format!("--backend={}", self.setup.backend);
         self.say(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
     }
 
     /// Runs the binary in the pod.
-    pub(crate) fn say(&self, words: &[String]) -> Output {
-        let mut call = Process::new(env!("CARGO_BIN_EXE_sidecar-init"));
-        call.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").args(words);
-        self.pod.run(|| call.output().expect("the binary runs"))
+    pub(crate) fn say(&self, words: &[String]) -> program::Outcome {
+        self.pod.outcome(program::binary(&[]).args(words))
     }
 
     /// What it answers for programs, with its exit code.
@@ -157,7 +155,7 @@ impl Scene {
         let mut words = vec![command.to_owned(), "--format=json".to_owned()];
         words.extend(if with_flags { self.setup.configuration.words() } else { Vec::new() });
         let output = self.say(&words);
-        (serde_json::from_slice(&output.stdout).unwrap_or(Value::Null), output.status.code())
+        (serde_json::from_str(&output.stdout).unwrap_or(Value::Null), output.code)
     }
 
     /// Sends packets and looks where they land; packets that land otherwise than the tool says are looked at for longer.
@@ -227,7 +225,7 @@ impl Scene {
         let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
         let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
         let output = self.say(&words.collect::<Vec<_>>());
-        serde_json::from_slice(&output.stdout).unwrap_or_default()
+        serde_json::from_str(&output.stdout).unwrap_or_default()
     }
 
     fn said(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {

@@ -1,5 +1,6 @@
 //! The colours of pictures: their contrast, and whether eyes that miss a kind of cones can tell them apart.
 
+use crate::support::program::Run;
 use assert_cmd::Command;
 
 /// Light or dark.
@@ -93,8 +94,7 @@ const APART: f64 = 20.0;
 fn colours_of_arrows_are_told_apart_by_all_eyes() {
     let arguments = ["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
     let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    let output = command.env_clear().args(arguments).assert().success().get_output().clone();
-    let svg = String::from_utf8(output.stdout).expect("UTF-8");
+    let svg = command.env_clear().args(arguments).outcome().success().stdout;
     for theme in [Theme::Light, Theme::Dark] {
         let colour = |fate: &str| style(&svg, &format!("t-{fate}-line"), "stroke", theme);
         let [captured, passing, dropped] = ["captured", "passing", "dropped"].map(colour);

@@ -1,39 +1,28 @@
 //! The command line around pictures: which formats draw what, and what is refused.
 
-use assert_cmd::Command;
+use crate::support::program::{Run, bare, printed};
 
 const POD: [&str; 6] = ["--pod-ips", "10.44.0.7", "-u", "1337", "-i", "*"];
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().args(arguments);
-    command
-}
-
-fn stdout(arguments: &[&str]) -> String {
-    let output = command(arguments).assert().success().get_output().clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
 #[test]
 fn traffic_is_drawn_unless_rules_are_asked_for() {
-    let svg = |more: &[&str]| stdout(&[&["render", "--format", "svg"], more, &POD[..]].concat());
+    let svg = |more: &[&str]| printed(&[&["render", "--format", "svg"], more, &POD[..]].concat());
     assert_eq!(svg(&[]), svg(&["--of", "traffic"]));
     assert!(svg(&[]).contains("Out of the pod"));
     assert!(svg(&["--of", "rules"]).contains("ISTIO_REDIRECT"));
     let v6 = ["--of", "rules", "--family", "v6", "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"];
-    assert!(stdout(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
+    assert!(printed(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
     for format in ["mermaid", "dot"] {
-        let bare = stdout(&[&["render", "--format", format], &POD[..]].concat());
-        assert_eq!(bare, stdout(&[&["render", "--format", format, "--of", "rules"], &POD[..]].concat()));
+        let bare = printed(&[&["render", "--format", format], &POD[..]].concat());
+        assert_eq!(bare, printed(&[&["render", "--format", format, "--of", "rules"], &POD[..]].concat()));
     }
 }
 
 #[test]
 fn what_can_not_be_drawn_is_refused_with_the_remedy() {
     let check = |more: &[&str], expected: &str| {
-        let refused = command(&[&["render"], more, &POD[..]].concat()).assert().code(2).get_output().clone();
-        let text = String::from_utf8(refused.stderr).expect("UTF-8");
+        let refused = bare(&[&["render"], more, &POD[..]].concat()).outcome().with(2, "it must fail");
+        let text = refused.stderr;
         assert!(contains(&text, expected), "{more:?}: {text}");
         assert!(refused.stdout.is_empty());
     };
@@ -51,10 +40,9 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
 #[test]
 fn colours_say_nothing_that_words_do_not() {
     let arguments = [&["render", "--format", "picture"], &POD[..]].concat();
-    let plain = stdout(&arguments);
+    let plain = printed(&arguments);
     assert!(!plain.contains('\u{1b}') && plain.lines().all(|line| line.len() <= 80), "{plain}");
-    let output = command(&arguments).env("CLICOLOR_FORCE", "1").assert().success().get_output().clone();
-    let coloured = String::from_utf8(output.stdout).expect("UTF-8");
+    let coloured = bare(&arguments).env("CLICOLOR_FORCE", "1").outcome().success().stdout;
     assert!(coloured.contains('\u{1b}'));
     let stripped = anstream::adapter::strip_str(&coloured).to_string();
     assert_eq!(stripped, plain);
@@ -67,8 +55,7 @@ fn rules_of_others_show_the_way_alone() {
     for (format, expected) in [("picture", "captured ==> proxy 9000"), ("svg", "port 9000")] {
         let arguments =
             ["explain", "--from-save", "-", "--format", format, "--source", "10.1.1.1", "10.2.2.2:80"];
-        let output = command(&arguments).write_stdin(rules).assert().success().get_output().clone();
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let text = bare(&arguments).write_stdin(rules).outcome().success().stdout;
         assert!(contains(&text, expected) && contains(&text, "rule 1 of OUTPUT in table nat"), "{text}");
     }
 }
@@ -85,8 +72,7 @@ fn pods_of_a_manifest_are_drawn_in_their_words() {
     };
     let text = |manifest: &str, format: &str| {
         let arguments = ["render", "-f", "-", "--format", format];
-        let output = command(&arguments).write_stdin(manifest).assert().success().get_output().clone();
-        String::from_utf8(output.stdout).expect("UTF-8")
+        bare(&arguments).write_stdin(manifest).outcome().success().stdout
     };
     let own = text(&pod("web", "restartPolicy: Always"), "picture");
     assert!(

@@ -1,5 +1,6 @@
 //! The pictures of the documentation. `UPDATE_GOLDENS=1` writes them instead of comparing them.
 
+use crate::support::program::Run;
 use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -21,7 +22,7 @@ fn rows() -> Vec<(String, String)> {
 
 #[test]
 fn pictures_of_the_documentation_are_what_their_commands_print() {
-    let binary = Path::new(env!("CARGO_BIN_EXE_sidecar-init")).parent().expect("a folder").display();
+    let binary = Path::new(crate::support::program::BINARY).parent().expect("a folder").display();
     let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
     for (file, command) in rows() {
         let output = Command::new("sh")
@@ -29,15 +30,14 @@ fn pictures_of_the_documentation_are_what_their_commands_print() {
             .current_dir(ROOT)
             .env("PATH", &path)
             .env_remove("CLICOLOR_FORCE")
-            .output()
-            .expect("the shell");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+            .outcome();
+        assert!(output.succeeded(), "{command}: {}", output.stderr);
         let file = Path::new(ROOT).join("docs/pictures").join(file);
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
             fs::write(&file, &output.stdout).expect("the golden is written");
         }
         let expected = fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{} differs", file.display());
+        assert_eq!(output.stdout, expected, "{} differs", file.display());
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::pictures::colours::{Theme, contrast, style};
 use crate::support::catalogue::{Case, scenarios};
+use crate::support::program::Run;
 use assert_cmd::Command;
 
 /// What WCAG 2 asks of text (success criterion 1.4.3).
@@ -157,11 +158,9 @@ fn svg(case: &Case, command: &[&str], packet: Option<&str>) -> String {
         .arg("--istio-inbound-tproxy-route-table=133")
         .args(case.flags())
         .args(packet)
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
+        .outcome()
+        .success();
+    output.stdout
 }
 
 #[test]

@@ -85,11 +85,10 @@ fn list(pod: &Pod, [save, _]: &[String; 2]) -> String {
 
 /// Exchanges all rules for others.
 fn restore(pod: &Pod, [_, restore]: &[String; 2], text: &str) {
-    let done = match restore.as_str() {
-        "nft" => pod.inside.output(restore, &["-f", "-"], &format!("flush ruleset\n{text}")),
-        _ => pod.inside.output(restore, &[], text),
-    };
-    assert!(done.status.success(), "{}\n{text}", String::from_utf8_lossy(&done.stderr));
+    match restore.as_str() {
+        "nft" => pod.inside.load(&format!("flush ruleset\n{text}")),
+        _ => drop(pod.inside.fed(restore, &[], text)),
+    }
 }
 
 /// Ends that no walk of a first packet can tell: an answer that is lost, a connection that gets stuck on its way.

@@ -1,11 +1,10 @@
 //! A pod with a router beside it, and the rules of a scenario.
 
 use crate::support::namespace::{Namespace, join};
+use crate::support::program::{BINARY, Outcome};
 use mesh::Setting;
 use serde_json::Value;
-use std::process::Output;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 pub(crate) const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
 /// What is captured: settings and their values.
@@ -73,12 +72,11 @@ impl Pod {
     }
 
     pub(crate) fn apply(&self, backend: &str) {
-        let done = self.run("apply", &["--backend", backend]);
-        assert!(done.status.success(), "{backend}: {}", String::from_utf8_lossy(&done.stderr));
+        self.run("apply", &["--backend", backend]).with(0, backend);
     }
 
     /// A command with the scenario's flags.
-    pub(crate) fn run(&self, command: &str, more: &[&str]) -> Output {
+    pub(crate) fn run(&self, command: &str, more: &[&str]) -> Outcome {
         let flags = flags(self.scenario);
         let flags = flags.iter().map(String::as_str);
         let call: Vec<&str> = [command].into_iter().chain(flags).chain(more.iter().copied()).collect();
@@ -99,14 +97,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn of(output: &Output) -> Self {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-            panic!("{error}: {:?} {}{stderr}", output.status, String::from_utf8_lossy(&output.stdout))
-        });
+    pub(crate) fn of(output: &Outcome) -> Self {
+        let answer: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         let calls = answer["calls"].as_array().expect("calls").clone();
-        assert_eq!(answer["ok"] == true, output.status.code() == Some(0), "{answer:#}");
-        Self { code: output.status.code(), calls, stderr }
+        assert_eq!(answer["ok"] == true, output.succeeded(), "{answer:#}");
+        Self { code: output.code, calls, stderr: output.stderr.clone() }
     }
 
     pub(crate) fn with_outcome(&self, outcome: &str) -> Vec<&Value> {

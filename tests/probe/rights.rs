@@ -1,22 +1,19 @@
 //! With few rights: what can be proven without them is, and what can't is said.
 
-use crate::probe::pod::{BINARY, DEFAULT, Found, Pod, Scenario, TPROXY, flags};
-use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process, process::Output};
+use crate::probe::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Outcome};
 
-/// A copy of the binary where every user can reach it; it goes when it is dropped.
-struct Copy(PathBuf);
+/// A copy of the binary where every user can reach it.
+struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("sidecar-init-probe-{name}-{}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("its mode");
-        crate::support::program::copy(BINARY, folder.join("sidecar-init"));
-        Self(folder)
+        Self(Folder::with_program(name, BINARY))
     }
 
     /// Runs it as this user, without any capability.
-    fn run(&self, pod: &Pod, id: &str, words: &[&str]) -> Output {
+    fn run(&self, pod: &Pod, id: &str, words: &[&str]) -> Outcome {
         let (user, group) = (format!("--reuid={id}"), format!("--regid={id}"));
         let folder = self.0.to_str().expect("UTF-8");
         let user = [&user, &group, "--clear-groups", "--inh-caps=-all", "--no-new-privs"];
@@ -28,12 +25,6 @@ impl Copy {
         let flags = flags(scenario);
         let words = ["probe", "--format", "json"].into_iter().chain(flags.iter().map(String::as_str));
         Found::of(&self.run(pod, id, &words.collect::<Vec<_>>()))
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -50,7 +41,7 @@ fn the_application_proves_what_becomes_of_its_own_calls() {
             assert!(why.starts_with("needs CAP_SETUID and CAP_SETGID"), "{call:#}");
         }
     }
-    assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
+    pod.inside.stdout(BINARY, &["clean"]);
     assert_eq!(copy.probe(&pod, "1000", DEFAULT).code, Some(126));
 }
 
@@ -99,8 +90,8 @@ fn validate(scenario: Scenario) {
         copy.run(&pod, "1337", &words.collect::<Vec<_>>())
     };
     let failed = validate(&["--probe-timeout", "300ms"]);
-    assert_eq!(failed.status.code(), Some(126), "{}", String::from_utf8_lossy(&failed.stderr));
+    failed.with(126, "without rules");
     pod.apply("nftables");
     let proven = validate(&["--probe-timeout", "30s"]);
-    assert_eq!(proven.status.code(), Some(0), "{}", String::from_utf8_lossy(&proven.stderr));
+    proven.with(0, "with rules");
 }

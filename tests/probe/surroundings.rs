@@ -1,7 +1,8 @@
 //! Where a proxy listens already, where there is no way out, where IPv6 is off; and what others notice of a probe.
 
-use crate::probe::pod::{BACKENDS, BINARY, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
+use crate::probe::pod::{BACKENDS, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
+use crate::support::program::BINARY;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     fs,
@@ -31,8 +32,8 @@ fn with_a_proxy(scenario: Scenario) {
             let proof = if call["expected"]["verdict"] == "tproxy" { "answer" } else { "conntrack" };
             assert_eq!(call["seen"]["proof"], proof, "{backend}: {call:#}");
         }
-        assert_eq!(pod.run("clean", &[]).status.code(), Some(2), "clean takes no such flags");
-        assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
+        pod.run("clean", &[]).with(2, "clean takes no such flags");
+        pod.inside.stdout(BINARY, &["clean"]);
         assert_eq!(pod.probe(&[]).code, Some(126), "{backend}: a proxy without rules proves nothing");
         drop(listening);
     }
@@ -62,7 +63,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
             let words = [command].into_iter().chain(flags.iter().map(String::as_str));
             alone.output(BINARY, &words.chain(more.iter().copied()).collect::<Vec<_>>(), "")
         };
-        assert!(call("apply", &["--backend", backend]).status.success());
+        call("apply", &["--backend", backend]).success();
         let found = Found::of(&call("probe", &["--format", "json"]));
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in found.with_outcome("untried") {
@@ -75,7 +76,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
             let right = found.with_outcome("right");
             assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is proven");
         }
-        assert!(alone.output(BINARY, &["clean"], "").status.success());
+        alone.stdout(BINARY, &["clean"]);
         assert_eq!(Found::of(&call("probe", &["--format", "json"])).code, Some(126), "{backend}");
     }
 }
@@ -133,7 +134,7 @@ fn others_notice_next_to_nothing() {
              chain in { type filter hook prerouting priority 0; meta l4proto { tcp, udp } jump calls; }\n\
              chain calls {\n  tcp flags & (fin | psh | ack) != 0 counter comment \"says something\"\n  \
              udp length > 36 counter comment \"says more\"\n  counter comment \"calls\"\n }\n}\n";
-        assert!(pod.outside.output("nft", &["-f", "-"], counting).status.success());
+        pod.outside.load(counting);
         assert_eq!(pod.probe(&[]).code, Some(if is_captured { 0 } else { 126 }));
         let counted = pod.outside.stdout("nft", &["list", "table", "inet", "watch"]);
         let packets = |of: &str| {

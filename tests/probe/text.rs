@@ -1,20 +1,17 @@
 //! What people read, and how it ends.
 
-use crate::probe::pod::{BINARY, DEFAULT, Pod};
+use crate::probe::pod::{DEFAULT, Pod};
+use crate::support::program::{BINARY, Outcome};
 
-fn said(pod: &Pod, words: &[&str]) -> (Option<i32>, String, String) {
-    let output = pod.inside.output(BINARY, words, "");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+fn said(pod: &Pod, words: &[&str]) -> Outcome {
+    pod.inside.output(BINARY, words, "")
 }
 
 #[test]
 fn a_failure_names_the_rule_and_the_option() {
     let pod = Pod::with(DEFAULT, "iptables-nft");
     pod.inside.stdout("iptables-nft", &["-t", "nat", "-D", "ISTIO_OUTPUT", "-j", "ISTIO_REDIRECT"]);
-    let output = pod.run("probe", &[]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(126), "{text}");
+    let text = pod.run("probe", &[]).with(126, "a rule is missing").stdout;
     for part in [
         "fail tcp application      192.0.2.1:15002      passed",
         "expected captured at 15001, because -i '*' redirects all other outbound traffic",
@@ -36,8 +33,8 @@ fn a_failure_names_the_rule_and_the_option() {
 #[test]
 fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let (code, text, _) = said(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
-    assert_eq!(code, Some(126), "{text}");
+    let probe = said(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
+    let text = probe.with(126, "captured by the rules, excluded by the flags").stdout;
     assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
 
@@ -45,22 +42,19 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
 #[test]
 fn without_flags_what_is_there_says_what_to_expect() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let (code, text, _) = said(&pod, &["probe"]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = said(&pod, &["probe"]).with(0, "by the settings noted").stdout;
     let noted = "by the settings noted in this network namespace (";
     assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
-    assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
-    let (code, text, _) = said(&pod, &["probe"]);
-    assert_eq!(code, Some(126), "{text}");
+    pod.inside.stdout(BINARY, &["clean"]);
+    let text = said(&pod, &["probe"]).with(126, "without rules").stdout;
     assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
     for backend in ["iptables-nft", "iptables-legacy"] {
         pod.apply(backend);
-        let (code, text, stderr) = said(&pod, &["probe"]);
-        assert_eq!(code, Some(0), "{backend}: {text}{stderr}");
+        let text = said(&pod, &["probe"]).with(0, backend).stdout;
         assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
         let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
         assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
-        assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
+        pod.inside.stdout(BINARY, &["clean"]);
     }
 }
 
@@ -68,18 +62,16 @@ fn without_flags_what_is_there_says_what_to_expect() {
 fn a_manifest_says_it_as_well() {
     let pod = Pod::new(DEFAULT);
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
-    let (code, _, stderr) = said(&pod, &["apply", "-f", manifest]);
-    assert_eq!(code, Some(0), "{stderr}");
-    let (code, text, stderr) = said(&pod, &["probe", "-f", manifest]);
-    assert_eq!(code, Some(0), "{text}{stderr}");
+    said(&pod, &["apply", "-f", manifest]).with(0, "apply");
+    said(&pod, &["probe", "-f", manifest]).with(0, "probe");
 }
 
 #[test]
 fn bad_input_is_told_at_once() {
     let pod = Pod::new(DEFAULT);
-    let (code, text, stderr) =
-        said(&pod, &["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"]);
-    assert_eq!((code, text.as_str()), (Some(2), ""), "{stderr}");
+    let words = ["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"];
+    let Outcome { stdout, stderr, .. } = said(&pod, &words).with(2, "bad input");
+    assert_eq!(stdout, "");
     for flag in ["--probe-timeout", "--iptables-probe-port", "--envoy-port"] {
         assert!(stderr.contains(flag), "{flag}: {stderr}");
     }

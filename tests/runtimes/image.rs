@@ -1,5 +1,6 @@
 //! Images from folders, packed as `docker save` would: Debian's static busybox, and our binary. Nothing is pulled.
 
+use crate::support::program::Run;
 use serde_json::{Value, json};
 use std::{
     env::consts::ARCH,
@@ -36,7 +37,7 @@ pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
     for name in ["usr/local/bin", "usr/bin", "usr/lib/linkerd", "tmp"] {
         fs::create_dir_all(root.join(name)).expect("a folder of our own");
     }
-    let built = Path::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    let built = Path::new(crate::support::program::BINARY);
     run(Command::new("strip").arg("-o").arg(&binary).arg(built));
     for word in run(Command::new("ldd").arg(built)).split_whitespace().filter(|word| word.starts_with('/')) {
         let library = root.join(word.trim_start_matches('/'));
@@ -103,7 +104,6 @@ fn sha256(file: &Path) -> String {
 }
 
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("starting {command:?} failed: {error}"));
-    assert!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
+    let output = command.outcome();
+    output.with(0, &format!("{command:?}")).stdout
 }

@@ -53,7 +53,7 @@ pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Val
         symlink(theirs, plugins(folder).join(name)).expect("a link");
     }
     // A copy, as the stage may not see where the build is.
-    crate::support::program::copy(env!("CARGO_BIN_EXE_sidecar-init"), plugins(folder).join(plugin));
+    crate::support::program::copy(crate::support::program::BINARY, plugins(folder).join(plugin));
     let mut last = json!({
         "type": plugin,
         "capabilities": { ANNOTATIONS: true },
@@ -117,7 +117,7 @@ impl Attachment {
             .unwrap_or_else(|error| panic!("reading {path} of {} failed: {error}", stage.name));
         let cached: Value = serde_json::from_str(&text).expect("JSON");
         let decoded = stage.output(&["base64", "-d"], &[], cached["config"].as_str().expect("a text"));
-        let list: Value = serde_json::from_slice(&decoded.stdout).expect("JSON");
+        let list: Value = serde_json::from_str(&decoded.stdout).expect("JSON");
         let ours = list["plugins"].as_array().and_then(|plugins| plugins.last()).expect("a plugin");
         let mut input = ours.as_object().expect("an object").clone();
         let result = &cached["result"];
@@ -209,12 +209,9 @@ fn call(
     let (folder, plugin) = (folder.to_string_lossy(), plugin.to_string_lossy());
     let variables = [variables, &[("CNI_COMMAND", verb), ("CNI_PATH", &folder)]].concat();
     let output = stage.output(&[&plugin], &variables, &Value::Object(input.clone()).to_string());
-    let answer = String::from_utf8(output.stdout).expect("UTF-8");
-    if output.status.success() {
-        return Ok(answer);
+    if output.succeeded() {
+        return Ok(output.stdout);
     }
-    Err(serde_json::from_str(&answer).unwrap_or_else(|_| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        panic!("{verb} failed with {} and without an error in JSON: {answer}{said}", output.status)
-    }))
+    let error = serde_json::from_str(&output.stdout);
+    Err(error.unwrap_or_else(|_| panic!("{verb} failed without an error in JSON: {output:?}")))
 }

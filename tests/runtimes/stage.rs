@@ -6,6 +6,7 @@
 //! them. Control groups alone are the machine's own; those that were made here have the stage's name.
 
 use crate::support::namespace::Namespace;
+use crate::support::program::Outcome;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -16,7 +17,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     ops::Deref,
     path::{Path, PathBuf},
-    process::{self, Child, Command, Output, Stdio},
+    process::{self, Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -72,7 +73,7 @@ impl Stage {
     }
 
     /// Runs a program on the stage, with these variables on top of ours.
-    pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Output {
+    pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Outcome {
         let mut child = Command::new("timeout")
             .args(["--signal=KILL", PATIENCE, "nsenter", "--mount", "--net", "--pid", "--target"])
             .arg(self.first.to_string())
@@ -85,21 +86,14 @@ impl Stage {
             .unwrap_or_else(|error| panic!("starting `timeout` failed: {error}"));
         // A program that stops reading early says why by its exit status.
         let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
-        child.wait_with_output().expect("it is our child")
+        child.wait_with_output().expect("it is our child").into()
     }
 
     /// What a program prints that must succeed.
     pub(crate) fn stdout(&self, call: &[&str], variables: &[(&str, &str)]) -> String {
         let output = self.output(call, variables, "");
-        assert!(
-            output.status.success(),
-            "`{}` failed with {}: {}\n{}",
-            call.join(" "),
-            output.status,
-            String::from_utf8_lossy(&output.stderr),
-            self.logs(),
-        );
-        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+        assert!(output.succeeded(), "`{}` failed: {output:?}\n{}", call.join(" "), self.logs());
+        output.stdout.trim().to_owned()
     }
 
     /// Where we find a path of the stage. `/var/run` is a link that would lead to our own `/run` from there.

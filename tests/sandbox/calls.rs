@@ -1,17 +1,16 @@
 //! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
 
-use crate::sandbox::support::{Ended, Programs, Who};
+use crate::sandbox::support::{Programs, Who};
+use crate::support::program::{Outcome, Run};
+use crate::support::wait::TIMEOUT;
 use std::{
     env,
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
-    time::Duration,
 };
 
 /// Says to a test that it runs inside.
 const INSIDE: &str = "SIDECAR_INIT_TEST_INSIDE";
-/// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const WORLD: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2))];
@@ -31,9 +30,7 @@ pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl 
         for flags in flags {
             let mut call = programs.call(*who);
             call.args(*flags).arg("--").arg(programs.folder.join("inside"));
-            let ended = Ended::from(
-                call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().expect("it starts"),
-            );
+            let ended = Outcome::from(call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome());
             // A name that no test has would let all pass.
             let ran = ended.stdout.contains("test result: ok. 1 passed");
             assert!(
@@ -52,14 +49,14 @@ pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl 
 /// A connection that does not wait for ever.
 pub(crate) fn call(to: impl Into<SocketAddr>) -> TcpStream {
     let to = to.into();
-    let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap_or_else(|error| panic!("{to}: {error}"));
+    let stream = TcpStream::connect_timeout(&to, TIMEOUT).unwrap_or_else(|error| panic!("{to}: {error}"));
     patient(&stream);
     stream
 }
 
 fn patient(stream: &TcpStream) {
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a time");
 }
 
 /// A server of ours in the pod, at all addresses of a family.

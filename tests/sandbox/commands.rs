@@ -1,7 +1,8 @@
 //! Commands: their streams, signals and exit codes are the caller's; what is wrong with a call is told before anything is
 //! made.
 
-use crate::sandbox::support::{EVERYBODY, Ended, Programs, USER, Who, sandbox};
+use crate::sandbox::support::{EVERYBODY, Programs, USER, Who, sandbox};
+use crate::support::program::{Outcome, Run};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -24,7 +25,7 @@ fn streams_and_exit_codes_are_those_of_the_command() {
             .spawn()
             .expect("it starts");
         child.stdin.take().expect("piped").write_all(b"said\n").expect("it reads");
-        let ended = Ended::from(child.wait_with_output().expect("it ends"));
+        let ended = Outcome::from(child.wait_with_output().expect("it ends"));
         let uid = if who == Who::Root { 1000 } else { USER };
         assert_eq!(
             (ended.code, ended.stdout),
@@ -138,9 +139,9 @@ fn cargo_runs_root_apart_and_others_as_they_are() {
     let script = programs.folder.join("apart");
     crate::support::program::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/apart"), &script);
     let namespace = |command: &mut Command| {
-        let output = command.args(["readlink", "/proc/self/ns/net"]).output().expect("it starts");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("UTF-8")
+        let output = command.args(["readlink", "/proc/self/ns/net"]).outcome();
+        assert!(output.succeeded(), "{output:?}");
+        output.stdout
     };
     let own = namespace(&mut Command::new("env"));
     assert_ne!(namespace(&mut Command::new(&script)), own);
@@ -149,10 +150,6 @@ fn cargo_runs_root_apart_and_others_as_they_are() {
     assert_eq!(namespace(Command::new("setpriv").args(words).arg(&script)), own);
     // A right that the user has been given counts as root's.
     let caps = ["--inh-caps", "+net_admin", "--ambient-caps", "+net_admin"];
-    let output =
-        Command::new("setpriv").args(words).args(caps).arg(&script).arg("true").output().expect("it starts");
-    assert!(
-        !output.status.success(),
-        "it can't leave the machine's network, and must not run there: {output:?}"
-    );
+    let output = Command::new("setpriv").args(words).args(caps).arg(&script).arg("true").outcome();
+    assert!(!output.succeeded(), "it can't leave the machine's network, and must not run there: {output:?}");
 }

@@ -1,21 +1,16 @@
-//! Ended at any moment, by whatever hand: no process, no namespace, no cable, no rule is left.
+//! Ended at any moment, by whatever signal: no process, namespace, veth pair or rule is left.
 
 use crate::sandbox::support::{EVERYBODY, Programs, Who};
+use crate::support::program::Run;
+use crate::support::wait::until;
 use nix::{
     net::if_::if_nameindex,
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{
-    collections::BTreeSet,
-    fs, process,
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fs, process, process::Stdio, thread, time::Duration};
 
 const MARK: &str = "SIDECAR_INIT_TEST_MARK";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The processes that carry a mark in their environment, as all those do that a marked one has made.
 fn marked(mark: &str) -> Vec<i32> {
@@ -46,14 +41,6 @@ fn links() -> Vec<String> {
     links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
 fn kill_after(who: Who, number: usize, words: &[&str], wait: Duration) {
     let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
@@ -71,8 +58,8 @@ fn kill_after(who: Who, number: usize, words: &[&str], wait: Duration) {
     let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
     // It may have ended by itself.
     let _ = kill(Pid::from_raw(victim), Signal::SIGKILL);
-    until("the caller waits for ever", || child.try_wait().expect("a child").is_some());
-    until("processes are left", || marked(&mark).is_empty());
+    until("the caller ends", || child.try_wait().expect("a child").is_some());
+    until("its processes end", || marked(&mark).is_empty());
     let left = &made & &all_namespaces();
     assert!(left.is_empty(), "{who:?} after {wait:?}: {left:?} are left");
     assert_eq!(links(), before, "{who:?} after {wait:?}");
@@ -103,11 +90,11 @@ fn nothing_is_left_after_the_command() {
         let mark = format!("{}-{who:?}-end", process::id());
         let mut call = Programs::get().call(who);
         call.args(["--", "sh", "-c", "setsid sleep 300 & readlink /proc/self/ns/net; true"]).env(MARK, &mark);
-        let output = call.stderr(Stdio::null()).output().expect("it starts");
-        assert!(output.status.success(), "{output:?}");
-        let namespace = String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned();
+        let output = call.stderr(Stdio::null()).outcome();
+        assert!(output.succeeded(), "{output:?}");
+        let namespace = output.stdout.trim().to_owned();
         assert!(namespace.starts_with("net:["), "{namespace}");
-        until("processes are left", || marked(&mark).is_empty());
+        until("its processes end", || marked(&mark).is_empty());
         assert!(!all_namespaces().contains(&namespace), "{who:?}: {namespace} is left");
     }
 }
@@ -123,5 +110,5 @@ fn a_signal_ends_the_tour() {
     // Before it holds signals back, the signal ends it as it would others; a tour that was quick has ended well.
     let code = status.code();
     assert!(matches!(code, Some(0 | 143) | None), "{status}");
-    until("processes are left", || marked(&mark).is_empty());
+    until("its processes end", || marked(&mark).is_empty());
 }

@@ -1,15 +1,12 @@
 //! Who calls `sandbox`, and with what.
 
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Outcome, Run};
 use std::{
     env, fs,
     ops::{Deref, DerefMut},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{self, Command, Output},
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering},
-    },
+    process::Command,
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 /// Who calls.
@@ -29,7 +26,7 @@ pub(crate) const USER: u32 = 42_424;
 
 /// The programs, where every user can read them. They go with the last test that uses them.
 pub(crate) struct Programs {
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
 }
 
 static SHARED: Mutex<Weak<Programs>> = Mutex::new(Weak::new());
@@ -45,22 +42,9 @@ impl Programs {
     }
 
     fn new() -> Programs {
-        // The one before may be going just now.
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-init-sandbox-{}-{number}", process::id()));
-        fs::create_dir(&folder).expect("a folder of our own");
-        let programs = Programs { folder };
-        let open =
-            |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        open(&programs.folder);
+        let programs = Programs { folder: Folder::with_program("sandbox", BINARY) };
         let test = env::current_exe().expect("this program");
-        for (from, name) in
-            [(Path::new(env!("CARGO_BIN_EXE_sidecar-init")), "sidecar-init"), (&test, "inside")]
-        {
-            let to = programs.folder.join(name);
-            crate::support::program::copy(from, &to);
-        }
+        crate::support::program::copy(test, programs.folder.join("inside"));
         programs.write_users();
         programs
     }
@@ -93,7 +77,7 @@ impl Programs {
                     "{bind} && exec setpriv --reuid {user} --regid {user} --clear-groups $0/sidecar-init \"$@\""
                 );
                 let mut command = Command::new("unshare");
-                command.args(["--mount", "sh", "-c", &script]).arg(&self.folder);
+                command.args(["--mount", "sh", "-c", &script]).arg(&*self.folder);
                 command
             }
         };
@@ -122,28 +106,7 @@ impl DerefMut for Call {
     }
 }
 
-impl Drop for Programs {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// How a sandbox has ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl From<Output> for Ended {
-    fn from(output: Output) -> Ended {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
-    }
-}
-
 /// A sandbox with these words, to its end.
-pub(crate) fn sandbox(who: Who, words: &[&str]) -> Ended {
-    Programs::get().call(who).args(words).output().expect("it starts").into()
+pub(crate) fn sandbox(who: Who, words: &[&str]) -> Outcome {
+    Programs::get().call(who).args(words).outcome()
 }

@@ -1,10 +1,11 @@
 //! The tour: every connection goes as the rules say, whoever calls and whatever is captured.
 
-use crate::sandbox::support::{EVERYBODY, Ended, USER, Who, sandbox};
+use crate::sandbox::support::{EVERYBODY, USER, Who, sandbox};
+use crate::support::program::Outcome;
 
 /// Runs a tour that must find nothing wrong with so many connections.
 fn tour(who: Who, flags: &[&str], connections: usize) -> String {
-    let Ended { code, stdout, stderr } = sandbox(who, flags);
+    let Outcome { code, stdout, stderr } = sandbox(who, flags);
     let all = format!("All {connections} connections went as the rules say.");
     assert!(code == Some(0) && stdout.contains(&all), "{who:?} {flags:?}: {code:?}\n{stdout}\n{stderr}");
     // Nobody sees colours here, nor waits for a reader.

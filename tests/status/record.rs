@@ -1,9 +1,11 @@
 //! How our table was made: written with it, kept by exchanges, and telling when somebody else has changed it.
 
-use crate::life_cycle::stage::{binary, ended, run, succeed};
 use crate::status::told::{json, with_finding};
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::binary;
+use crate::support::wait;
 use serde_json::Value;
+use std::time::SystemTime;
 
 const FLAGS: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
 
@@ -21,11 +23,8 @@ fn listing(namespace: &Namespace) -> String {
 
 /// Waits until the clock shows another second than this record.
 fn next_second(record: &Value) {
-    while diagnose::trace::utc(std::time::SystemTime::now()).split('.').next()
-        == record["time"].as_str().map(|at| at.trim_end_matches('Z'))
-    {
-        std::thread::yield_now();
-    }
+    let second = record["time"].as_str().expect("a time").trim_end_matches('Z').to_owned();
+    wait::until("another second", || !diagnose::trace::utc(SystemTime::now()).starts_with(&second));
 }
 
 #[test]
@@ -82,8 +81,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
         let pod = Namespace::new();
         apply(&pod, &["-o", "22,3306"]);
         assert_eq!(json(&pod)["made"]["changed_since"], false);
-        let done = pod.output("nft", &["-f", "-"], &edit);
-        assert!(done.status.success(), "{edit}: {}", String::from_utf8_lossy(&done.stderr));
+        pod.load(&edit);
         let status = json(&pod);
         match edit.contains("made_by") {
             // What is there is no note of ours any more; the table is not as wanted all the same.
@@ -108,8 +106,7 @@ fn what_nft_loads_of_its_own_listing_keeps_the_note() {
     let before = json(&pod)["made"].clone();
     let text = nft(&pod, &["list", "ruleset"]);
     nft(&pod, &["flush", "ruleset"]);
-    let loaded = pod.output("nft", &["-f", "-"], &text);
-    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    pod.load(&text);
     let after = json(&pod)["made"].clone();
     assert_eq!((&after["time"], &after["settings_digest"]), (&before["time"], &before["settings_digest"]));
     // It lists no user data of ours.
@@ -121,8 +118,7 @@ fn what_nft_loads_of_its_own_listing_keeps_the_note() {
 fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
     let pod = Namespace::new();
     let script = succeed(&pod, &[&["render", "--format", "nft"], &FLAGS[..]].concat()).stdout;
-    let loaded = pod.output("nft", &["-f", "-"], &script);
-    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    pod.load(&script);
     let before = listing(&pod);
     apply(&pod, &[]);
     assert_eq!(listing(&pod), before, "nothing is written");
@@ -141,6 +137,6 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["settings"], Value::Null);
     assert_eq!(made["settings_digest"].as_str().map(str::len), Some(16));
     assert_eq!(made["changed_since"], false);
-    let status = ended(&pod, &mut binary(&["status"])).with(0, "status").stdout;
+    let status = pod.outcome(&mut binary(&["status"])).with(0, "status").stdout;
     assert!(status.contains("told more than there is room for"), "{status}");
 }

@@ -1,8 +1,8 @@
 //! What is told of namespaces as they stand.
 
-use crate::life_cycle::stage::{run, state, succeed};
+use crate::life_cycle::stage::state;
 use crate::life_cycle::upstream;
-use crate::support::namespace::Namespace;
+use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Identity, Listener, Protocol, Socket};
 use serde_json::Value;
@@ -228,7 +228,7 @@ fn rules_of_others_and_lost_jumps_are_seen() {
   chain drops { type filter hook input priority 0; tcp dport 9999 drop; }
 }
 ";
-    upstream::load(&pod, foreign);
+    pod.load(foreign);
     let status = json(&pod);
     with_finding(&status, "foreign", "may send packets elsewhere before our rules see them");
     with_finding(&status, "foreign", "may drop packets");

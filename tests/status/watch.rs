@@ -1,17 +1,14 @@
 //! `status --watch`: block after block into a pipe, in place on a terminal, and a clean end.
 
-use crate::life_cycle::stage::{binary, succeed};
-use crate::support::namespace::Namespace;
-use nix::pty::openpty;
+use crate::support::namespace::{Namespace, succeed};
+use crate::support::program::{Running, binary};
+use crate::support::terminal::terminal;
+use crate::support::wait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn pod() -> Namespace {
     let pod = Namespace::new();
@@ -21,19 +18,10 @@ fn pod() -> Namespace {
 }
 
 /// Asks a process to end, and waits for that.
-fn end(mut child: Child, signal: Signal) -> ExitStatus {
-    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
-    let start = Instant::now();
-    loop {
-        match child.try_wait().expect("our child") {
-            Some(status) => return status,
-            None if start.elapsed() > PATIENCE => {
-                let _ = child.kill();
-                panic!("it does not end");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
+fn end(child: Child, signal: Signal) -> ExitStatus {
+    let mut child = Running(child);
+    kill(Pid::from_raw(child.0.id().cast_signed()), signal).expect("it runs");
+    wait::until_ok(|| child.0.try_wait().expect("our child").ok_or_else(|| "its end".to_owned()))
 }
 
 #[test]
@@ -86,14 +74,12 @@ fn a_reader_may_leave() {
 #[test]
 fn a_terminal_is_redrawn_and_given_back() {
     let pod = pod();
-    let size = nix::pty::Winsize { ws_row: 100, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    let terminal = openpty(Some(&size), None).expect("a pseudo terminal");
+    let (mut screen, slave) = terminal(100);
     let mut command = binary(&["status", "--watch", "--interval", "100ms"]);
-    command.env("TERM", "xterm").stdout(Stdio::from(terminal.slave));
+    command.env("TERM", "xterm").stdout(slave);
     let child = pod.run(|| command.spawn()).expect("it starts");
     // Ours of the terminal's other end is closed with it.
     drop(command);
-    let mut screen = File::from(terminal.master);
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     let redraw = b"\x1b[H\x1b[J";

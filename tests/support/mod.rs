@@ -1,5 +1,4 @@
-//! What the scenes are played with: namespaces, real traffic, a pod with its surroundings, and tables of
-//! cases.
+//! What the scenes are played with: namespaces, real traffic, a pod with its surroundings, programs, and tables of cases.
 
 pub(crate) mod address;
 pub(crate) mod case;
@@ -7,10 +6,14 @@ pub(crate) mod case;
 pub(crate) mod catalogue;
 pub(crate) mod configurations;
 pub(crate) mod flags;
+pub(crate) mod folder;
+pub(crate) mod mounts;
 pub(crate) mod namespace;
 pub(crate) mod note;
 pub(crate) mod pod;
 pub(crate) mod program;
 pub(crate) mod random;
 pub(crate) mod setting;
+pub(crate) mod terminal;
 pub(crate) mod traffic;
+pub(crate) mod wait;

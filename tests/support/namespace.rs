@@ -1,4 +1,4 @@
-//! A network namespace that exists exactly as long as somebody in this process looks at it.
+//! A network namespace that exists exactly as long as this process holds it open.
 //!
 //! It is made by a thread that ends at once; an open descriptor of `/proc/thread-self/ns/net` is all that
 //! keeps it. No name under `/run/netns`, no mount: when the test process ends, in whatever way, the kernel
@@ -7,17 +7,18 @@
 //! Work inside is done on a thread made for it, so a panic can't leave a thread of the test runner in there.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
-use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use std::{process, thread};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sched::{CloneFlags, setns, unshare};
+
+use super::program::{self, Outcome, Run};
+use super::setting::{Family, Variant};
+use super::wait;
 
 /// The kernel's own routes, to addresses of the machine; from linux/ipv6_route.h.
 const RTF_LOCAL: u32 = 0x8000_0000;
@@ -70,44 +71,56 @@ impl Namespace {
     }
 
     /// Runs a program inside with `input` as its standard input, whatever its exit status.
-    pub(crate) fn output(&self, program: &str, arguments: &[&str], input: &str) -> Output {
-        self.run(|| {
-            let mut child = Command::new(program)
-                .args(arguments)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap_or_else(|error| panic!("starting `{program}` failed ({error}): is it installed?"));
-            // A program that stops reading early says why by its exit status.
-            let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_bytes());
-            child.wait_with_output().unwrap_or_else(|error| panic!("waiting for `{program}` failed: {error}"))
-        })
+    pub(crate) fn output(&self, program: &str, arguments: &[&str], input: &str) -> Outcome {
+        self.run(|| program::output(program, arguments, input))
+    }
+
+    /// Runs a command inside to its end.
+    pub(crate) fn outcome(&self, command: &mut (impl Run + Send)) -> Outcome {
+        self.run(|| command.outcome())
     }
 
     /// Runs a program inside that must succeed, and returns what it printed.
+    #[track_caller]
     pub(crate) fn stdout(&self, program: &str, arguments: &[&str]) -> String {
-        self.succeed(program, arguments, "")
+        self.fed(program, arguments, "")
+    }
+
+    /// The same with `input` as its standard input.
+    #[track_caller]
+    pub(crate) fn fed(&self, program: &str, arguments: &[&str], input: &str) -> String {
+        let what = format!("`{program} {}`\n{input}", arguments.join(" "));
+        self.output(program, arguments, input).with(0, &what).stdout
+    }
+
+    /// Loads a script of `nft`.
+    #[track_caller]
+    pub(crate) fn load(&self, script: &str) {
+        self.fed("nft", &["-f", "-"], script);
+    }
+
+    /// Adds rules by a program of iptables, as text for its `-restore`.
+    #[track_caller]
+    pub(crate) fn restore(&self, variant: Variant, family: Family, text: &str) {
+        // The nft variant has no lock to wait for.
+        let arguments: &[&str] =
+            if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
+        self.fed(&variant.program(family, "-restore"), arguments, text);
     }
 
     /// Runs lines of `ip` commands, written without the leading `ip`; addresses that they add can be used then.
     pub(crate) fn ip(&self, commands: &str) {
-        self.succeed("ip", &["-batch", "-"], commands);
+        self.fed("ip", &["-batch", "-"], commands);
         self.wait_for_addresses();
     }
 
     /// Waits until each IPv6 address of a link that is up has its local route. The kernel makes that in a work queue, which
     /// on a busy machine runs after the program that added the address has ended; packets to it are lost until then.
     pub(crate) fn wait_for_addresses(&self) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            let missing = self.run(addresses_without_route);
-            if missing.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "no local route for {}", missing.join(", "));
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait::until_ok(|| match self.run(addresses_without_route) {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(format!("no local route for {}", missing.join(", "))),
+        });
     }
 
     /// Sets a value under `/proc/sys/net` of this namespace.
@@ -115,19 +128,6 @@ impl Namespace {
         let path = format!("/proc/sys/net/{parameter}");
         self.run(|| std::fs::write(&path, value))
             .unwrap_or_else(|error| panic!("writing {value} to {path} failed: {error}"));
-    }
-
-    fn succeed(&self, program: &str, arguments: &[&str], input: &str) -> String {
-        let output = self.output(program, arguments, input);
-        assert!(
-            output.status.success(),
-            "`{program} {}` failed with {}: {}\n{input}",
-            arguments.join(" "),
-            output.status,
-            String::from_utf8_lossy(&output.stderr),
-        );
-        String::from_utf8(output.stdout)
-            .unwrap_or_else(|error| panic!("`{program}` printed no UTF-8: {error}"))
     }
 }
 
@@ -173,4 +173,15 @@ pub(crate) fn join(near: End<'_>, far: End<'_>) {
     for (namespace, nic, [v4, v6]) in [near, far] {
         namespace.ip(&format!("addr add {v4} dev {nic}\naddr add {v6} dev {nic} nodad\nlink set {nic} up"));
     }
+}
+
+/// Runs the binary in a namespace, to its end.
+pub(crate) fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
+    namespace.outcome(&mut program::binary(arguments))
+}
+
+/// Runs the binary in a namespace; it must succeed.
+#[track_caller]
+pub(crate) fn succeed(namespace: &Namespace, arguments: &[&str]) -> Outcome {
+    run(namespace, arguments).with(0, &arguments.join(" "))
 }

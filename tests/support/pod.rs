@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::address::{Place, any};
 use super::namespace::{Namespace, join};
+use super::program::{BINARY, PATH, Run};
 use super::setting::{Family, Mode, Setting, Variant};
 use super::traffic::{Arrival, Identity, Listener, Protocol, Socket};
 
@@ -107,23 +108,12 @@ impl Pod {
 
     /// The same without saying which variant.
     pub(crate) fn run(&self, environment: &[(&str, &str)], flags: &[&str]) {
-        let output = Command::new("timeout")
-            .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .envs(environment.iter().copied())
-            .args([RUN_LIMIT, env!("CARGO_BIN_EXE_sidecar-init")])
-            .args(["istio-iptables", "--network-namespace", &self.inside.path()])
-            .args(["-p", "15001", "-z", "15006", "-u", "1337", "-g", "1337", "-m", self.setting.mode.name()])
-            .args(flags)
-            .output()
-            .expect("the binary starts");
-        assert!(
-            output.status.success(),
-            "{}: applying {flags:?} {environment:?} ended with {}:\n{}",
-            self.setting,
-            output.status,
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let mut command = Command::new("timeout");
+        command.env_clear().env("PATH", PATH).envs(environment.iter().copied());
+        command.args([RUN_LIMIT, BINARY, "istio-iptables", "--network-namespace", &self.inside.path()]);
+        command.args(["-p", "15001", "-z", "15006", "-u", "1337", "-g", "1337"]);
+        command.args(["-m", self.setting.mode.name()]).args(flags);
+        command.outcome().with(0, &format!("{}: applying {flags:?} {environment:?}", self.setting));
     }
 
     /// Sees to it that somebody answers at this address from now on.

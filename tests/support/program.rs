@@ -1,20 +1,141 @@
-//! Programs that tests put somewhere to run them.
-//!
-//! Other processes write them. A file that is open for writing in this one is open for a moment in whatever another test starts
-//! meanwhile, and the kernel runs no file that is (`ETXTBSY`).
+//! Programs that tests run, the binary under test among them, and programs that tests put somewhere to run them.
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
-/// Copies a program, for everybody to run.
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+
+/// Where system programs are.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How a program ended; no code where a signal ended it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Outcome {
+    fn from(Output { status, stdout, stderr }: Output) -> Outcome {
+        let text = |bytes| String::from_utf8(bytes).unwrap_or_else(|error| panic!("no UTF-8: {error:?}"));
+        Outcome { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn succeeded(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Fails unless the exit code is this one.
+    #[track_caller]
+    pub(crate) fn with(self, code: i32, what: &str) -> Outcome {
+        assert_eq!(self.code, Some(code), "{what}\n{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless it succeeded.
+    #[track_caller]
+    pub(crate) fn success(self) -> Outcome {
+        self.with(0, "it must succeed")
+    }
+
+    /// Both streams.
+    pub(crate) fn text(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+/// Commands that are run to their end.
+pub(crate) trait Run {
+    fn outcome(&mut self) -> Outcome;
+}
+
+impl Run for Command {
+    fn outcome(&mut self) -> Outcome {
+        match self.output() {
+            Ok(output) => output.into(),
+            Err(error) => panic!("starting {self:?} failed ({error}): is it installed?"),
+        }
+    }
+}
+
+impl Run for assert_cmd::Command {
+    fn outcome(&mut self) -> Outcome {
+        self.output().unwrap_or_else(|error| panic!("starting {self:?} failed: {error}")).into()
+    }
+}
+
+/// The binary under test, ready to be started, with nothing in its environment but `PATH`.
+pub(crate) fn binary(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env_clear().env("PATH", PATH).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// The same without `PATH`; it takes text as its standard input.
+pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
+    let mut command = assert_cmd::Command::new(BINARY);
+    command.env_clear().args(arguments);
+    command
+}
+
+/// What the binary prints when it is called so, which must succeed.
+#[track_caller]
+pub(crate) fn printed(arguments: &[&str]) -> String {
+    bare(arguments).outcome().with(0, &arguments.join(" ")).stdout
+}
+
+/// Runs a program with this standard input, whatever its exit status.
+pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("starting `{program}` failed ({error}): is it installed?"));
+    // A program that stops reading early says why by its exit status.
+    let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_bytes());
+    child.wait_with_output().unwrap_or_else(|error| panic!("waiting for `{program}` failed: {error}")).into()
+}
+
+/// Runs a program that must succeed, and returns what it printed.
+#[track_caller]
+pub(crate) fn stdout(program: &str, arguments: &[&str], input: &str) -> String {
+    output(program, arguments, input).with(0, &format!("`{program} {}`\n{input}", arguments.join(" "))).stdout
+}
+
+/// A process that ends with its owner.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a process has this command line.
+pub(crate) fn is_running(command: &str) -> bool {
+    let mut search = Command::new("pgrep");
+    search.env("PATH", PATH).args(["-f", &format!("^{command}$")]).outcome().succeeded()
+}
+
+/// Copies a program, for all users to run.
+///
+/// Another process writes it, here and in [`script`]. A file that is open for writing in this one is open for a moment in
+/// whatever another test starts meanwhile, and the kernel runs no file that is (`ETXTBSY`).
 pub(crate) fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut install = Command::new("/usr/bin/install");
     let status = install.args(["-m", "755"]).arg(from.as_ref()).arg(to.as_ref()).status();
     assert!(status.expect("install starts").success(), "{}", to.as_ref().display());
 }
 
-/// Writes a script, for everybody to run.
+/// Writes a script, for all users to run.
 pub(crate) fn script(path: impl AsRef<Path>, text: impl AsRef<str>) {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "/bin/cat >\"$0\" && /bin/chmod 755 \"$0\""]).arg(path.as_ref()).stdin(Stdio::piped());

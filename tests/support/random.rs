@@ -1,5 +1,8 @@
 //! Random numbers that a seed reproduces: SplitMix64, which needs no crate.
 
+use std::env;
+use std::str::FromStr;
+
 /// A sequence of random numbers.
 pub(crate) struct Random(u64);
 
@@ -25,5 +28,13 @@ impl Random {
     /// True once in `times`, on average.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.next().is_multiple_of(times)
+    }
+}
+
+/// A number that the environment may set: a seed, or how many cases are tried.
+pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> T {
+    match env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is not a number")),
+        Err(_) => default,
     }
 }

@@ -26,9 +26,8 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 
 use super::namespace::Namespace;
+use super::wait::TIMEOUT;
 
-/// The longest that a connection or an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 const QUESTION: &[u8] = b"?";
 /// A question after which another may follow: the listener closes the connection behind any other.
 pub(crate) const QUESTION_OF_MORE: &[u8] = b"+";
@@ -136,7 +135,7 @@ fn answer<Name>(
     let local = stream.local_addr()?;
     let original = original_destination(stream, local);
     let _ = arrivals.send(Arrival { listener: name, peer, local, original });
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut question = [0; QUESTION.len()];
     loop {
         stream.read_exact(&mut question)?;
@@ -196,47 +195,62 @@ impl Call {
     /// Places the call from inside `namespace`; returns the address that it was made from once it is
     /// answered.
     pub(crate) fn place(&self, namespace: &Namespace) -> io::Result<SocketAddr> {
+        let mut exchange = File::from(self.open(namespace)?);
+        let from = getsockname::<SockaddrStorage>(exchange.as_raw_fd())?;
+        exchange.write_all(QUESTION)?;
+        exchange.read_exact(&mut [0; ANSWER.len()])?;
+        Ok(socket_address(&from))
+    }
+
+    /// A connected socket inside `namespace`, over which nothing was said yet.
+    pub(crate) fn open(&self, namespace: &Namespace) -> io::Result<OwnedFd> {
         namespace.run(|| {
             assume(self.identity);
-            let socket = self.connect()?;
-            let from = getsockname::<SockaddrStorage>(socket.as_raw_fd())?;
-            let mut exchange = File::from(socket);
-            exchange.write_all(QUESTION)?;
-            exchange.read_exact(&mut [0; ANSWER.len()])?;
-            Ok(socket_address(&from))
+            self.connect()
         })
     }
 
-    fn connect(&self) -> io::Result<OwnedFd> {
+    /// The same for the user and in the namespace of this thread.
+    ///
+    /// An address that an earlier call has just left is waited for: another test that starts a program at this moment has a
+    /// copy of that call's descriptor between fork and exec.
+    pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            match self.try_to_connect() {
+                Err(Errno::EADDRINUSE | Errno::EADDRNOTAVAIL) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                connected => return Ok(connected?),
+            }
+        }
+    }
+
+    fn try_to_connect(&self) -> nix::Result<OwnedFd> {
         let family = if self.to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let kind = match self.protocol {
             Protocol::Tcp => SockType::Stream,
             Protocol::Udp => SockType::Datagram,
         };
         let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
-        let patience = TimeVal::seconds(PATIENCE.as_secs().cast_signed());
-        setsockopt(&socket, sockopt::SendTimeout, &patience)?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &patience)?;
+        let limit = TimeVal::seconds(TIMEOUT.as_secs().cast_signed());
+        setsockopt(&socket, sockopt::SendTimeout, &limit)?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &limit)?;
         if let Some(mark) = self.mark {
             setsockopt(&socket, sockopt::Mark, &mark)?;
             setsockopt(&socket, sockopt::IpTransparent, &true)?;
         }
         if let Some(from) = self.from {
-            bind_soon(&socket, from)?;
+            // The last connection from there may be in TIME_WAIT.
+            setsockopt(&socket, sockopt::ReuseAddr, &(self.protocol == Protocol::Tcp))?;
+            bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
         }
-        connect(socket.as_raw_fd(), &SockaddrStorage::from(self.to))?;
-        Ok(socket)
-    }
-}
-
-/// Binds to an address that an earlier call may just have left: another test that starts a program at this
-/// moment has a copy of that call's descriptor between fork and exec.
-fn bind_soon(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match bind(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
-            Err(Errno::EADDRINUSE) if Instant::now() < deadline => thread::yield_now(),
-            bound => return Ok(bound?),
+        // With a time limit the kernel does not go on by itself where a signal interrupts; a second call does.
+        loop {
+            match connect(socket.as_raw_fd(), &SockaddrStorage::from(self.to)) {
+                Err(Errno::EINTR) => {}
+                connected => return connected.map(|()| socket),
+            }
         }
     }
 }

@@ -5,7 +5,9 @@
 //! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
 //! between those.
 
+use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
 use crate::two_meshes::meshes::Goal;
 use crate::two_meshes::packets::{By, kernel};
 use crate::two_meshes::packets::{LEGACY, NATIVE, NFT, set};
@@ -14,8 +16,7 @@ use crate::two_meshes::watched::commits;
 use sidecar_init::backend::{BackendName, Step};
 use sidecar_init::engine;
 use std::collections::{BTreeSet, HashMap};
-use std::process::Output;
-use std::{env, fs};
+use std::fs;
 
 /// Each mesh takes a place and gives one up, and one of them makes everything anew.
 const CHANGES: [(Goal, Goal); 6] = [
@@ -47,8 +48,8 @@ fn within_iptables_legacy() {
 
 fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
     let scene = Scene::new();
-    let log = env::temp_dir().join(format!("sidecar-init-writes-{backend}-{}", std::process::id()));
-    let log = log.to_str().expect("UTF-8");
+    let folder = Folder::new("writes");
+    let log = &folder.file("log");
     let mut now = changes[0].0;
     set(&scene.inside, now, By::Us(backend));
     scene.under_traffic(|| {
@@ -60,7 +61,7 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
             }
             let planned = planned(&scene.inside, old, new, backend);
             let output = traced(&scene.inside, (old, new), backend, &["-o", log]);
-            assert!(output.status.success(), "{output:?}");
+            assert!(output.succeeded(), "{output:?}");
             let written = writes(&fs::read_to_string(log).expect("a log"));
             assert_eq!(written.len(), planned, "from {old:?} to {new:?} by {backend}: {written:#?}");
             scene.holds(new, &after, &format!("{backend}, the binary"));
@@ -75,7 +76,7 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
                     let run = || traced(&scene.inside, (old, new), backend, &["-o", log, "-e", &kill]);
                     let output = scene.with_calls(run);
                     let what = format!("from {old:?} to {new:?} by {backend}, killed at {name} {count}");
-                    if !output.status.success() {
+                    if !output.succeeded() {
                         return Some(what);
                     }
                     // A dump that the kernel interrupts is asked for again: the numbers of two runs differ.
@@ -86,14 +87,13 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
                 scene.look(&[old, new], &what);
                 let output =
                     scene.with_calls(|| traced(&scene.inside, (old, new), backend, &["-o", "/dev/null"]));
-                assert!(output.status.success(), "{what}, the next run: {output:?}");
+                assert!(output.succeeded(), "{what}, the next run: {output:?}");
                 scene.look(&[new], &what);
                 scene.holds(new, &after, &what);
             }
             now = new;
         }
     });
-    fs::remove_file(log).expect("the log goes");
 }
 
 /// Each once: where several programs write, each has calls of these numbers.
@@ -110,7 +110,12 @@ fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) ->
 }
 
 /// Runs the binary under `strace`.
-fn traced(namespace: &Namespace, (old, new): (Goal, Goal), backend: BackendName, options: &[&str]) -> Output {
+fn traced(
+    namespace: &Namespace,
+    (old, new): (Goal, Goal),
+    backend: BackendName,
+    options: &[&str],
+) -> Outcome {
     let flags = new.flags();
     let choice = match backend {
         BackendName::Nftables => "nftables",
@@ -119,7 +124,7 @@ fn traced(namespace: &Namespace, (old, new): (Goal, Goal), backend: BackendName,
     };
     let how = if old == new { "--force-apply" } else { "--replace" };
     let calls = ["-f", "-qq", "-e", "trace=sendto,sendmsg,setsockopt"];
-    let words = [env!("CARGO_BIN_EXE_sidecar-init"), "apply", how, "--backend", choice];
+    let words = [BINARY, "apply", how, "--backend", choice];
     let flags = flags.iter().map(String::as_str);
     let words: Vec<&str> = calls.iter().chain(options).chain(&words).copied().chain(flags).collect();
     namespace.output("strace", &words, "")

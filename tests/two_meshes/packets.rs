@@ -40,13 +40,7 @@ pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
                     Variant::Legacy => setting::Variant::Legacy,
                     Variant::Nft => setting::Variant::Nft,
                 };
-                let words: &[&str] = if variant == setting::Variant::Legacy {
-                    &["--noflush", "--wait=60"]
-                } else {
-                    &["--noflush"]
-                };
-                let output = namespace.output(&variant.program(of, "-restore"), words, &goal.text(family));
-                assert!(output.status.success(), "{goal:?} {by:?}: {output:?}");
+                namespace.restore(variant, of, &goal.text(family));
             }
             for words in goal.capture().routing().into_iter().filter_map(without_protocol) {
                 let words: Vec<&str> = words.split(' ').collect();
@@ -102,8 +96,8 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
     for family in ["-4", "-6"] {
         let questions = "rule list\nroute show table all\naddr show dev lo\n";
         let output = namespace.output("ip", &[family, "-batch", "-"], questions);
-        assert!(output.status.success(), "{output:?}");
-        let told = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.succeeded(), "{output:?}");
+        let told = output.stdout;
         // Routes of the pod's own NICs are nobody's.
         let of_rules = |line: &&str| !line.contains(" dev ") || line.contains("default dev lo");
         text.extend(told.lines().filter(of_rules).map(|line| format!("{line}\n")));

@@ -8,6 +8,7 @@ use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{self, Family, Mode, Setting};
 use crate::support::traffic::{Call, Protocol, Socket, assume};
+use crate::support::wait;
 use crate::two_meshes::meshes::{Goal, options};
 use crate::two_meshes::packets::{everything, kernel, said, set};
 use crate::two_meshes::watched::{Fate, Watched};
@@ -272,9 +273,7 @@ impl Gate {
     fn flows(&self) {
         let target = self.passed.load(Ordering::Relaxed) + 2;
         self.to(Traffic::Flows);
-        while self.passed.load(Ordering::Relaxed) < target {
-            thread::yield_now();
-        }
+        wait::until("calls flow", || self.passed.load(Ordering::Relaxed) >= target);
     }
 
     /// Waits until a call may be made; false if there are to be no more.

@@ -1,6 +1,7 @@
 //! Completions as real shells make them of the scripts.
 
-use crate::typed::program::{Folder, commands, flags, said_by, stdout};
+use crate::support::folder::Folder;
+use crate::typed::program::{commands, flags, said_by, stdout};
 use std::collections::BTreeSet;
 
 /// A line up to the cursor, what is proposed for its last word, and whether that is all.
@@ -64,7 +65,7 @@ fn check(name: &str, shell: Shell) {
 }
 
 fn stage(shell: &str) -> Folder {
-    let folder = Folder::new();
+    let folder = Folder::new("typed");
     folder.write("script", &stdout(&["completions", shell]));
     folder.write("setup", ZSH_SETUP);
     folder.write("pod.yaml", "");

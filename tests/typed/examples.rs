@@ -2,7 +2,8 @@
 //!
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
-use crate::typed::program::{Folder, commands, flags, output, output_with, stdout};
+use crate::support::folder::Folder;
+use crate::typed::program::{commands, flags, output, output_with, stdout};
 use mesh::Mesh;
 use mesh::settings::{self, Row, Setting};
 
@@ -12,7 +13,7 @@ const NOT_HERE: [&str; 2] = ["can't be entered", "can't be opened"];
 
 #[test]
 fn examples_are_taken() {
-    let folder = Folder::new();
+    let folder = Folder::new("typed");
     folder.write("pod.yaml", include_str!("../../docker/pod-istio.yaml"));
     folder.write("tproxy.yaml", "redirect: {inbound: {port: 15006}}\n");
     folder.write("rules.txt", "*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n");
@@ -35,7 +36,7 @@ fn examples_are_taken() {
 
 #[test]
 fn examples_of_variables_are_taken() {
-    let folder = Folder::new();
+    let folder = Folder::new("typed");
     let rows: Vec<&Row> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     assert!(rows.len() >= 4, "only {} rows", rows.len());
     for row in rows {
@@ -44,8 +45,7 @@ fn examples_of_variables_are_taken() {
             // Variables count beside a flag that describes rules.
             let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
             let output = output_with(&[(row.variables[0], value)], &call, &folder);
-            assert_eq!(output.status.code(), Some(2), "{}", row.name());
-            String::from_utf8(output.stderr).expect("UTF-8")
+            output.with(2, &row.name()).stderr
         };
         assert!(said(example).starts_with("error: 1 problem "), "{}={example}", row.name());
         // Any name may be a user's.
@@ -90,10 +90,9 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
     let behind: &[&str] = if command == "sandbox" { &["--", "true"] } else { &[] };
     let call = [&words[..], pod, &[&form], beside, &[wrong], behind].concat();
     let output = output(&call, folder);
-    let said = String::from_utf8_lossy(&output.stderr);
     // Programs in whose place we stand have a single code for all that goes wrong.
     let code = if ["linkerd-init", "kuma-init"].contains(&words[0]) { 1 } else { 2 };
-    assert_eq!(output.status.code(), Some(code), "{call:?}: {said}");
+    let said = output.with(code, &call.join(" ")).stderr;
     let told = said.lines().filter(|line| line.starts_with("  "));
     let others: Vec<&str> = told
         .filter(|line| !line.contains("--log_output_level: ") && !line.contains("--log_as_json: "))

@@ -1,11 +1,12 @@
 //! The manual: a page for each command, as mandoc finds them and shows them.
 
-use crate::typed::program::{Folder, commands, flags, said_by, stdout};
+use crate::support::folder::Folder;
+use crate::typed::program::{commands, flags, said_by, stdout};
 use std::fs;
 
 #[test]
 fn mandoc_finds_nothing_wrong_with_any_page() {
-    let folder = Folder::new();
+    let folder = Folder::new("typed");
     let pages = folder.join("share/man1");
     stdout(&["man", pages.to_str().expect("UTF-8")]);
     let mut names: Vec<String> = fs::read_dir(&pages)
@@ -27,7 +28,7 @@ fn mandoc_finds_nothing_wrong_with_any_page() {
 
 #[test]
 fn pages_tell_what_help_tells() {
-    let folder = Folder::new();
+    let folder = Folder::new("typed");
     stdout(&["man", folder.to_str().expect("UTF-8")]);
     for command in commands() {
         let name = format!("sidecar-init-{}.1", command.replace(' ', "-"));

@@ -1,11 +1,10 @@
 //! The program, and others that read what it prints.
 
+use crate::support::program::{BINARY, Outcome, Run};
 use std::{
-    env, fs,
-    ops::Deref,
-    path::{Path, PathBuf},
-    process::{self, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    env,
+    path::Path,
+    process::{Command, Stdio},
 };
 
 /// The commands by their words, as help lists them.
@@ -36,32 +35,28 @@ pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
 
 /// What the program prints, which must succeed.
 pub(crate) fn stdout(arguments: &[&str]) -> String {
-    let output = output(arguments, Path::new("."));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
+    output(arguments, Path::new(".")).with(0, &arguments.join(" ")).stdout
 }
 
-pub(crate) fn output(arguments: &[&str], folder: &Path) -> Output {
+pub(crate) fn output(arguments: &[&str], folder: &Path) -> Outcome {
     output_with(&[], arguments, folder)
 }
 
 /// The same with these variables.
-pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder: &Path) -> Outcome {
+    Command::new(BINARY)
         .args(arguments)
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
         .envs(variables.iter().copied())
         .current_dir(folder)
         .stdin(Stdio::null())
-        .output()
-        .expect("the binary starts")
+        .outcome()
 }
 
 /// What another program says, in one piece.
 pub(crate) fn said_by(program: &str, arguments: &[&str], folder: &Path) -> String {
-    let output = Command::new(program)
+    Command::new(program)
         .args(arguments)
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
@@ -69,40 +64,6 @@ pub(crate) fn said_by(program: &str, arguments: &[&str], folder: &Path) -> Strin
         .env("LC_ALL", "C.UTF-8")
         .current_dir(folder)
         .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| panic!("starting {program} failed ({error}): run scripts/setup --checks"));
-    String::from_utf8(output.stdout).expect("UTF-8") + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// A folder that goes when it is dropped.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = env::temp_dir().join(format!("sidecar-init-typed-{}-{number}", process::id()));
-        fs::create_dir(&path).expect("a folder of our own");
-        Self(path)
-    }
-
-    pub(crate) fn write(&self, name: &str, text: &str) -> String {
-        let path = self.join(name);
-        fs::write(&path, text).expect("a file in a folder of our own");
-        path.to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Deref for Folder {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+        .outcome()
+        .text()
 }

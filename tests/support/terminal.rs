@@ -1,0 +1,30 @@
+//! Pseudo-terminals.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Stdio};
+
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+
+/// The end of a person, and that of a program, with this number of columns.
+///
+/// Neither is inherited by the programs that other tests start meanwhile, as those of `openpty` are: what is read from the
+/// first ends when the last program closes the second.
+pub(crate) fn terminal(columns: u16) -> (File, File) {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a pseudo-terminal");
+    grantpt(&master).and_then(|()| unlockpt(&master)).expect("a pseudo-terminal");
+    let name = ptsname_r(&master).expect("its name");
+    let slave = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NOCTTY).open(name);
+    let slave = slave.expect("the other end");
+    let mut stty = Command::new("stty");
+    stty.args(["rows", "100", "cols", &columns.to_string()]).stdin(copy(&slave));
+    assert!(stty.status().expect("stty starts").success(), "stty {columns}");
+    (OwnedFd::from(master).into(), slave)
+}
+
+/// An end as a stream of a program.
+pub(crate) fn copy(end: &File) -> Stdio {
+    end.try_clone().expect("a descriptor is free").into()
+}
