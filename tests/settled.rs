@@ -1,9 +1,11 @@
 //! What a call has set, `check` with the same flags finds equal and a second call leaves alone, for every
-//! scenario of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours.
+//! scenario of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours, and for
+//! Kuma has nothing left to do behind its own `uninstall`.
 
 use crate::support::catalogue;
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome};
+use crate::support::rows::rows;
 
 use catalogue::{Case, scenarios};
 use namespace::Namespace;
@@ -61,30 +63,26 @@ fn settles(variant: &str) {
         check(&name, call.check(), "");
         check(&name, call.with_capture(sets), "changed=false");
         check(&name, call.with_capture("apply"), "changed=false");
-        check(&name, call.run("clean", &[]), "nothing of ours ");
+        let mut cleaned = "nothing of ours ";
+        if case.mesh() == Some("kuma") {
+            call.run("kuma-init", &["uninstall", "transparent-proxy"].map(str::to_owned)).with(0, &name);
+            cleaned = "nothing of ours was here";
+        }
+        check(&name, call.run("clean", &[]), cleaned);
         if variant == "native" {
             assert_eq!(call.pod.stdout("nft", &["list", "ruleset"]), "", "{name}");
             continue;
         }
         for program in ["iptables", "ip6tables"] {
             let save = call.pod.stdout(&format!("{program}-{variant}-save"), &[]);
-            let ours = ["ISTIO_", "PROXY_INIT_", "sidecar-init"];
+            let ours = ["ISTIO_", "PROXY_INIT_", "KUMA", "kuma", "sidecar-init"];
             assert!(!ours.iter().any(|mark| save.contains(mark)), "{name}: {save}");
         }
     }
 }
 
-#[test]
-fn every_scenario_settles_with_nft() {
-    settles("nft");
-}
-
-#[test]
-fn every_scenario_settles_with_legacy() {
-    settles("legacy");
-}
-
-#[test]
-fn every_scenario_settles_natively() {
-    settles("native");
+rows! {
+    every_scenario_settles_with_nft: settles("nft");
+    every_scenario_settles_with_legacy: settles("legacy");
+    every_scenario_settles_natively: settles("native");
 }

@@ -5,10 +5,7 @@ use crate::support::program::{BINARY, Outcome, Run};
 use crate::support::terminal::{copy, terminal};
 
 use namespace::Namespace;
-use std::{
-    io::Read,
-    process::Command,
-};
+use std::{io::Read, process::Command};
 
 const ESCAPE: char = '\u{1b}';
 

@@ -3,6 +3,7 @@
 
 use crate::support::namespace::Namespace;
 use crate::support::program::{Outcome, Run, binary};
+use crate::support::rows::rows;
 use mesh::Mesh;
 use mesh::settings::{self, Row, Topic};
 
@@ -106,14 +107,9 @@ fn is_untouched(namespace: &Namespace) {
     }
 }
 
-#[test]
-fn in_pods_every_flag_and_variable_refuses_what_it_can_not_mean() {
-    each_is_refused(&["apply", "--mesh", "ambient"], &IN_PODS);
-}
-
-#[test]
-fn on_hosts_every_flag_and_variable_refuses_what_it_can_not_mean() {
-    each_is_refused(&["ambient-host"], &ON_HOSTS);
+rows! {
+    in_pods_every_flag_and_variable_refuses_what_it_can_not_mean: each_is_refused(&["apply", "--mesh", "ambient"], &IN_PODS);
+    on_hosts_every_flag_and_variable_refuses_what_it_can_not_mean: each_is_refused(&["ambient-host"], &ON_HOSTS);
 }
 
 #[test]

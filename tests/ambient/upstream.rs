@@ -5,6 +5,7 @@ use crate::ambient::agent::{Said, for_iptables};
 use crate::ambient::scene::{apply, config};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
+use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 use sidecar_init::backend::Step;
 
@@ -61,14 +62,9 @@ fn check(variant: Variant, seed: u64, count: u64) {
     }
 }
 
-#[test]
-fn rules_are_the_agents_letter_for_letter_by_nft() {
-    check(Variant::Nft, 1, crate::support::random::number("AMBIENT_LISTINGS", 50));
-}
-
-#[test]
-fn rules_are_the_agents_letter_for_letter_by_legacy() {
-    check(Variant::Legacy, 2, crate::support::random::number("AMBIENT_LISTINGS", 50));
+rows! {
+    rules_are_the_agents_letter_for_letter_by_nft: check(Variant::Nft, 1, crate::support::random::number("AMBIENT_LISTINGS", 50));
+    rules_are_the_agents_letter_for_letter_by_legacy: check(Variant::Legacy, 2, crate::support::random::number("AMBIENT_LISTINGS", 50));
 }
 
 /// What the agent has set, without a protocol of its own, becomes ours by our applying, family by family: in the agent's

@@ -6,7 +6,8 @@ use crate::support::traffic::{Call, Identity, Protocol};
 use crate::support::wait::TIMEOUT;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
-    AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind, getsockopt, listen, setsockopt, shutdown, socket, sockopt,
+    AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind,
+    getsockopt, listen, setsockopt, shutdown, socket, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read, Write};

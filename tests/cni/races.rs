@@ -4,6 +4,7 @@
 use crate::cni::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
+use crate::support::rows::rows;
 use serde_json::{Value, json};
 use std::{fs, thread};
 
@@ -35,14 +36,9 @@ fn rounds(count: usize, more: &Value, programs: Option<&str>) {
     }
 }
 
-#[test]
-fn add_and_del_at_once_leave_rules_with_their_record_or_nothing() {
-    rounds(300, &json!({}), None);
-}
-
-#[test]
-fn add_and_del_at_once_by_the_programs_of_iptables() {
-    rounds(25, &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
+rows! {
+    add_and_del_at_once_leave_rules_with_their_record_or_nothing: rounds(300, &json!({}), None);
+    add_and_del_at_once_by_the_programs_of_iptables: rounds(25, &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
 }
 
 /// Rules that an ADD has set, without its record.

@@ -3,6 +3,7 @@
 
 use crate::cni_install::node::{Node, program, shapes};
 use crate::support::program::{Outcome, Run};
+use crate::support::rows::rows;
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
@@ -98,22 +99,9 @@ fn shape(name: &str) -> String {
     shapes().into_iter().find(|(shape, _)| shape == name).expect("the shape").1
 }
 
-#[test]
-fn an_install_into_a_list() {
-    check("10-calico.conflist", &shape("10-calico.conflist"), "install");
-}
-
-#[test]
-fn an_install_that_makes_a_list() {
-    check("10-bridge.conf", &shape("10-bridge.conf"), "install");
-}
-
-#[test]
-fn an_uninstall_from_a_list() {
-    check("10-kindnet.conflist", &shape("10-kindnet.conflist"), "uninstall");
-}
-
-#[test]
-fn an_uninstall_that_gives_a_single_plugin_back() {
-    check("00-multus.conf", &shape("00-multus.conf"), "uninstall");
+rows! {
+    an_install_into_a_list: check("10-calico.conflist", &shape("10-calico.conflist"), "install");
+    an_install_that_makes_a_list: check("10-bridge.conf", &shape("10-bridge.conf"), "install");
+    an_uninstall_from_a_list: check("10-kindnet.conflist", &shape("10-kindnet.conflist"), "uninstall");
+    an_uninstall_that_gives_a_single_plugin_back: check("00-multus.conf", &shape("00-multus.conf"), "uninstall");
 }

@@ -7,6 +7,7 @@ use super::oracle::Scene;
 use super::{PACKETS, number};
 use crate::support::configurations::Configuration;
 use crate::support::random::Random;
+use crate::support::rows::rows;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 
 const VARIANTS: [Variant; 3] = [Variant::Native, Variant::Nft, Variant::Legacy];
@@ -30,22 +31,9 @@ fn check(family: Family, mode: Mode) {
     }
 }
 
-#[test]
-fn same_fate_v4_redirect() {
-    check(Family::V4, Mode::Redirect);
-}
-
-#[test]
-fn same_fate_v4_tproxy() {
-    check(Family::V4, Mode::Tproxy);
-}
-
-#[test]
-fn same_fate_v6_redirect() {
-    check(Family::V6, Mode::Redirect);
-}
-
-#[test]
-fn same_fate_v6_tproxy() {
-    check(Family::V6, Mode::Tproxy);
+rows! {
+    same_fate_v4_redirect: check(Family::V4, Mode::Redirect);
+    same_fate_v4_tproxy: check(Family::V4, Mode::Tproxy);
+    same_fate_v6_redirect: check(Family::V6, Mode::Redirect);
+    same_fate_v6_tproxy: check(Family::V6, Mode::Tproxy);
 }

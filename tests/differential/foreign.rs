@@ -8,6 +8,7 @@ use super::oracle::{Landed, family, land, plain, routing, saved};
 use crate::support::address::Place;
 use crate::support::pod::{Answerer, Pod};
 use crate::support::random::Random;
+use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::Protocol;
 use diagnose::explain;
@@ -213,22 +214,9 @@ impl Packet {
     }
 }
 
-#[test]
-fn other_programs_legacy_v4() {
-    check(Variant::Legacy, Family::V4);
-}
-
-#[test]
-fn other_programs_legacy_v6() {
-    check(Variant::Legacy, Family::V6);
-}
-
-#[test]
-fn other_programs_nft_v4() {
-    check(Variant::Nft, Family::V4);
-}
-
-#[test]
-fn other_programs_nft_v6() {
-    check(Variant::Nft, Family::V6);
+rows! {
+    other_programs_legacy_v4: check(Variant::Legacy, Family::V4);
+    other_programs_legacy_v6: check(Variant::Legacy, Family::V6);
+    other_programs_nft_v4: check(Variant::Nft, Family::V4);
+    other_programs_nft_v6: check(Variant::Nft, Family::V6);
 }

@@ -9,6 +9,7 @@
 //! random numbers start. Needs what the kernel tests need; never skips.
 
 use crate::support;
+use crate::support::rows::rows;
 
 mod calls;
 mod fates;
@@ -60,32 +61,11 @@ fn smallest(setting: Setting, start: Configuration, packet: &Packet, found: Disa
     disagreement
 }
 
-#[test]
-fn legacy_v4() {
-    check(Variant::Legacy, Family::V4);
-}
-
-#[test]
-fn legacy_v6() {
-    check(Variant::Legacy, Family::V6);
-}
-
-#[test]
-fn nft_v4() {
-    check(Variant::Nft, Family::V4);
-}
-
-#[test]
-fn nft_v6() {
-    check(Variant::Nft, Family::V6);
-}
-
-#[test]
-fn native_v4() {
-    check(Variant::Native, Family::V4);
-}
-
-#[test]
-fn native_v6() {
-    check(Variant::Native, Family::V6);
+rows! {
+    legacy_v4: check(Variant::Legacy, Family::V4);
+    legacy_v6: check(Variant::Legacy, Family::V6);
+    nft_v4: check(Variant::Nft, Family::V4);
+    nft_v6: check(Variant::Nft, Family::V6);
+    native_v4: check(Variant::Native, Family::V4);
+    native_v6: check(Variant::Native, Family::V6);
 }

@@ -2,6 +2,7 @@
 //! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
 
 use crate::support::program::Run;
+use crate::support::rows::rows;
 use crate::{
     envoy::{
         calls::calls_are_captured_or_pass,
@@ -39,14 +40,9 @@ const CONFIG: &str = "policy: enabled\ndefaultTemplates: [envoy]\n";
 /// Both families are on the stage.
 const MESH: &str = "defaultConfig: {proxyMetadata: {ISTIO_DUAL_STACK: 'true'}}\n";
 
-#[test]
-fn an_injected_pod_has_its_traffic_captured_by_redirect() {
-    check(Mode::Redirect);
-}
-
-#[test]
-fn an_injected_pod_has_its_traffic_captured_by_tproxy() {
-    check(Mode::Tproxy);
+rows! {
+    an_injected_pod_has_its_traffic_captured_by_redirect: check(Mode::Redirect);
+    an_injected_pod_has_its_traffic_captured_by_tproxy: check(Mode::Tproxy);
 }
 
 fn check(mode: Mode) {

@@ -1,30 +1,18 @@
 //! The texts of the scenario catalogue are accepted by `iptables-restore --test` and `ip6tables-restore
 //! --test` of both variants.
 
+use crate::support::rows::rows;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 
-#[test]
-fn legacy_v4() {
-    check(Variant::Legacy, Family::V4, "v4.rules");
-}
-
-#[test]
-fn legacy_v6() {
-    check(Variant::Legacy, Family::V6, "v6.rules");
-}
-
-#[test]
-fn nft_v4() {
-    check(Variant::Nft, Family::V4, "v4.rules");
-}
-
-#[test]
-fn nft_v6() {
-    check(Variant::Nft, Family::V6, "v6.rules");
+rows! {
+    legacy_v4: check(Variant::Legacy, Family::V4, "v4.rules");
+    legacy_v6: check(Variant::Legacy, Family::V6, "v6.rules");
+    nft_v4: check(Variant::Nft, Family::V4, "v4.rules");
+    nft_v6: check(Variant::Nft, Family::V6, "v6.rules");
 }
 
 /// Feeds every scenario's `file` to the variant; panics with all that it refuses.

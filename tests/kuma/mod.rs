@@ -9,6 +9,5 @@ mod case;
 mod drop_in;
 mod refused;
 mod same_rules;
-mod scenarios;
 mod uncommented;
 mod upstream;

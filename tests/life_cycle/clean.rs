@@ -6,6 +6,7 @@
 use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, state, tables};
 use crate::life_cycle::upstream;
 use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 
 /// What Docker puts into a container with an embedded resolver.
@@ -51,14 +52,9 @@ route add 198.51.100.0/24 dev lo table 133
 addr add 2001:db8::7/128 dev lo nodad
 ";
 
-#[test]
-fn legacy_leaves_no_trace() {
-    leaves_no_trace(Variant::Legacy);
-}
-
-#[test]
-fn nft_leaves_no_trace() {
-    leaves_no_trace(Variant::Nft);
+rows! {
+    legacy_leaves_no_trace: leaves_no_trace(Variant::Legacy);
+    nft_leaves_no_trace: leaves_no_trace(Variant::Nft);
 }
 
 fn leaves_no_trace(variant: Variant) {

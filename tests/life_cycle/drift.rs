@@ -3,6 +3,7 @@
 //! The scenarios are those of the catalogue beside the rule model. Every rule is a victim in turn, or a
 //! sample of them; every chain, jump, policy rule, route and address always is.
 
+use crate::support::rows::rows;
 use std::path::Path;
 use std::{env, fs};
 
@@ -22,14 +23,9 @@ const SCENARIOS: [&str; 5] = [
     "several-proxy-users",
 ];
 
-#[test]
-fn legacy_drift_is_named_and_repaired() {
-    SCENARIOS.iter().for_each(|name| Scene::new(Variant::Legacy, name).play());
-}
-
-#[test]
-fn nft_drift_is_named_and_repaired() {
-    SCENARIOS.iter().for_each(|name| Scene::new(Variant::Nft, name).play());
+rows! {
+    legacy_drift_is_named_and_repaired: SCENARIOS.iter().for_each(|name| Scene::new(Variant::Legacy, name).play());
+    nft_drift_is_named_and_repaired: SCENARIOS.iter().for_each(|name| Scene::new(Variant::Nft, name).play());
 }
 
 /// Policy rules that are there twice, and rules of ours in the variant that is not in use.

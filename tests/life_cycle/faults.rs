@@ -5,6 +5,7 @@
 //! is what iptables does when a later table is refused. It also fails after the last table: the caller
 //! can't tell that from any other failure.
 
+use crate::support::rows::rows;
 use std::fs;
 
 use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
@@ -53,14 +54,9 @@ type Change = (Variant, &'static [&'static str], Variant, &'static [&'static str
 /// Tables of a family, and one more than there are.
 const TABLES: usize = 4;
 
-#[test]
-fn legacy_is_in_the_old_state_after_a_failure() {
-    every_step(Variant::Legacy);
-}
-
-#[test]
-fn nft_is_in_the_old_state_after_a_failure() {
-    every_step(Variant::Nft);
+rows! {
+    legacy_is_in_the_old_state_after_a_failure: every_step(Variant::Legacy);
+    nft_is_in_the_old_state_after_a_failure: every_step(Variant::Nft);
 }
 
 fn every_step(variant: Variant) {

@@ -3,6 +3,7 @@
 //! The states form a walk: what one round wanted is what the next one starts from. Every pair of old and
 //! wanted state comes up, the same one twice included.
 
+use crate::support::rows::rows;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -17,24 +18,11 @@ use crate::support::setting::Variant;
 /// What a round may want; no flags: nothing of ours.
 const WANTED: [&[&str]; 3] = [&[], REDIRECT, FULL];
 
-#[test]
-fn legacy_arrives_after_our_process_was_killed() {
-    check(Variant::Legacy, Victim::Process);
-}
-
-#[test]
-fn legacy_arrives_after_the_process_group_was_killed() {
-    check(Variant::Legacy, Victim::Group);
-}
-
-#[test]
-fn nft_arrives_after_our_process_was_killed() {
-    check(Variant::Nft, Victim::Process);
-}
-
-#[test]
-fn nft_arrives_after_the_process_group_was_killed() {
-    check(Variant::Nft, Victim::Group);
+rows! {
+    legacy_arrives_after_our_process_was_killed: check(Variant::Legacy, Victim::Process);
+    legacy_arrives_after_the_process_group_was_killed: check(Variant::Legacy, Victim::Group);
+    nft_arrives_after_our_process_was_killed: check(Variant::Nft, Victim::Process);
+    nft_arrives_after_the_process_group_was_killed: check(Variant::Nft, Victim::Group);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

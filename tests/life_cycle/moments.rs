@@ -5,6 +5,7 @@
 //! port that was never used, from one whose last connection the pod still has in TIME_WAIT, and over every connection that
 //! was opened at an earlier moment.
 
+use crate::support::rows::rows;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -74,24 +75,11 @@ fn nft_to_nft() {
     every_change([Variant::Nft; 2]);
 }
 
-#[test]
-fn legacy_to_nft() {
-    every_change([Variant::Legacy, Variant::Nft]);
-}
-
-#[test]
-fn nft_to_legacy() {
-    every_change([Variant::Nft, Variant::Legacy]);
-}
-
-#[test]
-fn legacy_to_native() {
-    every_change([Variant::Legacy, Variant::Native]);
-}
-
-#[test]
-fn nft_to_native() {
-    every_change([Variant::Nft, Variant::Native]);
+rows! {
+    legacy_to_nft: every_change([Variant::Legacy, Variant::Nft]);
+    nft_to_legacy: every_change([Variant::Nft, Variant::Legacy]);
+    legacy_to_native: every_change([Variant::Legacy, Variant::Native]);
+    nft_to_native: every_change([Variant::Nft, Variant::Native]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::life_cycle::upstream;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::note::without_note;
+use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 
 const V4: &[&str] = &["--pod-ips", "10.77.0.2", "-u", "1337", "-g", "1337"];
@@ -55,14 +56,9 @@ fn flags(index: usize) -> Vec<&'static str> {
     }
 }
 
-#[test]
-fn what_upstream_has_made_is_as_wanted_and_becomes_ours_legacy() {
-    becomes_ours(Variant::Legacy);
-}
-
-#[test]
-fn what_upstream_has_made_is_as_wanted_and_becomes_ours_nft() {
-    becomes_ours(Variant::Nft);
+rows! {
+    what_upstream_has_made_is_as_wanted_and_becomes_ours_legacy: becomes_ours(Variant::Legacy);
+    what_upstream_has_made_is_as_wanted_and_becomes_ours_nft: becomes_ours(Variant::Nft);
 }
 
 fn becomes_ours(variant: Variant) {

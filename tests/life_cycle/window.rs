@@ -4,6 +4,7 @@
 //! are applied in turn. A listener stands at the very address that is called, so that a connection that
 //! gets past is seen as an arrival there. One that fails, at whatever moment, counts as well.
 
+use crate::support::rows::rows;
 use crate::support::wait;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -47,50 +48,17 @@ const PAIRS: [[&[&str]; 2]; 4] = [
     [TPROXY, TPROXY_WITH_MORE],
 ];
 
-#[test]
-fn legacy_v4() {
-    every_pair(Variant::Legacy, Family::V4);
-}
-
-#[test]
-fn legacy_v6() {
-    every_pair(Variant::Legacy, Family::V6);
-}
-
-#[test]
-fn nft_v4() {
-    every_pair(Variant::Nft, Family::V4);
-}
-
-#[test]
-fn nft_v6() {
-    every_pair(Variant::Nft, Family::V6);
-}
-
-#[test]
-fn native_v4() {
-    every_pair(Variant::Native, Family::V4);
-}
-
-#[test]
-fn native_v6() {
-    every_pair(Variant::Native, Family::V6);
-}
-
-/// Moving to another variant, and back.
-#[test]
-fn from_legacy_to_nft() {
-    from_one_to_other([Variant::Legacy, Variant::Nft]);
-}
-
-#[test]
-fn from_legacy_to_native() {
-    from_one_to_other([Variant::Legacy, Variant::Native]);
-}
-
-#[test]
-fn from_nft_to_native() {
-    from_one_to_other([Variant::Nft, Variant::Native]);
+rows! {
+    legacy_v4: every_pair(Variant::Legacy, Family::V4);
+    legacy_v6: every_pair(Variant::Legacy, Family::V6);
+    nft_v4: every_pair(Variant::Nft, Family::V4);
+    nft_v6: every_pair(Variant::Nft, Family::V6);
+    native_v4: every_pair(Variant::Native, Family::V4);
+    native_v6: every_pair(Variant::Native, Family::V6);
+    /// Moving to another variant, and back.
+    from_legacy_to_nft: from_one_to_other([Variant::Legacy, Variant::Nft]);
+    from_legacy_to_native: from_one_to_other([Variant::Legacy, Variant::Native]);
+    from_nft_to_native: from_one_to_other([Variant::Nft, Variant::Native]);
 }
 
 /// Pairs of states that the one and the other hold.

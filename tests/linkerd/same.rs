@@ -4,6 +4,7 @@
 use crate::linkerd::upstream::{Configuration, PORTS};
 use crate::linkerd::{Namespace, call, listed};
 use crate::support::random::{Random, number};
+use crate::support::rows::rows;
 use mesh::sources::{NullHost, Raw, pflag};
 use mesh::{Capture, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
@@ -146,14 +147,9 @@ fn sorted(lines: &[String]) -> Vec<String> {
     lines
 }
 
-#[test]
-fn legacy_rules_are_upstreams_letter_for_letter() {
-    check("legacy");
-}
-
-#[test]
-fn nft_rules_are_upstreams_letter_for_letter() {
-    check("nft");
+rows! {
+    legacy_rules_are_upstreams_letter_for_letter: check("legacy");
+    nft_rules_are_upstreams_letter_for_letter: check("nft");
 }
 
 #[test]

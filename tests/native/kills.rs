@@ -6,6 +6,7 @@
 use crate::native::support::{FACTS, in_namespace, ruleset};
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, output, stdout};
+use crate::support::rows::rows;
 use serde_json::Value;
 use std::{collections::HashMap, fs};
 
@@ -90,12 +91,7 @@ fn check(states: [&[&str]; 2]) {
     });
 }
 
-#[test]
-fn from_one_configuration_to_another() {
-    check([&["-o", "80,443,8000-9000"], &["-x", "10.98.0.0/16", "-d", "15090", "--drop-invalid"]]);
-}
-
-#[test]
-fn from_nothing_and_back() {
-    check([&[], &["-o", "80,443,8000-9000", "-x", "10.98.0.0/16"]]);
+rows! {
+    from_one_configuration_to_another: check([&["-o", "80,443,8000-9000"], &["-x", "10.98.0.0/16", "-d", "15090", "--drop-invalid"]]);
+    from_nothing_and_back: check([&[], &["-o", "80,443,8000-9000", "-x", "10.98.0.0/16"]]);
 }

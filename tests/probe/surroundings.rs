@@ -3,6 +3,7 @@
 use crate::probe::pod::{BACKENDS, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
+use crate::support::rows::rows;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     fs,
@@ -39,19 +40,10 @@ fn with_a_proxy(scenario: Scenario) {
     }
 }
 
-#[test]
-fn a_proxy_that_listens_is_no_obstacle() {
-    with_a_proxy(DEFAULT);
-}
-
-#[test]
-fn nor_is_one_with_an_agent() {
-    with_a_proxy(DNS);
-}
-
-#[test]
-fn nor_is_a_transparent_one() {
-    with_a_proxy(TPROXY);
+rows! {
+    a_proxy_that_listens_is_no_obstacle: with_a_proxy(DEFAULT);
+    nor_is_one_with_an_agent: with_a_proxy(DNS);
+    nor_is_a_transparent_one: with_a_proxy(TPROXY);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! podman with its CNI backend. It hands over no annotations, so the network configuration holds the capture.
 
+use crate::support::rows::rows;
 use crate::{
     runtimes::{
         image,
@@ -109,14 +110,9 @@ fn lives(podman: &Podman) {
     verbs::is_gone(stage, &attachment, &inside);
 }
 
-#[test]
-fn a_container_is_captured_until_it_is_removed() {
-    lives(&Podman::new("podman", "sidecar-init", V4));
-}
-
-#[test]
-fn a_container_with_ipv6_alone_is_captured_until_it_is_removed() {
-    lives(&Podman::new("podman-v6", "sidecar-cni", V6));
+rows! {
+    a_container_is_captured_until_it_is_removed: lives(&Podman::new("podman", "sidecar-init", V4));
+    a_container_with_ipv6_alone_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
 }
 
 /// Its rules are those of its namespace, and go with the last attachment.

@@ -2,6 +2,7 @@
 
 use crate::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
 use crate::sandbox::support::{EVERYBODY, Who};
+use crate::support::rows::rows;
 use nix::{
     libc::linger,
     sys::socket::{SockaddrIn, getsockopt, setsockopt, sockopt},
@@ -69,14 +70,9 @@ fn delivered(mebibytes: u64, family: usize) {
     });
 }
 
-#[test]
-fn a_gibibyte_goes_out_and_comes_back() {
-    inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[Who::Root], &[&[]], || echoed(1024, 0));
-}
-
-#[test]
-fn a_gibibyte_arrives() {
-    inside("sandbox::traffic::a_gibibyte_arrives", &[Who::Root], &[&[]], || delivered(1024, 0));
+rows! {
+    a_gibibyte_goes_out_and_comes_back: inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[Who::Root], &[&[]], || echoed(1024, 0));
+    a_gibibyte_arrives: inside("sandbox::traffic::a_gibibyte_arrives", &[Who::Root], &[&[]], || delivered(1024, 0));
 }
 
 #[test]
@@ -218,14 +214,9 @@ fn seen_as(test: &str, flags: &[&str], clients: [&str; 2]) {
     });
 }
 
-#[test]
-fn the_application_sees_the_address_of_the_proxy() {
-    seen_as("sandbox::traffic::the_application_sees_the_address_of_the_proxy", &[], ["127.0.0.6", "::6"]);
-}
-
-#[test]
-fn with_tproxy_it_sees_the_client_s() {
-    seen_as("sandbox::traffic::with_tproxy_it_sees_the_client_s", &["-m", "TPROXY"], ["10.9.0.2", "fd09::2"]);
+rows! {
+    the_application_sees_the_address_of_the_proxy: seen_as("sandbox::traffic::the_application_sees_the_address_of_the_proxy", &[], ["127.0.0.6", "::6"]);
+    with_tproxy_it_sees_the_client_s: seen_as("sandbox::traffic::with_tproxy_it_sees_the_client_s", &["-m", "TPROXY"], ["10.9.0.2", "fd09::2"]);
 }
 
 /// A proxy of one's own: this test.

@@ -13,6 +13,7 @@ pub(crate) mod note;
 pub(crate) mod pod;
 pub(crate) mod program;
 pub(crate) mod random;
+pub(crate) mod rows;
 pub(crate) mod setting;
 pub(crate) mod terminal;
 pub(crate) mod traffic;

@@ -85,74 +85,60 @@ impl fmt::Display for Setting {
 
 /// Plays each scene, a `fn(Setting)`, in every variant, family and mode.
 macro_rules! in_every_setting {
-    ($($scene:ident),+ $(,)?) => {$(
-        mod $scene {
-            $crate::support::setting::tests! { $scene
-                legacy_v4_redirect: Legacy V4 Redirect,
-                legacy_v4_tproxy: Legacy V4 Tproxy,
-                legacy_v6_redirect: Legacy V6 Redirect,
-                legacy_v6_tproxy: Legacy V6 Tproxy,
-                nft_v4_redirect: Nft V4 Redirect,
-                nft_v4_tproxy: Nft V4 Tproxy,
-                nft_v6_redirect: Nft V6 Redirect,
-                nft_v6_tproxy: Nft V6 Tproxy,
-                native_v4_redirect: Native V4 Redirect,
-                native_v4_tproxy: Native V4 Tproxy,
-                native_v6_redirect: Native V6 Redirect,
-                native_v6_tproxy: Native V6 Tproxy,
-            }
-        }
-    )+};
+    ($($scene:ident),+ $(,)?) => {
+        $crate::support::setting::scenes! { ($($scene)+) (
+            legacy_v4_redirect: Legacy V4 Redirect, legacy_v4_tproxy: Legacy V4 Tproxy,
+            legacy_v6_redirect: Legacy V6 Redirect, legacy_v6_tproxy: Legacy V6 Tproxy,
+            nft_v4_redirect: Nft V4 Redirect, nft_v4_tproxy: Nft V4 Tproxy,
+            nft_v6_redirect: Nft V6 Redirect, nft_v6_tproxy: Nft V6 Tproxy,
+            native_v4_redirect: Native V4 Redirect, native_v4_tproxy: Native V4 Tproxy,
+            native_v6_redirect: Native V6 Redirect, native_v6_tproxy: Native V6 Tproxy,
+        ) }
+    };
 }
 
 /// Plays each scene in every variant and family in REDIRECT mode.
 macro_rules! in_every_redirect_setting {
-    ($($scene:ident),+ $(,)?) => {$(
-        mod $scene {
-            $crate::support::setting::tests! { $scene
-                legacy_v4: Legacy V4 Redirect,
-                legacy_v6: Legacy V6 Redirect,
-                nft_v4: Nft V4 Redirect,
-                nft_v6: Nft V6 Redirect,
-                native_v4: Native V4 Redirect,
-                native_v6: Native V6 Redirect,
-            }
-        }
-    )+};
+    ($($scene:ident),+ $(,)?) => {
+        $crate::support::setting::scenes! { ($($scene)+) (
+            legacy_v4: Legacy V4 Redirect, legacy_v6: Legacy V6 Redirect,
+            nft_v4: Nft V4 Redirect, nft_v6: Nft V6 Redirect,
+            native_v4: Native V4 Redirect, native_v6: Native V6 Redirect,
+        ) }
+    };
 }
 
 /// Plays each scene in both variants of iptables and every family in REDIRECT mode.
 macro_rules! in_every_iptables_setting {
-    ($($scene:ident),+ $(,)?) => {$(
-        mod $scene {
-            $crate::support::setting::tests! { $scene
-                legacy_v4: Legacy V4 Redirect,
-                legacy_v6: Legacy V6 Redirect,
-                nft_v4: Nft V4 Redirect,
-                nft_v6: Nft V6 Redirect,
-            }
-        }
-    )+};
+    ($($scene:ident),+ $(,)?) => {
+        $crate::support::setting::scenes! { ($($scene)+) (
+            legacy_v4: Legacy V4 Redirect, legacy_v6: Legacy V6 Redirect,
+            nft_v4: Nft V4 Redirect, nft_v6: Nft V6 Redirect,
+        ) }
+    };
 }
 
 /// Plays each scene in every variant and family in TPROXY mode.
 macro_rules! in_every_tproxy_setting {
-    ($($scene:ident),+ $(,)?) => {$(
+    ($($scene:ident),+ $(,)?) => {
+        $crate::support::setting::scenes! { ($($scene)+) (
+            legacy_v4: Legacy V4 Tproxy, legacy_v6: Legacy V6 Tproxy,
+            nft_v4: Nft V4 Tproxy, nft_v6: Nft V6 Tproxy,
+            native_v4: Native V4 Tproxy, native_v6: Native V6 Tproxy,
+        ) }
+    };
+}
+
+macro_rules! scenes {
+    (($($scene:ident)+) $settings:tt) => {$(
         mod $scene {
-            $crate::support::setting::tests! { $scene
-                legacy_v4: Legacy V4 Tproxy,
-                legacy_v6: Legacy V6 Tproxy,
-                nft_v4: Nft V4 Tproxy,
-                nft_v6: Nft V6 Tproxy,
-                native_v4: Native V4 Tproxy,
-                native_v6: Native V6 Tproxy,
-            }
+            $crate::support::setting::tests! { $scene $settings }
         }
     )+};
 }
 
 macro_rules! tests {
-    ($scene:ident $($name:ident: $variant:ident $family:ident $mode:ident,)+) => {$(
+    ($scene:ident ($($name:ident: $variant:ident $family:ident $mode:ident,)+)) => {$(
         #[test]
         fn $name() {
             use $crate::support::setting::{Family, Mode, Setting, Variant};
@@ -162,5 +148,6 @@ macro_rules! tests {
 }
 
 pub(crate) use {
-    in_every_iptables_setting, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, tests,
+    in_every_iptables_setting, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, scenes,
+    tests,
 };

@@ -8,6 +8,7 @@
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
+use crate::support::rows::rows;
 use crate::two_meshes::meshes::Goal;
 use crate::two_meshes::packets::{By, kernel};
 use crate::two_meshes::packets::{LEGACY, NATIVE, NFT, set};
@@ -31,19 +32,10 @@ const CHANGES: [(Goal, Goal); 6] = [
 /// How often a run is repeated whose calls were numbered otherwise than those of the run before.
 const ATTEMPTS: usize = 5;
 
-#[test]
-fn within_nf_tables() {
-    at_each_write(NATIVE, &CHANGES);
-}
-
-#[test]
-fn within_iptables_nft() {
-    at_each_write(NFT, &CHANGES[2..3]);
-}
-
-#[test]
-fn within_iptables_legacy() {
-    at_each_write(LEGACY, &CHANGES[2..3]);
+rows! {
+    within_nf_tables: at_each_write(NATIVE, &CHANGES);
+    within_iptables_nft: at_each_write(NFT, &CHANGES[2..3]);
+    within_iptables_legacy: at_each_write(LEGACY, &CHANGES[2..3]);
 }
 
 fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {

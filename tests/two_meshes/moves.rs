@@ -7,6 +7,7 @@
 //! each two states, in the one direction or the other: a commit that fails, and a run that is killed before it. In both
 //! directions and from any backend to any other, `faults` tries it in memory.
 
+use crate::support::rows::rows;
 use crate::two_meshes::meshes::Goal;
 use crate::two_meshes::packets::{By, LEGACY, NATIVE, NFT, set};
 use crate::two_meshes::scene::{Scene, fresh};
@@ -14,19 +15,10 @@ use crate::two_meshes::watched::Fate;
 use sidecar_init::backend::{BackendName, Variant};
 use std::collections::{BTreeSet, HashMap};
 
-#[test]
-fn within_nf_tables() {
-    there_and_back(NATIVE);
-}
-
-#[test]
-fn within_iptables_nft() {
-    there_and_back(NFT);
-}
-
-#[test]
-fn within_iptables_legacy() {
-    there_and_back(LEGACY);
+rows! {
+    within_nf_tables: there_and_back(NATIVE);
+    within_iptables_nft: there_and_back(NFT);
+    within_iptables_legacy: there_and_back(LEGACY);
 }
 
 /// All states of two that one backend holds, each two once.
