@@ -73,7 +73,7 @@ fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
 }
 
 /// The document on standard output, as JSON and as YAML, of a command that changes nothing.
-fn told(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Value {
+fn printed(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Value {
     let json = run(namespace, &[arguments, &["--format", "json"]].concat());
     let yaml = run(namespace, &[arguments, &["--format", "yaml"]].concat());
     let document = document(&json, arguments, code);
@@ -105,15 +105,16 @@ fn with<'a>(command: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn answers_about_flags_are_of_their_forms() {
     let namespace = Namespace::new();
-    let lint = told(&namespace, "lint", 0, &with(&["lint"], &["-d", "15090", "-x", "10.0.0.0/8,10.0.0.0/8"]));
+    let lint =
+        printed(&namespace, "lint", 0, &with(&["lint"], &["-d", "15090", "-x", "10.0.0.0/8,10.0.0.0/8"]));
     assert_eq!(lint["findings"][0]["code"], "SI008");
-    told(&namespace, "lint", 0, &with(&["lint"], &["-b", "0", "--capture-all-dns"]));
-    told(&namespace, "render", 0, &with(&["render"], &["--dual-stack", "-m", "TPROXY"]));
+    printed(&namespace, "lint", 0, &with(&["lint"], &["-b", "0", "--capture-all-dns"]));
+    printed(&namespace, "render", 0, &with(&["render"], &["--dual-stack", "-m", "TPROXY"]));
     for packet in [&["10.0.0.5:443"][..], &["8080"], &["--uid", "1337", "10.0.0.5:443"], &["127.0.0.1:1"]] {
-        told(&namespace, "explain", 0, &with(&["explain"], packet));
+        printed(&namespace, "explain", 0, &with(&["explain"], packet));
     }
-    told(&namespace, "explain", 0, &with(&["explain", "-z", "15006-15009"], &["8080"]));
-    told(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
+    printed(&namespace, "explain", 0, &with(&["explain", "-z", "15006-15009"], &["8080"]));
+    printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
     // A manifest of several pods.
     let file = Path::new(ROOT).join("target/contract-pods.yaml");
     let pod = read("docker/pod-istio.yaml");
@@ -122,7 +123,7 @@ fn answers_about_flags_are_of_their_forms() {
     let of = [("lint", vec![]), ("render", vec![]), ("explain", vec!["8080"])];
     for (command, words) in of {
         let arguments = [&[command, "-f", file], &words[..]].concat();
-        let document = told(&namespace, "answers", 0, &arguments);
+        let document = printed(&namespace, "answers", 0, &arguments);
         let answers = document["answers"].as_array().expect("a list");
         assert_eq!(answers.len(), 2);
         answers.iter().for_each(|answer| valid(command, &answer["answer"]));
@@ -135,16 +136,16 @@ fn answers_about_a_namespace_are_of_their_forms() {
         let namespace = Namespace::new();
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
         let check = [&["check"], &flags[1..]].concat();
-        told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
-        told(&namespace, "status", 0, &["status"]);
-        told(&namespace, "check", 3, &check);
+        printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
+        printed(&namespace, "status", 0, &["status"]);
+        printed(&namespace, "check", 3, &check);
         let change = [&flags[..], &["--format", "json"]].concat();
         valid("change", &document(&run(&namespace, &change), &change, 0));
-        told(&namespace, "check", 0, &check);
-        told(&namespace, "check", 3, &[&check[..], &["-d", "81"]].concat());
-        told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
-        told(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
-        let status = told(&namespace, "status", 0, &["status"]);
+        printed(&namespace, "check", 0, &check);
+        printed(&namespace, "check", 3, &[&check[..], &["-d", "81"]].concat());
+        printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
+        printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
+        let status = printed(&namespace, "status", 0, &["status"]);
         assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Twice tried is not twice the same to the port, so one form of it has to do.
         let probe = [&["probe"], &flags[3..], &["--format", "json"]].concat();
@@ -280,7 +281,7 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
 #[test]
 fn signs_of_doctor_are_those_that_the_locale_can_show() {
     let namespace = Namespace::new();
-    let told = |locale: &[(&str, &str)]| {
+    let printed = |locale: &[(&str, &str)]| {
         let mut command = Command::new(BINARY);
         command
             .args(["doctor", "--pod-ips", "10.77.0.2"])
@@ -290,11 +291,11 @@ fn signs_of_doctor_are_those_that_the_locale_can_show() {
         namespace.outcome(command.envs(locale.iter().copied())).stdout
     };
     for locale in [&[("LC_ALL", "C.UTF-8")][..], &[("LANG", "de_DE.utf8"), ("LC_ALL", "")]] {
-        let text = told(locale);
+        let text = printed(locale);
         assert!(text.contains("Rights\n  ✔ CAP_NET_ADMIN is held\n"), "{locale:?}: {text}");
     }
     for locale in [&[][..], &[("LANG", "C")], &[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]] {
-        let text = told(locale);
+        let text = printed(locale);
         assert!(
             text.is_ascii() && text.contains("Rights\n  ok   CAP_NET_ADMIN is held\n"),
             "{locale:?}: {text}"

@@ -1,6 +1,6 @@
 //! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
 
-use crate::support::program::{Run, bare, printed};
+use crate::support::program::{Run, bare, stdout_of};
 use serde_json::Value;
 
 /// A usual pod: everything is captured, but the proxy's own ports.
@@ -13,7 +13,7 @@ fn by_flags(text: &str) -> &str {
 
 /// The verdict of `explain` about the usual pod, with more arguments.
 fn check(more: &[&str], expected: &str) {
-    let text = printed(&[&["explain"], &POD[..], more].concat());
+    let text = stdout_of(&[&["explain"], &POD[..], more].concat());
     assert_eq!(by_flags(&text).lines().next(), Some(expected), "{more:?}\n{text}");
 }
 
@@ -59,7 +59,8 @@ fn addresses_that_stand_for_others() {
     );
     for (called, met) in [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80")] {
         let own = format!("not captured: goes to {met} as it was sent, because the pod talks to itself");
-        let text = printed(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
+        let text =
+            stdout_of(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
         assert!(by_flags(&text).starts_with(&own), "{text}");
     }
 }
@@ -67,7 +68,7 @@ fn addresses_that_stand_for_others() {
 #[test]
 fn which_list_lacks_it() {
     let check = |flags: &[&str], reason: &str| {
-        let text = printed(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
         let line = by_flags(&text).lines().next().unwrap_or_default();
         assert!(line.ends_with(&format!(" as it was sent, because {reason}")), "{flags:?}: {line}");
     };
@@ -86,7 +87,7 @@ fn which_list_lacks_it() {
 #[test]
 fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
     let check = |flags: &[&str], reason: &str| {
-        let text = printed(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
         let line = by_flags(&text).lines().next().unwrap_or_default();
         assert!(line.ends_with(&format!(" because {reason}")), "{flags:?}: {line}");
     };
@@ -173,7 +174,7 @@ fn a_listing_of_another_program() {
 fn json_has_the_verdict_the_decider_and_the_trace() {
     let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
     let report: Value =
-        serde_json::from_str(&printed(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
+        serde_json::from_str(&stdout_of(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
     assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
     assert_eq!(report["decided_by"]["option"], "--istio-service-cidr");
     assert_eq!(report["decided_by"]["rule"], "outbound-network");
@@ -198,7 +199,7 @@ fn json_has_the_verdict_the_decider_and_the_trace() {
 #[test]
 fn a_picture_shows_the_packets_way() {
     let ask = ["--format", "mermaid", "--destination", "10.0.0.5:443"];
-    let text = printed(&[&["explain"], &POD[..], &ask].concat());
+    let text = stdout_of(&[&["explain"], &POD[..], &ask].concat());
     let title = "---\ntitle: \"captured: goes to the proxy's outbound port 15001, because -i '*' redirects all \
                  other outbound traffic\"\n---\nflowchart LR\n";
     assert!(text.starts_with(title), "{text}");
@@ -227,7 +228,7 @@ fn a_picture_shows_the_packets_way() {
 #[test]
 fn the_matrix_shows_usual_packets() {
     let lists = ["-x", "10.1.0.0/16,10.2.0.0/16", "-o", "9090", "-d", "15090", "-c", "eth1"];
-    let text = printed(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
+    let text = stdout_of(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
     let row = |label: &str| -> Vec<&str> {
         let line =
             text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
@@ -255,7 +256,7 @@ fn the_matrix_shows_usual_packets() {
 fn the_matrix_tells_long_flags_apart_from_their_meaning() {
     let ports = ["--inbound-ports-to-ignore", "4190,4191"];
     let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
-    let text = printed(&[&words[..], &ports].concat());
+    let text = stdout_of(&[&words[..], &ports].concat());
     let legend: Vec<&str> = text.lines().rev().take(2).collect();
     let meaning = format!("{:18}inbound ports left alone", "");
     assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
@@ -264,7 +265,7 @@ fn the_matrix_tells_long_flags_apart_from_their_meaning() {
 /// The key is what stands in the row, however long the name is by which the pod says it.
 #[test]
 fn the_legend_of_a_pods_matrix_is_aligned() {
-    let text = printed(&["explain", "-f", "tests/pods/injected-cni.yaml", "--matrix"]);
+    let text = stdout_of(&["explain", "-f", "tests/pods/injected-cni.yaml", "--matrix"]);
     let legend: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("captured by")).collect();
     for (at, line) in legend.iter().enumerate() {
         let (key, meaning) = line.split_at(19);
@@ -297,7 +298,7 @@ fn included_lists_dns_and_virtual_machines_are_rows() {
         "--pod-ips",
         "10.44.0.7",
     ];
-    let text = printed(&[&["explain"], &lists[..], &["--matrix"]].concat());
+    let text = stdout_of(&[&["explain"], &lists[..], &["--matrix"]].concat());
     for line in [
         "10.0.0.0/8 (-i)        -> 15001  passes    passes     passes",
         "10.0.0.0/9 (-x)        passes    passes    passes     passes",
@@ -344,23 +345,23 @@ fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
 /// What sets the rules spends little on looking at them.
 #[test]
 fn apply_looks_less_closely_at_long_lists() {
-    let told = |ports: std::ops::Range<u32>| {
+    let printed = |ports: std::ops::Range<u32>| {
         let list: Vec<String> = ports.map(|port| (2 * port).to_string()).collect();
         let flags = ["-i", "*", "-x", "10.0.0.0/8,10.1.0.0/16", "-o", &list.join(",")];
         let call = [&["apply", "--dry-run", "--pod-ips", "10.44.0.7"], &flags[..]].concat();
         let output = bare(&call).outcome().success();
         output.stderr.contains("10.1.0.0/16")
     };
-    assert!(told(1_000..1_010));
-    assert!(!told(1_000..4_000));
+    assert!(printed(1_000..1_010));
+    assert!(!printed(1_000..4_000));
 }
 
 #[test]
 fn every_language_of_render_speaks_of_the_listener() {
     for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
-        let text = printed(&[&["render"], &POD[..], &["--format", language]].concat());
+        let text = stdout_of(&[&["render"], &POD[..], &["--format", language]].concat());
         assert!(text.contains("15006"), "{language}: {text}");
     }
-    let svg = printed(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
+    let svg = stdout_of(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
 }

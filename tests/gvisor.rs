@@ -22,9 +22,9 @@ fn inside(program: &str, arguments: &str) -> Outcome {
 }
 
 fn check(arguments: &str, code: i32, says: &[&str]) {
-    let told = inside(BINARY, arguments).with(code, arguments).text();
+    let printed = inside(BINARY, arguments).with(code, arguments).text();
     for words in says {
-        assert!(told.contains(words), "{arguments}: {told}");
+        assert!(printed.contains(words), "{arguments}: {printed}");
     }
 }
 

@@ -1,13 +1,13 @@
 //! `lint` as it is called: findings of flags and of manifests, what is a note, and that there is nothing to report.
 
-use crate::support::program::{Run, bare, printed};
+use crate::support::program::{Run, bare, stdout_of};
 use serde_json::Value;
 
 #[test]
 fn lint_names_option_and_remedy_and_can_deny() {
     let odd =
         ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
-    let text = printed(&odd);
+    let text = stdout_of(&odd);
     for part in ["--istio-local-exclude-ports: has no effect", "is never reached", "-> "] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
@@ -20,21 +20,21 @@ fn notes_are_left_out_of_text_and_data_unless_asked_for() {
     let clean = ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid"];
     let levels = |more: &[&str]| -> Vec<String> {
         let call = [&clean[..], &["--format=json"], more].concat();
-        let findings: Value = serde_json::from_str(&printed(&call)).expect("JSON");
+        let findings: Value = serde_json::from_str(&stdout_of(&call)).expect("JSON");
         let findings = findings["findings"].as_array().expect("a list").clone();
         findings.iter().map(|finding| finding["level"].as_str().expect("a text").to_owned()).collect()
     };
-    assert_eq!(printed(&clean), "by the flags given:\nNo findings\n");
+    assert_eq!(stdout_of(&clean), "by the flags given:\nNo findings\n");
     assert_eq!(levels(&[]), Vec::<String>::new());
     assert_eq!(levels(&["--notes"]), ["note"]);
-    let text = printed(&[&clean[..], &["--notes"]].concat());
+    let text = stdout_of(&[&clean[..], &["--notes"]].concat());
     assert!(text.starts_with("by the flags given:\nnote     SI015 --inbound-capture-port: "), "{text}");
 }
 
 /// Pods as Istio injects them by default: a sidecar, a native sidecar, and one whose rules a plugin sets.
 #[test]
 fn stock_pods_have_no_findings() {
-    let text = printed(&["lint", "--deny", "-f", "tests/pods/stock.yaml"]);
+    let text = stdout_of(&["lint", "--deny", "-f", "tests/pods/stock.yaml"]);
     let (titles, rest): (Vec<&str>, Vec<&str>) =
         text.lines().filter(|line| !line.is_empty()).partition(|line| line.starts_with("== "));
     assert_eq!((titles.len(), &rest[..]), (3, &["No findings"; 3][..]), "{text}");
@@ -91,10 +91,10 @@ fn an_init_container_that_the_namespace_refuses_is_a_finding() {
              spec: {{initContainers: [{container}], containers: [{{name: istio-proxy}}]}}\n"
         );
         let output = bare(&["lint", "-f", "-"]).write_stdin(manifest).outcome();
-        let told = output.stdout.replace("\n", " ");
-        assert_eq!(told.contains("SI029"), expected, "{label}: {told}");
+        let printed = output.stdout.replace("\n", " ");
+        assert_eq!(printed.contains("SI029"), expected, "{label}: {printed}");
         if expected {
-            assert!(told.contains("refuses its init container istio-init"), "{told}");
+            assert!(printed.contains("refuses its init container istio-init"), "{printed}");
         }
     };
     let init =

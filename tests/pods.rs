@@ -32,28 +32,28 @@ fn said(text: &str) -> String {
         Ok(objects) => objects,
         Err(problems) => return format!("{problems}\n"),
     };
-    let mut told = String::new();
+    let mut printed = String::new();
     for object in &objects {
         let reading = read(object, EXCLUDED_NAMESPACES);
-        told.push_str(&format!("{}: {:?}\n", object.full_title(), reading.way));
+        printed.push_str(&format!("{}: {:?}\n", object.full_title(), reading.way));
         if let Some(skip) = &reading.skip {
-            told.push_str(&format!("  skipped: {skip}\n"));
+            printed.push_str(&format!("  skipped: {skip}\n"));
         }
-        reading.warnings.iter().for_each(|warning| told.push_str(&format!("  warning: {warning}\n")));
+        reading.warnings.iter().for_each(|warning| printed.push_str(&format!("  warning: {warning}\n")));
         for (setting, Given { value, source }) in reading.said.raw.iter() {
-            told.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
+            printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
         let facts = Raw::of([(Setting::PodIps, address())]);
         match reading.said.clone().over(facts.into()).resolve(&NullHost) {
             Ok(resolved) => {
-                resolved.warnings.iter().for_each(|warning| told.push_str(&format!("  odd: {warning}\n")));
+                resolved.warnings.iter().for_each(|warning| printed.push_str(&format!("  odd: {warning}\n")));
             }
             Err(problems) => {
-                problems.0.iter().for_each(|problem| told.push_str(&format!("  problem: {problem}\n")));
+                problems.0.iter().for_each(|problem| printed.push_str(&format!("  problem: {problem}\n")));
             }
         }
     }
-    told
+    printed
 }
 
 fn address() -> Given {
@@ -128,10 +128,10 @@ fn every_annotation_is_its_flag() {
         let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
         for name in row.annotations() {
             assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
-            let told = captured(&pod(&[(name, bad)])).expect_err(name);
+            let printed = captured(&pod(&[(name, bad)])).expect_err(name);
             let blamed = format!("Pod shop/web: {name}: {item:?} ");
-            assert_eq!(told.matches(&blamed).count(), 1, "{blamed}in {told}");
-            assert!(told.starts_with("1 problem"), "{told}");
+            assert_eq!(printed.matches(&blamed).count(), 1, "{blamed}in {printed}");
+            assert!(printed.starts_with("1 problem"), "{printed}");
         }
     }
 }
@@ -166,10 +166,13 @@ fn the_proxys_container_says_the_rest() {
         let expected = flagged(&[&DEFAULTS[..], &of_row].concat());
         assert_eq!(with(&|proxy| proxy.env = vec![variable(set("true"))]), Ok(expected), "{name}");
         assert_eq!(with(&|proxy| proxy.env = vec![variable(set(""))]).as_ref(), Ok(&plain), "{name}");
-        let told = with(&|proxy| proxy.env = vec![variable(set("maybe"))]).expect_err(name);
-        assert!(told.contains(&format!("container istio-proxy: {name}: \"maybe\" is no boolean")), "{told}");
-        let told = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
-        assert!(told.contains(&format!("{name}: comes from valueFrom")), "{told}");
+        let printed = with(&|proxy| proxy.env = vec![variable(set("maybe"))]).expect_err(name);
+        assert!(
+            printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is no boolean")),
+            "{printed}"
+        );
+        let printed = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
+        assert!(printed.contains(&format!("{name}: comes from valueFrom")), "{printed}");
     }
     for (_, setting) in FIELDS {
         let id = |text: &'static str| {

@@ -116,7 +116,7 @@ fn pictures_are_what_their_commands_print() {
             let picture = text[at + mark.len()..].split("```").next().expect("the end of the picture");
             let command =
                 before.lines().rfind(|line| line.starts_with("sidecar-init ")).expect("its command");
-            assert_eq!(printed(command), picture, "{document}");
+            assert_eq!(stdout_of(command), picture, "{document}");
             seen += 1;
         }
     }
@@ -130,10 +130,10 @@ fn explanations_are_what_their_commands_print() {
     let answers = rest.split("```").next().expect("the end of the answers");
     let commands = before.rsplit("```sh\n").next().expect("the questions").lines();
     let commands = commands.filter(|line| line.starts_with("sidecar-init explain "));
-    let printed: String = commands
-        .map(|command| printed(command).lines().nth(1).expect("a verdict").to_owned() + "\n")
+    let stdout_of: String = commands
+        .map(|command| stdout_of(command).lines().nth(1).expect("a verdict").to_owned() + "\n")
         .collect();
-    assert_eq!(printed, answers);
+    assert_eq!(stdout_of, answers);
 }
 
 #[test]
@@ -143,12 +143,12 @@ fn the_first_answer_is_what_its_command_prints() {
     let arguments = question.lines().next().expect("its arguments");
     let (_, answer) = question.split_once("```text\n").expect("an answer");
     let answer = answer.split("```").next().expect("the end of the answer");
-    let printed = printed(&format!("sidecar-init explain {arguments}"));
-    assert!(!answer.is_empty() && printed.starts_with(answer), "{printed}");
+    let stdout_of = stdout_of(&format!("sidecar-init explain {arguments}"));
+    assert!(!answer.is_empty() && stdout_of.starts_with(answer), "{stdout_of}");
 }
 
 /// What a command of the program prints.
-fn printed(command: &str) -> String {
+fn stdout_of(command: &str) -> String {
     let script = command.replacen("sidecar-init", PROGRAM, 1);
     let output = Command::new("sh").args(["-c", &script]).outcome();
     assert!(output.succeeded(), "{command}");

@@ -23,14 +23,14 @@ fn views(rules: &RuleSet, mesh: Mesh) -> [(&'static str, View); 3] {
     ]
 }
 
-fn check(rules: &RuleSet, mesh: Mesh, routing: &Routing, packets: &[Packet], told: &str) {
+fn check(rules: &RuleSet, mesh: Mesh, routing: &Routing, packets: &[Packet], printed: &str) {
     let [(_, first), others @ ..] = views(rules, mesh);
     for packet in packets {
         let expected = walk(&first, routing, packet, &mut ());
-        assert_ne!(expected.verdict, Verdict::Unknown, "{told}: {packet:?}");
+        assert_ne!(expected.verdict, Verdict::Unknown, "{printed}: {packet:?}");
         for (name, view) in &others {
             let outcome = walk(view, routing, packet, &mut ());
-            assert_eq!(outcome.verdict, expected.verdict, "{told}: {packet:?} over {name}");
+            assert_eq!(outcome.verdict, expected.verdict, "{printed}: {packet:?} over {name}");
         }
     }
 }
@@ -81,8 +81,8 @@ fn random_configurations() {
             let packets: Vec<Packet> = (0..PACKETS).map(|_| packet(&mut random, family)).collect();
             let marks = mesh::istio::routing(&config).transparent.map(|route| route.mark);
             let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
-            let told = format!("{turn}: {:?}", configuration.parts);
-            check(&configurations::rules(&config, family), Mesh::Istio, &routing, &packets, &told);
+            let printed = format!("{turn}: {:?}", configuration.parts);
+            check(&configurations::rules(&config, family), Mesh::Istio, &routing, &packets, &printed);
         }
     }
 }

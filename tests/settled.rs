@@ -49,8 +49,8 @@ impl Call<'_> {
 }
 
 fn check(name: &str, output: Outcome, says: &str) {
-    let told = output.with(0, name).stderr;
-    assert!(told.contains(says), "{name}: {told}");
+    let printed = output.with(0, name).stderr;
+    assert!(printed.contains(says), "{name}: {printed}");
 }
 
 fn settles(variant: &str) {

@@ -84,8 +84,8 @@ fn what_programs_read_has_no_colours_whoever_forces_them() {
         &["lint", "--log_as_json"],
     ] {
         let output = piped(&[call, &pod[..]].concat(), &[("CLICOLOR_FORCE", "1")]);
-        let told = if call.contains(&"--log_as_json") { output.stderr } else { output.stdout };
-        assert!(!told.contains(ESCAPE), "{call:?}: {told:?}");
+        let printed = if call.contains(&"--log_as_json") { output.stderr } else { output.stdout };
+        assert!(!printed.contains(ESCAPE), "{call:?}: {printed:?}");
     }
 }
 

@@ -34,7 +34,7 @@ fn pods() -> (Namespace, Namespace) {
 /// A trace that is at work already, and what it has said until then.
 struct Started {
     child: Child,
-    told: BufReader<std::process::ChildStderr>,
+    printed: BufReader<std::process::ChildStderr>,
     said: String,
 }
 
@@ -42,12 +42,12 @@ fn start(pod: &Namespace, until: &str, more: &[&str]) -> Started {
     let mut command = Command::new(BINARY);
     command.args(["trace", "--network-namespace", &pod.path()]).args(more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    let mut told = BufReader::new(child.stderr.take().expect("standard error is piped"));
+    let mut printed = BufReader::new(child.stderr.take().expect("standard error is piped"));
     let mut said = String::new();
     while !said.contains(until) {
-        assert_ne!(told.read_line(&mut said).expect("a line"), 0, "it has ended: {said}");
+        assert_ne!(printed.read_line(&mut said).expect("a line"), 0, "it has ended: {said}");
     }
-    Started { child, told, said }
+    Started { child, printed, said }
 }
 
 impl Started {
@@ -59,7 +59,7 @@ impl Started {
     fn finish(mut self) -> (String, String) {
         let (mut text, mut rest) = (String::new(), self.said);
         self.child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");
-        self.told.read_to_string(&mut rest).expect("UTF-8");
+        self.printed.read_to_string(&mut rest).expect("UTF-8");
         let status = self.child.wait().expect("it ends");
         assert!(status.success(), "{status}: {rest}{text}");
         (text, rest)
@@ -277,8 +277,8 @@ fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
         let mut started = start(&pod, TRACES, &["--enable"]);
         assert!(tables().contains(TABLE));
         pod.stdout(BINARY, &["check", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
-        let told = pod.output(BINARY, &["doctor"], "");
-        assert!(!told.stdout.contains(TABLE));
+        let printed = pod.output(BINARY, &["doctor"], "");
+        assert!(!printed.stdout.contains(TABLE));
         let text = pod.stdout(BINARY, &["explain", "--live", "10.77.0.3:443"]);
         let is_captured = text.lines().nth(1).is_some_and(|line| line.starts_with("captured"));
         assert!(is_captured && !text.contains(TABLE), "{text}");

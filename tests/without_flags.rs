@@ -40,14 +40,14 @@ fn pod_by(maker: &str, flags: &[&str]) -> Namespace {
     pod
 }
 
-fn told(output: Outcome, words: &[&str], code: i32) -> String {
+fn printed(output: Outcome, words: &[&str], code: i32) -> String {
     let output = output.with(code, &words.join(" "));
     if code == 2 { output.stderr } else { output.stdout }
 }
 
 /// What a call prints inside; of bad input, what it complains about.
 fn said(pod: &Namespace, words: &[&str], code: i32) -> String {
-    told(pod.output(BINARY, words, ""), words, code)
+    printed(pod.output(BINARY, words, ""), words, code)
 }
 
 fn lines(text: &str) -> [&str; 2] {
@@ -72,7 +72,7 @@ fn explain_asks_the_rules_that_are_there() {
             // From elsewhere, by the name that was given.
             let words = ["explain", "--network-namespace", &path, port];
             let outside = process::Command::new(BINARY).args(words).outcome();
-            let outside = told(outside, &words, 0);
+            let outside = printed(outside, &words, 0);
             let [basis, answer] = lines(&outside);
             assert_eq!(basis, format!("by the rules in namespace {path}:"), "{maker}");
             assert!(answer.starts_with(verdict), "{maker}: {outside}");
@@ -87,7 +87,7 @@ fn what_describes_rules_decides_which_are_asked() {
     let variables = ["ISTIO_META_DNS_CAPTURE=true", "ISTIO_INBOUND_PORTS=80", "PROXY_UID=7"];
     let kind = |words: &[&str]| {
         let call = [&variables[..], &[BINARY, "explain", "--format", "json"], words].concat();
-        let answer = told(pod.output("env", &call, ""), words, 0);
+        let answer = printed(pod.output("env", &call, ""), words, 0);
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         (
             answer["basis"]["kind"].as_str().expect("a word").to_owned(),
@@ -291,7 +291,7 @@ fn names_are_resolved_and_told_with_their_address() {
     let pod = pod_by("nftables", &[&ALL[..], &["-x", "10.96.0.20/32"]].concat());
     let ask = |words: &str, code: i32| {
         let script = format!("mount --bind {} /etc/hosts && exec {BINARY} explain {words}", hosts.display());
-        told(pod.output("unshare", &["--mount", "sh", "-c", &script], ""), &[words], code)
+        printed(pod.output("unshare", &["--mount", "sh", "-c", &script], ""), &[words], code)
     };
     let text = ask("reviews:9080", 0);
     assert!(lines(&text)[1].starts_with("captured: goes to the proxy's outbound port 15001"), "{text}");

@@ -29,10 +29,10 @@ impl Place {
 
     /// Drift that is told by the first texts and not by the others, and gone after the next `apply`.
     fn drifts(&self, texts: &[&str], others: &[&str]) {
-        let told = self.run(&["check"], 3);
-        let (variant, missing) = (self.variant.name(), texts.iter().find(|text| !told.contains(**text)));
-        assert_eq!(missing, None, "{variant}: {told}");
-        assert_eq!(others.iter().find(|text| told.contains(**text)), None, "{variant}: {told}");
+        let printed = self.run(&["check"], 3);
+        let (variant, missing) = (self.variant.name(), texts.iter().find(|text| !printed.contains(**text)));
+        assert_eq!(missing, None, "{variant}: {printed}");
+        assert_eq!(others.iter().find(|text| printed.contains(**text)), None, "{variant}: {printed}");
         self.run(&["apply"], 0);
         self.run(&["check"], 0);
     }

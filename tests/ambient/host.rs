@@ -23,8 +23,12 @@ fn done(host: &Namespace, flags: &[&str]) -> serde_json::Value {
 
 /// Whether anything was written, and the pods there are.
 fn check(host: &Namespace, flags: &[&str], changed: bool, pods: &[&str]) {
-    let told = done(host, flags);
-    assert_eq!((&told["changed"], &told["pods"]), (&changed.into(), &pods.into()), "{flags:?}: {told}");
+    let printed = done(host, flags);
+    assert_eq!(
+        (&printed["changed"], &printed["pods"]),
+        (&changed.into(), &pods.into()),
+        "{flags:?}: {printed}"
+    );
 }
 
 fn listing(host: &Namespace) -> String {
@@ -106,10 +110,10 @@ fn pods_come_and_go_as_often_as_one_likes() {
     check(&host, &both, true, &["10.1.2.4", "fd00::3"]);
     check(&host, &both, false, &["10.1.2.4", "fd00::3"]);
     let many: Vec<String> = (0..3_000).map(|n| format!("10.2.{}.{}", n / 250, n % 250 + 1)).collect();
-    let told = done(&host, &["--add", &many.join(",")]);
-    assert_eq!(told["pods"].as_array().map(Vec::len), Some(3_002));
-    let told = done(&host, &["--remove", &many.join(",")]);
-    assert_eq!(told["pods"].as_array().map(Vec::len), Some(2));
+    let printed = done(&host, &["--add", &many.join(",")]);
+    assert_eq!(printed["pods"].as_array().map(Vec::len), Some(3_002));
+    let printed = done(&host, &["--remove", &many.join(",")]);
+    assert_eq!(printed["pods"].as_array().map(Vec::len), Some(2));
     check(&host, &["--clean"], true, &[]);
     check(&host, &["--clean"], false, &[]);
     assert_eq!(listing(&host), "");
@@ -170,9 +174,9 @@ fn bad_input_is_told_at_once_and_touches_nothing() {
     let host = Namespace::new();
     let check = |flags: &[&str], expected: &[&str]| {
         let output = run(&host, flags);
-        let told = output.with(2, &flags.join(" ")).stderr;
+        let printed = output.with(2, &flags.join(" ")).stderr;
         for text in expected {
-            assert!(told.contains(text), "{flags:?}: no {text:?} in {told}");
+            assert!(printed.contains(text), "{flags:?}: no {text:?} in {printed}");
         }
         assert_eq!(listing(&host), "", "{flags:?}");
     };

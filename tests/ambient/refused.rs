@@ -91,9 +91,9 @@ fn named(name: &str) -> String {
 fn each_is_refused(command: &[&str], cases: &[(&str, &str, &str)]) {
     let namespace = Namespace::new();
     for (name, value, says) in cases {
-        let told = refused(&namespace, command, &[(name, value)]);
-        let problem = told.lines().find(|line| line.trim_start().starts_with(&named(name)));
-        let problem = problem.unwrap_or_else(|| panic!("no word of {name}: {told}"));
+        let printed = refused(&namespace, command, &[(name, value)]);
+        let problem = printed.lines().find(|line| line.trim_start().starts_with(&named(name)));
+        let problem = problem.unwrap_or_else(|| panic!("no word of {name}: {printed}"));
         assert!(problem.contains(says), "{problem}");
     }
     is_untouched(&namespace);
@@ -143,11 +143,11 @@ fn all_problems_are_told_at_once_by_every_command() {
         ("no-such-flag", "1"),
     ];
     for command in ["apply", "check", "render", "lint"] {
-        let told = refused(&namespace, &[command, "--mesh", "ambient"], &said);
-        assert!(told.contains("7 problems in the input"), "{command}: {told}");
+        let printed = refused(&namespace, &[command, "--mesh", "ambient"], &said);
+        assert!(printed.contains("7 problems in the input"), "{command}: {printed}");
         for (name, _) in said {
-            let count = told.lines().filter(|line| line.trim_start().starts_with(&named(name))).count();
-            assert_eq!(count, 1, "{command}: {name}: {told}");
+            let count = printed.lines().filter(|line| line.trim_start().starts_with(&named(name))).count();
+            assert_eq!(count, 1, "{command}: {name}: {printed}");
         }
     }
     let said = [
@@ -158,7 +158,7 @@ fn all_problems_are_told_at_once_by_every_command() {
         ("format", "xml"),
         ("ad", "10.0.0.1"),
     ];
-    let told = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &said);
+    let printed = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &said);
     for text in [
         "--add: \"x\" is no IP address",
         "--remove: \"::\" is no pod's address",
@@ -171,7 +171,7 @@ fn all_problems_are_told_at_once_by_every_command() {
         "--ad: no such flag; did you mean --add?",
         "argument: \"10.0.0.9\" is not expected",
     ] {
-        assert!(told.contains(text), "no {text:?} in {told}");
+        assert!(printed.contains(text), "no {text:?} in {printed}");
     }
     is_untouched(&namespace);
 }

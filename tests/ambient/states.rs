@@ -145,8 +145,11 @@ fn programs_that_are_missing_are_needed_by_their_own_backend_alone() {
         program.outcome()
     };
     for backend in ["iptables-nft", "iptables-legacy"] {
-        let told = call(&["apply", "--backend", backend]).with(1, backend).stderr;
-        assert!(told.contains(&format!("{backend} is not on PATH; install iptables, or choose")), "{told}");
+        let printed = call(&["apply", "--backend", backend]).with(1, backend).stderr;
+        assert!(
+            printed.contains(&format!("{backend} is not on PATH; install iptables, or choose")),
+            "{printed}"
+        );
         assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
         assert!(!rules(&pod, Variant::Legacy, Family::V4).contains("ISTIO"));
     }

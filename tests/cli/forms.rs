@@ -102,10 +102,10 @@ fn a_link_to_a_service_is_no_setting() {
     for link in ["tcp://10.0.0.1:80", "udp://10.0.0.1:53", "sctp://[fd00::1]:9"] {
         check(&["-b", "80"], &[("ENVOY_PORT", link), ("INBOUND_CAPTURE_PORT", link)], &[IN_DEFAULT], &[]);
     }
-    let told = preview(&["--log_output_level", "debug"], &[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80")]);
+    let printed = preview(&["--log_output_level", "debug"], &[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80")]);
     assert!(
-        told.stderr.contains("INBOUND_CAPTURE_PORT=tcp://10.0.0.1:80 is the link to a Service"),
-        "{told:?}"
+        printed.stderr.contains("INBOUND_CAPTURE_PORT=tcp://10.0.0.1:80 is the link to a Service"),
+        "{printed:?}"
     );
     check(&[], &[("ENVOY_PORT", "15101")], &[], &[TO_15101]);
 }

@@ -21,17 +21,17 @@ fn apply_captures_ipv4_and_warns_of_ipv6() {
         ),
     ] {
         let ended = last_of(&format!("{before}{SET}"));
-        let told = format!("the pod has no address yet ({found}): IPv4 is captured, IPv6 is not");
-        assert!(ended.code == Some(0) && ended.stderr.contains(&told), "{ended:?}");
+        let printed = format!("the pod has no address yet ({found}): IPv4 is captured, IPv6 is not");
+        assert!(ended.code == Some(0) && ended.stderr.contains(&printed), "{ended:?}");
         let ended = last_of(&format!("{before}{SET} --dual-stack"));
-        let told = format!("({found}): IPv4 and IPv6 are captured (--dual-stack)");
-        assert!(ended.code == Some(0) && ended.stderr.contains(&told), "{ended:?}");
+        let printed = format!("({found}): IPv4 and IPv6 are captured (--dual-stack)");
+        assert!(ended.code == Some(0) && ended.stderr.contains(&printed), "{ended:?}");
         let ended = last_of(&format!("{before}{SET} 2>/dev/null\nsidecar-init status"));
-        let told = "Outbound and inbound traffic is captured over IPv4, by nftables.\n";
-        assert!(ended.code == Some(0) && ended.stdout.starts_with(told), "{ended:?}");
+        let printed = "Outbound and inbound traffic is captured over IPv4, by nftables.\n";
+        assert!(ended.code == Some(0) && ended.stdout.starts_with(printed), "{ended:?}");
         let ended = last_of(&format!("{before}sidecar-init istio-iptables -b '*' -i '*'"));
-        let told = format!("no valid local IP address found: {found};");
-        assert!(ended.code == Some(2) && ended.stderr.contains(&told), "{ended:?}");
+        let printed = format!("no valid local IP address found: {found};");
+        assert!(ended.code == Some(2) && ended.stderr.contains(&printed), "{ended:?}");
     }
     let declared = last_of(&format!("{SET} --pod-ips 127.0.0.1"));
     assert!(

@@ -14,10 +14,10 @@ const NETWORK: &str = "expected a network such as 10.0.0.0/8";
 const INTERFACE: &str = "expected an interface name of 1 to 15 letters";
 const ID: &str = "expected a number from 0 to 4294967294, or the name of a";
 
-fn check_told(ended: &Outcome, told: &[&str]) {
+fn check_told(ended: &Outcome, printed: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
     assert!(ended.stderr.contains("nothing was changed"), "{}", ended.stderr);
-    for part in told {
+    for part in printed {
         assert!(ended.stderr.contains(part), "no {part:?} in {}", ended.stderr);
     }
 }
@@ -167,9 +167,9 @@ fn a_line_break_in_any_value() {
 
 #[test]
 fn values_that_live_in_the_environment_alone() {
-    let check = |name: &str, value: &str, told: &[&str]| {
+    let check = |name: &str, value: &str, printed: &[&str]| {
         let ended = preview::<&str, _>(&[], &[(name, value)]);
-        check_told(&ended, told);
+        check_told(&ended, printed);
         assert!(ended.stderr.contains(&format!("{name}: ")), "{}", ended.stderr);
     };
     for name in ["ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"] {
@@ -195,7 +195,8 @@ fn names_of_owners_in_cni_mode() {
 
 #[test]
 fn calls_that_are_not_well_formed() {
-    let check = |arguments: &[&str], told: &[&str]| check_told(&preview::<_, &str>(arguments, &[]), told);
+    let check =
+        |arguments: &[&str], printed: &[&str]| check_told(&preview::<_, &str>(arguments, &[]), printed);
     check(&["--no-such-flag"], &["--no-such-flag: no such flag; --help lists those there are"]);
     check(&["--no-such-flag=1", "-Z", "x"], &["--no-such-flag: no such flag", "-Z: no such flag"]);
     check(&["--dry-run", "false"], &["argument: \"false\" is not expected"]);
@@ -226,7 +227,7 @@ fn everything_at_once() {
     let arguments =
         ["-p", "0", "-b", "80,abc,99999", "-x", "*", "-c", "eth/0", "--nope", "-m", "TPROXI", "-u", "x"];
     let variables = [("IPTABLES_PROBE_PORT", "70000"), ("DROP_INVALID", "yes")];
-    let told = [
+    let printed = [
         "10 problems in the input",
         "--envoy-port: \"0\"",
         "--istio-inbound-ports: \"abc\"",
@@ -239,14 +240,14 @@ fn everything_at_once() {
         "IPTABLES_PROBE_PORT: \"70000\"",
         "DROP_INVALID: \"yes\"",
     ];
-    check_told(&preview(&arguments, &variables), &told);
+    check_told(&preview(&arguments, &variables), &printed);
 }
 
 #[test]
 fn what_tproxy_can_not_use_is_named_as_its_author_wrote_it() {
-    let check = |arguments: &[&str], variables: &[(&str, &str)], told: &[&str]| {
+    let check = |arguments: &[&str], variables: &[(&str, &str)], printed: &[&str]| {
         let arguments = [&["-m", "TPROXY"], arguments].concat();
-        check_told(&preview(&arguments, variables), told);
+        check_told(&preview(&arguments, variables), printed);
     };
     check(&["-z", "15006-15010"], &[], &["--inbound-capture-port: \"15006-15010\"", "give one port"]);
     check(&["-t", "0x53a"], &[], &["--istio-inbound-tproxy-mark: \"0x53a\"", "give another"]);

@@ -44,8 +44,8 @@ fn a_namespace_that_is_none_is_refused() {
     for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt", &pipe(&folder)] {
         let ended = bare(&["istio-iptables", "--dry-run", "--network-namespace", path]).outcome();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{path}");
-        let told = format!("--network-namespace: {path:?} can't be entered: ");
-        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+        let printed = format!("--network-namespace: {path:?} can't be entered: ");
+        assert!(ended.stderr.contains(&printed), "{}", ended.stderr);
         assert!(ended.stderr.contains("or a network namespace such as"), "{}", ended.stderr);
     }
 }
@@ -54,8 +54,8 @@ fn a_namespace_that_is_none_is_refused() {
 fn a_pod_without_an_address_is_told_how_to_declare_one() {
     let check = |ended: Outcome, found: &str| {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
-        let told = format!("--pod-ips: no valid local IP address found: {found}; wait for the network");
-        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+        let printed = format!("--pod-ips: no valid local IP address found: {found}; wait for the network");
+        assert!(ended.stderr.contains(&printed), "{}", ended.stderr);
     };
     let declared = |addresses: &str| preview::<_, &str>(&["--pod-ips", addresses], &[]);
     check(apart(&[], Path::new(BINARY), &["--dry-run"], &[]), "there is no address at all");

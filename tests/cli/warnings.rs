@@ -2,7 +2,7 @@
 
 use super::{POD, Preview, pipe, preview, settings};
 use crate::support::folder::Folder;
-use crate::support::program::{Run, bare, printed};
+use crate::support::program::{Run, bare, stdout_of};
 use serde_json::Value;
 
 /// The call works and warns once, of this.
@@ -147,7 +147,7 @@ fn lines_can_go_to_a_file_and_to_standard_error() {
 
 #[test]
 fn help_lists_every_flag_and_variable() {
-    let help = printed(&[&["istio-iptables", "--help"], &POD[..]].concat());
+    let help = stdout_of(&[&["istio-iptables", "--help"], &POD[..]].concat());
     for row in settings() {
         assert!(help.contains(&format!("--{}", row.long)), "{}", row.long);
         assert!(row.variables.iter().all(|name| help.contains(name)), "{:?}", row.variables);

@@ -358,9 +358,12 @@ fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_ove
         let asked = if kind.mesh == "kuma" { linkerd } else { kuma };
         call(&node, "ADD", "nftables", asked.says, &pod).well();
         let made = everything(&pod);
-        let told = pod.output(BINARY, &[command, kind.flags].concat(), "");
-        let told = (told.code, told.stderr.clone());
-        assert!(told.0 == Some(1) && told.1.contains(&format!("{} was asked for", kind.name)), "{told:?}");
+        let printed = pod.output(BINARY, &[command, kind.flags].concat(), "");
+        let printed = (printed.code, printed.stderr.clone());
+        assert!(
+            printed.0 == Some(1) && printed.1.contains(&format!("{} was asked for", kind.name)),
+            "{printed:?}"
+        );
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
     }
 }

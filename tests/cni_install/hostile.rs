@@ -51,17 +51,17 @@ fn peak(running: &Running) -> u64 {
 
 #[test]
 fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
-    for (what, form, told) in FORMS {
+    for (what, form, printed) in FORMS {
         for name in ["00-x.conflist", "00-x.conf"] {
             let node = Node::new();
             let path = node.configurations().join(name);
             form(&path);
             let mut running = node.start(&["--watch"]);
-            running.until("it is told", || running.log().contains(told));
+            running.until("it is told", || running.log().contains(printed));
             node.put("10-a.conflist", LIST);
             running.until("the entry in the next file", || types(&node.read("10-a.conflist")).len() == 2);
             let is_warning =
-                |line: &str| line.contains("passed over") && line.contains(name) && line.contains(told);
+                |line: &str| line.contains("passed over") && line.contains(name) && line.contains(printed);
             running.until(what, || running.log().lines().any(is_warning));
             assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
             let start = Instant::now();
@@ -84,8 +84,8 @@ fn names_that_are_taken_by_no_file_are_told() {
     fs::create_dir(node.programs().join(".sidecar-cni-1-1")).expect("a folder");
     fifo(&node.plugin());
     let output = node.call("install", &["--wait", "100ms"]);
-    let told = output.with(1, "names that are taken").stderr;
-    assert!(told.contains("10-a.conflist is not a regular file"), "{told}");
+    let printed = output.with(1, "names that are taken").stderr;
+    assert!(printed.contains("10-a.conflist is not a regular file"), "{printed}");
     // The pipe in the program's place is no program, and makes way for one.
     assert!(fs::metadata(node.plugin()).is_ok_and(|plugin| plugin.is_file()));
 }
@@ -100,8 +100,8 @@ fn a_configuration_does_not_outgrow_what_is_read() {
     };
     node.put("10-a.conflist", &padded(most - 10));
     let output = node.call("install", &["--wait", "100ms"]);
-    let told = output.with(1, "too long").stderr;
-    assert!(told.contains("would have more than 1048576 bytes"), "{told}");
+    let printed = output.with(1, "too long").stderr;
+    assert!(printed.contains("would have more than 1048576 bytes"), "{printed}");
     assert_eq!(node.read("10-a.conflist").len(), most - 10);
     node.put("10-a.conflist", &padded(most - 1000));
     node.succeed("install", &[]);
@@ -149,7 +149,7 @@ fn a_limit_of_file_sizes_is_an_error_and_no_death() {
         .args(["--fsize=1000".into(), crate::cni_install::node::program().as_os_str().to_owned()])
         .args(node.arguments("install", &[]))
         .outcome();
-    let told = output.with(1, "a limit of file sizes").stderr;
-    assert!(told.contains("File too large"), "{told}");
+    let printed = output.with(1, "a limit of file sizes").stderr;
+    assert!(printed.contains("File too large"), "{printed}");
     assert_eq!((node.read("10-a.conflist"), node.plugin().exists()), (LIST.to_owned(), false));
 }

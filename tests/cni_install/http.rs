@@ -195,6 +195,6 @@ fn an_address_that_is_taken_is_told() {
     let scene = Scene::new();
     let node = Node::new();
     let arguments = node.arguments("install", &["--watch", "--metrics", &scene.address]);
-    let told = scene.namespace.outcome(Command::new(program()).args(arguments)).with(1, "taken").stderr;
-    assert!(told.contains(&scene.address) && told.contains("because:"), "{told}");
+    let printed = scene.namespace.outcome(Command::new(program()).args(arguments)).with(1, "taken").stderr;
+    assert!(printed.contains(&scene.address) && printed.contains("because:"), "{printed}");
 }

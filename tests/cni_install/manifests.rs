@@ -55,12 +55,12 @@ fn check(overlays: &[&str]) -> (Node, String) {
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.expect("kill").success());
     let output = child.wait().and_then(|status| {
-        let mut told = String::new();
-        std::io::Read::read_to_string(child.stderr.as_mut().expect("a pipe"), &mut told)?;
-        Ok((status, told))
+        let mut printed = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().expect("a pipe"), &mut printed)?;
+        Ok((status, printed))
     });
-    let (status, told) = output.expect("it ends");
-    assert!(status.success(), "{arguments:?}: {told}");
+    let (status, printed) = output.expect("it ends");
+    assert!(status.success(), "{arguments:?}: {printed}");
     (node, with)
 }
 

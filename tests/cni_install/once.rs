@@ -149,16 +149,16 @@ fn what_can_not_be_done_is_told() {
     let complaint = |more: &[&str], code| node.call("install", more).with(code, "install").stderr;
     assert!(complaint(&["--wait", "100ms"], 1).contains("no network configuration is in"));
     node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.3.0","plugins":[{"type":"a"}]}"#);
-    let told = complaint(&["--wait", "100ms"], 1);
-    assert!(told.contains("10-a.conflist speaks version \"0.3.0\""), "{told}");
+    let printed = complaint(&["--wait", "100ms"], 1);
+    assert!(printed.contains("10-a.conflist speaks version \"0.3.0\""), "{printed}");
     assert!(complaint(&["--conf-dir", "/nowhere"], 1).contains("--conf-dir names the one"));
-    let told = complaint(&["--entry", "{\"logs\":1}", "--uninstall-on-exit", "--metrics", "15014"], 2);
+    let printed = complaint(&["--entry", "{\"logs\":1}", "--uninstall-on-exit", "--metrics", "15014"], 2);
     for part in ["did you mean \"log\"", "--uninstall-on-exit", "--metrics: \"15014\" is not an address"] {
-        assert!(told.contains(part), "{told}");
+        assert!(printed.contains(part), "{printed}");
     }
     node.put("10-a.conf", r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#);
     assert!(complaint(&["--wait", "100ms"], 1).contains("are there; remove one of them"));
     fs::write(node.configurations().join("11-broken.conflist"), "{\"sidecar-cni").expect("written");
-    let told = node.call("uninstall", &[]).with(1, "uninstall").stderr;
-    assert!(told.contains("mend it first"), "{told}");
+    let printed = node.call("uninstall", &[]).with(1, "uninstall").stderr;
+    assert!(printed.contains("mend it first"), "{printed}");
 }

@@ -76,8 +76,8 @@ fn sidecar_node_comes_and_goes_with_the_plugin() {
 
     copy.succeed("uninstall", &["--keep-program"]);
     assert!(copy.placed().exists() && copy.node.plugin().exists());
-    let told = copy.succeed("uninstall", &[]);
-    assert!(told.contains("bin/sidecar-node is removed"), "{told}");
+    let printed = copy.succeed("uninstall", &[]);
+    assert!(printed.contains("bin/sidecar-node is removed"), "{printed}");
     assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
     assert_eq!(copy.node.read("10-a.conflist"), LIST);
 }
@@ -119,9 +119,9 @@ fn a_program_that_is_run_among_the_plugins_keeps_its_sidecar_node() {
 
 #[test]
 fn a_kubeconfig_without_sidecar_node_is_warned_of() {
-    let told = Copy::new().succeed("install", &["--entry", KUBECONFIG]);
-    let warned = |told: &str| told.contains("has a kubeconfig, but sidecar-node");
-    assert!(warned(&told), "{told}");
+    let printed = Copy::new().succeed("install", &["--entry", KUBECONFIG]);
+    let warned = |printed: &str| printed.contains("has a kubeconfig, but sidecar-node");
+    assert!(warned(&printed), "{printed}");
     assert!(!warned(&Copy::new().succeed("install", &[])), "nobody would ask");
     assert!(!warned(&Copy::with("echo one").succeed("install", &["--entry", KUBECONFIG])), "it is beside");
     let copy = Copy::new();
@@ -185,12 +185,12 @@ fn a_repair_that_watches_and_can_not_is_told_why() {
     }
     let beside = copy.node.path("release/sidecar-node");
     fs::set_permissions(&beside, Permissions::from_mode(0o600)).expect("no program");
-    let told = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
-    assert!(told.contains("sidecar-node can't be started\n  because: "), "{told}");
+    let printed = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
+    assert!(printed.contains("sidecar-node can't be started\n  because: "), "{printed}");
     fs::remove_file(&beside).expect("removed");
-    let told = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
-    assert!(told.contains(&format!("neither at {} nor on PATH", beside.display())), "{told}");
+    let printed = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
+    assert!(printed.contains(&format!("neither at {} nor on PATH", beside.display())), "{printed}");
     // Without it, it is the repair of one container, as ever.
-    let told = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
-    assert!(told.contains("--netns: is not given, nor --pid"), "{told}");
+    let printed = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
+    assert!(printed.contains("--netns: is not given, nor --pid"), "{printed}");
 }

@@ -60,8 +60,8 @@ fn a_namespace_by_its_path() {
     let check = [&["check", "--cni-mode"], &FLAGS[..]].concat();
     pod.namespace.stdout(program().to_str().expect("UTF-8"), &check);
     // Again there is nothing to do, and after somebody's change there is.
-    let told = succeed(&["--netns", &path], &["--format", "json", "--state-dir", state]);
-    assert!(told.contains("\"changed\": false"), "{told}");
+    let printed = succeed(&["--netns", &path], &["--format", "json", "--state-dir", state]);
+    assert!(printed.contains("\"changed\": false"), "{printed}");
     pod.namespace.stdout("nft", &["flush", "chain", "inet", "sidecar_init", first_chain(&rules)]);
     assert_ne!(pod.rules(), rules);
     succeed(&["--netns", &path], &["--state-dir", state]);
@@ -93,7 +93,7 @@ fn what_can_not_be_entered_is_told_with_all_else() {
         (&["--pid", "1", "--netns", "/x"], "--netns: contradicts --pid"),
         (&[], "--netns: is not given, nor --pid"),
     ] {
-        let told = repair(container, &["-p", "0"]).with(2, part).stderr;
-        assert!(told.contains(part) && told.contains("--envoy-port"), "{container:?}: {told}");
+        let printed = repair(container, &["-p", "0"]).with(2, part).stderr;
+        assert!(printed.contains(part) && printed.contains("--envoy-port"), "{container:?}: {printed}");
     }
 }

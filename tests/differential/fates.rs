@@ -25,7 +25,7 @@ fn check(family: Family, mode: Mode) {
             assert!(
                 fates.iter().all(|fate| *fate == fates[0]),
                 "seed {seed}: {packet:?}\n{fates:#?}\n{}",
-                scenes.each_ref().map(Scene::told).join("\n"),
+                scenes.each_ref().map(Scene::printed).join("\n"),
             );
         }
     }

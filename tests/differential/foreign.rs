@@ -130,7 +130,7 @@ COMMIT
 ];
 
 /// The text for a family.
-fn told(text: &str, of: Family) -> String {
+fn printed(text: &str, of: Family) -> String {
     let bits = if of == Family::V4 { 32 } else { 128 };
     let host = |place: Place| format!("{}/{bits}", place.ip(of));
     let rejected = if of == Family::V4 { "icmp-port-unreachable" } else { "icmp6-port-unreachable" };
@@ -151,7 +151,7 @@ fn check(variant: Variant, of: Family) {
     let setting = plain(variant, of);
     let mut random = Random::new(5);
     for (name, text) in LISTINGS {
-        let text = told(text, of);
+        let text = printed(text, of);
         let pod = Pod::new(setting);
         if of == Family::V6 {
             pod.inside.ip(&format!("addr add {}/128 dev lo", Place::Six.ip(of)));

@@ -16,7 +16,7 @@ use std::fmt;
 /// A pod whose rules are set, with the same rules for the simulator.
 pub(crate) struct Scene {
     pod: Pod,
-    told: String,
+    printed: String,
     /// The rules as the policy made them, and as iptables lists them.
     views: Vec<(&'static str, View)>,
     routing: Routing,
@@ -50,8 +50,8 @@ impl Scene {
             views.push(("the kernel's listing", View::of_listing(listing)));
         }
         let marks = istio::routing(&config).transparent.map(|route| route.mark);
-        let told = format!("{setting} {:?} {:?}", configuration.flags(), configuration.variables());
-        Scene { pod, told, views, routing: routing(setting.family, marks) }
+        let printed = format!("{setting} {:?} {:?}", configuration.flags(), configuration.variables());
+        Scene { pod, printed, views, routing: routing(setting.family, marks) }
     }
 
     /// Makes the call and says where it landed, in words that are the same wherever it is made again.
@@ -67,8 +67,8 @@ impl Scene {
     }
 
     /// What is set, for a message.
-    pub(crate) fn told(&self) -> String {
-        format!("{}\n{}", self.told, self.pod.rules())
+    pub(crate) fn printed(&self) -> String {
+        format!("{}\n{}", self.printed, self.pod.rules())
     }
 
     /// Makes the call and compares.
@@ -83,7 +83,7 @@ impl Scene {
                 let explained = explain::explain(view, &self.routing, &simulated);
                 return Err(Disagreement(format!(
                     "{}\n{packet:?}\nlanded: {landed:?}\nover {name}: {verdict:?}\n{explained}\nrules:\n{}",
-                    self.told,
+                    self.printed,
                     self.pod.rules(),
                 )));
             }

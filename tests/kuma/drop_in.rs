@@ -159,16 +159,16 @@ fn old_names_still_mean_the_same() {
 
 #[test]
 fn what_is_odd_is_told_once() {
-    let told = |flags: &[&str]| {
+    let printed = |flags: &[&str]| {
         let words =
             [&["install", "transparent-proxy", "--dry-run", "--ip-family-mode", "ipv4"], flags].concat();
         let ended = call(&Namespace::new(), &words, &[]).with(0, "kumactl");
         ended.stderr.lines().map(|line| line.split_once(" WARN ").expect("a warning").1.to_owned()).collect()
     };
     let check = |flags: &[&str], expected: &[&str]| {
-        let told: Vec<String> = told(flags);
-        let are = told.iter().zip(expected).all(|(line, says)| line.contains(says));
-        assert!(are && told.len() == expected.len(), "{flags:?}: {told:#?}");
+        let printed: Vec<String> = printed(flags);
+        let are = printed.iter().zip(expected).all(|(line, says)| line.contains(says));
+        assert!(are && printed.len() == expected.len(), "{flags:?}: {printed:#?}");
     };
     let user = ["--kuma-dp-user", "5678"];
     check(&user, &[]);

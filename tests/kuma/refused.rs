@@ -107,8 +107,8 @@ fn every_flag_refuses_what_it_can_not_mean() {
         let ended = call(&namespace, &words, variables.as_slice());
         assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("nothing was changed"), "{words:?}: {}", ended.stderr);
-        let told = ended.stderr.lines().any(|line| line.trim_start().starts_with(&format!("{said}: \"")));
-        assert!(told && ended.stdout.is_empty(), "{words:?}: {}", ended.stderr);
+        let printed = ended.stderr.lines().any(|line| line.trim_start().starts_with(&format!("{said}: \"")));
+        assert!(printed && ended.stdout.is_empty(), "{words:?}: {}", ended.stderr);
     }
     let rules = namespace.stdout("nft", &["list", "ruleset"]);
     assert_eq!(rules, "");
@@ -131,7 +131,7 @@ fn every_variable_is_read_and_refused_by_its_name() {
 #[test]
 fn what_to_do_has_to_be_said() {
     let namespace = Namespace::new();
-    for (words, told) in [
+    for (words, printed) in [
         (
             &[][..],
             "kuma-init: names no action; expected install transparent-proxy or uninstall transparent-proxy",
@@ -158,7 +158,7 @@ fn what_to_do_has_to_be_said() {
     ] {
         let ended = call(&namespace, words, &[]);
         assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(told), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(printed), "{words:?}: {}", ended.stderr);
     }
 }
 
@@ -177,12 +177,12 @@ fn a_faulty_file_is_told_key_by_key() {
     let ended = call(&Namespace::new(), &["install", "transparent-proxy", "--config", path, "--vnet=x"], &[]);
     std::fs::remove_file(&folder).expect("it was there");
     assert_eq!(ended.code, Some(1));
-    for told in [
+    for printed in [
         format!("{path}: kumaDPUser: is a list or a mapping; expected a single value"),
         format!("{path}: redirect.inbound.prot: no such key; did you mean redirect.inbound.port?"),
         format!("{path}: redirect.inbound.port: \"x\" is no port; expected a number from 1 to 65535"),
         "--vnet: \"x\" has no colon".to_owned(),
     ] {
-        assert!(ended.stderr.contains(&told), "no {told:?} in {}", ended.stderr);
+        assert!(ended.stderr.contains(&printed), "no {printed:?} in {}", ended.stderr);
     }
 }

@@ -26,9 +26,9 @@ fn a_failure_anywhere_brings_the_old_state_back() {
     for_each_failure(|memory, new, to, step, tables| {
         let mut memory = Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
         let before = memory.snapshot.clone();
-        let told = run(&mut memory, new, to).expect_err("it was asked to fail");
-        assert!(told.ends_with("the old state is back in place"), "{told}");
-        assert!(same(&memory.snapshot, &before), "{told}\n{before:#?}\n{:#?}", memory.snapshot);
+        let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
+        assert!(printed.ends_with("the old state is back in place"), "{printed}");
+        assert!(same(&memory.snapshot, &before), "{printed}\n{before:#?}\n{:#?}", memory.snapshot);
         failures += 1;
     });
     assert!(failures > 1_000, "{failures}");
@@ -40,14 +40,14 @@ fn what_can_not_be_taken_back_is_told() {
     for_each_failure(|memory, new, to, step, tables| {
         let mut memory = broken(memory, step, tables);
         let before = memory.snapshot.clone();
-        let told = run(&mut memory, new, to).expect_err("it was asked to fail");
-        match told.split_once("left undone:") {
+        let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
+        match printed.split_once("left undone:") {
             Some((_, steps)) => {
-                assert!(steps.lines().skip(1).count() > 0, "{told}");
-                assert!(steps.lines().skip(1).all(|step| step.contains("failed as asked")), "{told}");
+                assert!(steps.lines().skip(1).count() > 0, "{printed}");
+                assert!(steps.lines().skip(1).all(|step| step.contains("failed as asked")), "{printed}");
                 left += 1;
             }
-            None => assert!(same(&memory.snapshot, &before), "{told}"),
+            None => assert!(same(&memory.snapshot, &before), "{printed}"),
         }
     });
     assert!(left > 500, "{left}");
@@ -61,14 +61,14 @@ fn broken(memory: &Memory, step: usize, tables: usize) -> Memory {
 
 #[test]
 fn the_steps_left_undone_are_named() {
-    let told = run(&mut broken(&shared(), 6, 0), &transparent(), NFT).expect_err("it was asked to fail");
+    let printed = run(&mut broken(&shared(), 6, 0), &transparent(), NFT).expect_err("it was asked to fail");
     let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; it could not be taken back in full, so run this \
                     again or clean; left undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(printed.starts_with(expected), "{printed}");
     for object in
         ["address ::6/128 on lo", "policy rule fwmark 1337 lookup 133", "route -6 local default dev lo"]
     {
-        assert!(told.contains(&format!("\n  removing {object}")), "{told}");
+        assert!(printed.contains(&format!("\n  removing {object}")), "{printed}");
     }
 }
 

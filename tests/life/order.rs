@@ -55,7 +55,7 @@ fn routes_come_before_the_rules_that_need_them_and_go_after() {
 }
 
 /// The steps of a change of rules, in words.
-fn told((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
+fn printed((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
     let made = steps(&holding(old, from), new, to);
     let rules = made.iter().filter(|step| !matches!(step, Step::Add(_) | Step::Remove(_)));
     rules.map(|step| step.to_string().replace("waiting for packets on their way", "wait")).collect()
@@ -63,7 +63,7 @@ fn told((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> V
 
 #[test]
 fn a_guard_stands_while_two_captures_do_and_goes_last() {
-    let check = |from, to, expected: &[&str]| assert_eq!(told(from, to), expected);
+    let check = |from, to, expected: &[&str]| assert_eq!(printed(from, to), expected);
     let (redirect, transparent, native) = (&redirect(), &transparent(), BackendName::Nftables);
     check(
         (transparent, NFT),

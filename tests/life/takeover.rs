@@ -61,9 +61,9 @@ fn a_failure_anywhere_leaves_upstreams_capture() {
                     let mut memory =
                         Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
                     let before = memory.snapshot.clone();
-                    let told = run(&mut memory, new, to).expect_err("it was asked to fail");
-                    assert!(told.ends_with("the old state is back in place"), "{told}");
-                    assert!(fares_the_same(&before, &memory.snapshot), "{told}\n{:#?}", memory.snapshot);
+                    let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
+                    assert!(printed.ends_with("the old state is back in place"), "{printed}");
+                    assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
                 }
             }
         }

@@ -75,27 +75,31 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
         let known = if variant == Variant::Native { "inet istio-ambient-nat" } else { "ISTIO_PRERT" };
         for command in ["apply", "istio-iptables"] {
             for ours in [Variant::Legacy, Variant::Nft, Variant::Native] {
-                let told = run(&namespace, &call(command, ours, REDIRECT)).with(1, "beside ambient").stderr;
+                let printed =
+                    run(&namespace, &call(command, ours, REDIRECT)).with(1, "beside ambient").stderr;
                 assert!(
-                    told.contains("Istio's ambient mode (")
-                        && told.contains("captures here already")
-                        && told.contains(known),
-                    "{told}"
+                    printed.contains("Istio's ambient mode (")
+                        && printed.contains("captures here already")
+                        && printed.contains(known),
+                    "{printed}"
                 );
             }
         }
-        let told = succeed(&namespace, &["clean", "--mesh", "istio"]).stderr;
-        assert!(told.contains("ambient mode captures here") && told.contains("stays"), "{told}");
-        let told = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-        assert!(told.contains("ambient mode captures here") && told.contains("none of ours"), "{told}");
-        let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
-        let told = succeed(&namespace, &question);
+        let printed = succeed(&namespace, &["clean", "--mesh", "istio"]).stderr;
+        assert!(printed.contains("ambient mode captures here") && printed.contains("stays"), "{printed}");
+        let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
         assert!(
-            told.stderr.contains("of Istio's ambient mode") && told.stderr.contains(known),
-            "{}",
-            told.stderr
+            printed.contains("ambient mode captures here") && printed.contains("none of ours"),
+            "{printed}"
         );
-        assert!(told.stdout.contains("15001"), "{}", told.stdout);
+        let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
+        let printed = succeed(&namespace, &question);
+        assert!(
+            printed.stderr.contains("of Istio's ambient mode") && printed.stderr.contains(known),
+            "{}",
+            printed.stderr
+        );
+        assert!(printed.stdout.contains("15001"), "{}", printed.stdout);
         same(&before, &everything(&namespace), "something of ambient was touched");
     }
 }
@@ -107,8 +111,8 @@ fn clean_of_all_meshes_takes_ambient_away() {
         let namespace = Namespace::new();
         let before = state(&namespace);
         set(&namespace, variant);
-        let told = succeed(&namespace, &["clean"]).stderr;
-        assert!(told.contains("ambient mode captures here") && told.contains("goes"), "{told}");
+        let printed = succeed(&namespace, &["clean"]).stderr;
+        assert!(printed.contains("ambient mode captures here") && printed.contains("goes"), "{printed}");
         same(&before, &state(&namespace), "something of ambient is left");
     }
 }
@@ -126,8 +130,8 @@ fn the_sidecar_takes_ambients_place() {
         set(&namespace, variant);
         succeed(&namespace, &call("apply", ours, &[REDIRECT, &["--replace"]].concat()));
         succeed(&namespace, &call("check", ours, REDIRECT));
-        let told = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-        assert!(!told.contains("ambient"), "{told}");
+        let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+        assert!(!printed.contains("ambient"), "{printed}");
         succeed(&fresh, &call("apply", ours, REDIRECT));
         succeed(&namespace, &["clean"]);
         succeed(&fresh, &["clean"]);

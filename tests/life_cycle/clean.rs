@@ -101,8 +101,12 @@ fn nothing_to_clean_is_fine_and_creates_nothing() {
             "clean" => arguments.to_vec(),
             _ => [arguments, REDIRECT].concat(),
         };
-        let told = succeed(&namespace, &arguments);
-        assert!(told.stdout.is_empty() || told.stdout.contains("\"changed\": false"), "{}", told.stdout);
+        let printed = succeed(&namespace, &arguments);
+        assert!(
+            printed.stdout.is_empty() || printed.stdout.contains("\"changed\": false"),
+            "{}",
+            printed.stdout
+        );
         same(&before, &seen_by_others(&namespace), &arguments.join(" "));
     }
     for variant in VARIANTS {
@@ -164,19 +168,19 @@ fn a_dry_run_of_cleaning_shows_what_would_go() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let dry = ["istio-iptables", "--cleanup-only", "--dry-run", "--pod-ips", "10.1.2.3"];
-        let told = succeed(&namespace, &dry).stdout;
-        assert_eq!(told, "# nothing of ours is there\n");
+        let printed = succeed(&namespace, &dry).stdout;
+        assert_eq!(printed, "# nothing of ours is there\n");
         succeed(&namespace, &call("apply", variant, FULL));
         let before = state(&namespace);
-        let told = succeed(&namespace, &dry).stdout;
+        let printed = succeed(&namespace, &dry).stdout;
         for line in [
             "-D PREROUTING -p tcp -j ISTIO_INBOUND",
             "-X ISTIO_INBOUND",
             "# removing policy rule fwmark 1337 lookup 133",
         ] {
-            assert!(told.lines().any(|other| other == line), "{line}: {told}");
+            assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
         }
-        assert!(!told.contains("-A "), "{told}");
+        assert!(!printed.contains("-A "), "{printed}");
         same(&before, &state(&namespace), "a dry run changed something");
     }
 }
@@ -189,8 +193,8 @@ fn a_foreign_address_stays() {
     let before = routing(&namespace);
     succeed(&namespace, &call("apply", Variant::Nft, FULL));
     run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a foreign ::6");
-    let told = run(&namespace, &["clean"]).with(1, "with a foreign ::6").stderr;
-    assert!(told.contains("address ::6/128 on lo"), "{told}");
+    let printed = run(&namespace, &["clean"]).with(1, "with a foreign ::6").stderr;
+    assert!(printed.contains("address ::6/128 on lo"), "{printed}");
     same(&before, &routing(&namespace), "the address of others");
 }
 

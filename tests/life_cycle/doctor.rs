@@ -24,10 +24,10 @@ fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
     let items = document["findings"].as_array().expect("a list").clone();
     let word = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
     for item in &items {
-        let [level, topic, told] = ["level", "topic", "text"].map(|key| word(item, key));
+        let [level, topic, printed] = ["level", "topic", "text"].map(|key| word(item, key));
         let found = text.stdout.lines().any(|line| {
             line.split_whitespace().next().is_some_and(|sign| level.starts_with(sign))
-                && line.contains(told.lines().next().unwrap_or_default())
+                && line.contains(printed.lines().next().unwrap_or_default())
         });
         // Processes come and go between two calls.
         assert!(found || topic == "processes", "{item} is not in\n{}", text.stdout);
@@ -38,8 +38,8 @@ fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Whether a line of this level says this.
-fn says(told: &str, level: &str, text: &str) -> bool {
-    told.lines().any(|line| line.trim_start().starts_with(level) && line.contains(text))
+fn says(printed: &str, level: &str, text: &str) -> bool {
+    printed.lines().any(|line| line.trim_start().starts_with(level) && line.contains(text))
 }
 
 fn all(namespace: &Namespace) -> String {
@@ -51,8 +51,8 @@ fn all(namespace: &Namespace) -> String {
 
 #[test]
 fn a_fresh_namespace_is_fine() {
-    let (code, told) = findings(&Namespace::new(), &POD);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, printed) = findings(&Namespace::new(), &POD);
+    assert_eq!(code, Some(0), "{printed}");
     for text in [
         "not the machine's own",
         "CAP_NET_ADMIN is held",
@@ -63,7 +63,7 @@ fn a_fresh_namespace_is_fine() {
         "none of ours",
         "enabled",
     ] {
-        assert!(says(&told, "ok", text), "{text:?} is not in\n{told}");
+        assert!(says(&printed, "ok", text), "{text:?} is not in\n{printed}");
     }
 }
 
@@ -72,11 +72,12 @@ fn rules_of_ours_are_counted() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", variant, FULL));
-        let (code, told) = findings(&namespace, &POD);
-        assert_eq!(code, Some(0), "{told}");
-        let line = told.lines().find(|line| line.contains("ours: ")).unwrap_or_else(|| panic!("{told}"));
+        let (code, printed) = findings(&namespace, &POD);
+        assert_eq!(code, Some(0), "{printed}");
+        let line =
+            printed.lines().find(|line| line.contains("ours: ")).unwrap_or_else(|| panic!("{printed}"));
         assert!(line.contains("IPv4") && line.contains("IPv6") && line.contains(variant.name()), "{line}");
-        assert!(!told.contains("sees packets before ours"), "{told}");
+        assert!(!printed.contains("sees packets before ours"), "{printed}");
     }
 }
 
@@ -88,29 +89,29 @@ fn who_made_what_is_named() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         upstream::set(&namespace, variant, flags);
-        let (_, told) = findings(&namespace, &POD);
-        let line = told.lines().find(|line| line.contains("made by istio-iptables: ")).expect(&told);
+        let (_, printed) = findings(&namespace, &POD);
+        let line = printed.lines().find(|line| line.contains("made by istio-iptables: ")).expect(&printed);
         assert!(
             line.contains("IPv4 (iptables-") && line.contains("IPv6") && line.contains(variant.name()),
-            "{told}"
+            "{printed}"
         );
         for object in ["policy rule fwmark 1337 lookup 133", "address ::6/128 on lo"] {
-            assert!(says(&told, "warn", &format!("made by istio-iptables: {object}")), "{told}");
+            assert!(says(&printed, "warn", &format!("made by istio-iptables: {object}")), "{printed}");
         }
         succeed(&namespace, &[&["apply"], flags].concat());
-        let (_, told) = findings(&namespace, &POD);
-        assert!(says(&told, "ok", "ours: ") && !told.contains("istio-iptables"), "{told}");
+        let (_, printed) = findings(&namespace, &POD);
+        assert!(says(&printed, "ok", "ours: ") && !printed.contains("istio-iptables"), "{printed}");
     }
     let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
-    let (_, told) = findings(&namespace, &POD);
-    assert!(says(&told, "ok", "or those of istio-iptables, which writes the same"), "{told}");
+    let (_, printed) = findings(&namespace, &POD);
+    assert!(says(&printed, "ok", "or those of istio-iptables, which writes the same"), "{printed}");
     let namespace = Namespace::new();
     upstream::set_native(&namespace);
-    let (_, told) = findings(&namespace, &POD);
+    let (_, printed) = findings(&namespace, &POD);
     let tables = "native mode: tables of nf_tables istio-proxy-mangle, istio-proxy-nat";
-    assert!(says(&told, "warn", tables), "{told}");
-    assert!(says(&told, "warn", "made by istio-iptables: address ::6/128 on lo"), "{told}");
+    assert!(says(&printed, "warn", tables), "{printed}");
+    assert!(says(&printed, "warn", "made by istio-iptables: address ::6/128 on lo"), "{printed}");
 }
 
 #[test]
@@ -118,15 +119,16 @@ fn missing_rights_are_named() {
     let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
     for format in ["text", "json"] {
-        let told = powerless(&namespace, &[&["doctor", "--format", format][..], &POD].concat())
+        let printed = powerless(&namespace, &[&["doctor", "--format", format][..], &POD].concat())
             .with(1, "doctor")
             .stdout;
         assert!(
-            told.contains("CAP_NET_ADMIN is not held") && told.contains("capabilities.add: [NET_ADMIN]"),
-            "{told}"
+            printed.contains("CAP_NET_ADMIN is not held")
+                && printed.contains("capabilities.add: [NET_ADMIN]"),
+            "{printed}"
         );
-        assert!(told.contains("CAP_NET_RAW is not held"), "{told}");
-        assert!(!told.contains("none of ours"), "it can't know that: {told}");
+        assert!(printed.contains("CAP_NET_RAW is not held"), "{printed}");
+        assert!(!printed.contains("none of ours"), "it can't know that: {printed}");
     }
 }
 
@@ -137,8 +139,8 @@ fn other_commands_without_rights_fail_and_say_why() {
         let namespace = Namespace::new();
         for arguments in [call("apply", variant, REDIRECT), call("apply", variant, FULL)] {
             let before = all(&namespace);
-            let told = powerless(&namespace, &arguments).with(1, "apply without rights").stderr;
-            assert!(told.contains("CAP_NET_ADMIN"), "{told}");
+            let printed = powerless(&namespace, &arguments).with(1, "apply without rights").stderr;
+            assert!(printed.contains("CAP_NET_ADMIN"), "{printed}");
             assert_eq!(before, all(&namespace));
         }
     }
@@ -148,17 +150,20 @@ fn other_commands_without_rights_fail_and_say_why() {
 fn a_stranger_who_runs_as_the_proxy_is_named() {
     let namespace = Namespace::new();
     let one = sleeper(&namespace, "1337");
-    let (_, told) = findings(&namespace, &POD);
+    let (_, printed) = findings(&namespace, &POD);
     let line = format!("sleep (process {}) runs as user 1337", one.0.id());
-    assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
+    assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
     // With another proxy, somebody else is the stranger.
     let other = sleeper(&namespace, "4711");
-    let (_, told) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
-    assert!(says(&told, "warn", &format!("sleep (process {}) runs as user 4711", other.0.id())), "{told}");
-    assert!(!told.contains(&line), "{told}");
+    let (_, printed) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
+    assert!(
+        says(&printed, "warn", &format!("sleep (process {}) runs as user 4711", other.0.id())),
+        "{printed}"
+    );
+    assert!(!printed.contains(&line), "{printed}");
     // Processes of other namespaces are no concern.
-    let (_, told) = findings(&Namespace::new(), &POD);
-    assert!(!told.contains(&format!("process {}", one.0.id())), "{told}");
+    let (_, printed) = findings(&Namespace::new(), &POD);
+    assert!(!printed.contains(&format!("process {}", one.0.id())), "{printed}");
 }
 
 /// Whoever may not see where others are says so.
@@ -166,9 +171,9 @@ fn a_stranger_who_runs_as_the_proxy_is_named() {
 fn a_stranger_of_whom_nobody_knows_where_is_named() {
     let namespace = Namespace::new();
     let sleeper = sleeper(&namespace, "1337");
-    let told = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
+    let printed = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
     let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.0.id());
-    assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
+    assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
 }
 
 /// Tables that no program can read may hold anything.
@@ -205,11 +210,11 @@ fn a_program_that_does_not_answer_is_named() {
             arguments.into_iter().filter(|word| *word != "--native-nftables").collect();
         let arguments = if arguments == ["doctor"] { [&["doctor"][..], &POD].concat() } else { arguments };
         let mut command = binary(&arguments);
-        let told = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display())));
-        let told = told.with(code, "with a broken program").stderr;
+        let printed = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display())));
+        let printed = printed.with(code, "with a broken program").stderr;
         assert!(
-            told.contains("does not tell its version") && told.contains("it does not load"),
-            "{arguments:?}: {told}"
+            printed.contains("does not tell its version") && printed.contains("it does not load"),
+            "{arguments:?}: {printed}"
         );
     }
 }
@@ -223,12 +228,12 @@ fn foreign_nat_is_named() {
       chain filter { type filter hook output priority -200; }
     }";
     namespace.load(script);
-    let (code, told) = findings(&namespace, &POD);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, printed) = findings(&namespace, &POD);
+    assert_eq!(code, Some(0), "{printed}");
     let early = "chain early of table inet mesh (priority -110) may send packets elsewhere before our rules see \
                  them: tcp dport 81 redirect to :82";
-    assert!(says(&told, "warn", early), "{told}");
-    assert!(!told.contains("chain late") && !told.contains("chain filter"), "{told}");
+    assert!(says(&printed, "warn", early), "{printed}");
+    assert!(!printed.contains("chain late") && !printed.contains("chain filter"), "{printed}");
 }
 
 /// What others have that comes before ours (or may), whatever backend holds ours; and what comes behind.
@@ -248,11 +253,11 @@ fn apply_and_check_name_nat_that_comes_before_ours() {
             for command in ["apply", "check"] {
                 let ended = run(&namespace, &call(command, variant, REDIRECT));
                 let ended = ended.with(if comes_first { 3 } else { 0 }, script);
-                let told = format!(
+                let printed = format!(
                     "chain early of table {}",
                     script.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" ")
                 );
-                assert_eq!(ended.stderr.contains(&told), comes_first, "{variant:?}: {}", ended.stderr);
+                assert_eq!(ended.stderr.contains(&printed), comes_first, "{variant:?}: {}", ended.stderr);
             }
         }
     }
@@ -265,8 +270,8 @@ fn nat_of_the_other_variant_is_named() {
     for (ours, other) in [(Variant::Nft, Variant::Legacy), (Variant::Legacy, Variant::Nft)] {
         let namespace = Namespace::new();
         namespace.restore(other, Family::V4, rule);
-        let told = run(&namespace, &call("apply", ours, REDIRECT)).with(3, "beside the other").stderr;
-        assert!(told.contains("--dport 443 -j DNAT"), "{told}");
+        let printed = run(&namespace, &call("apply", ours, REDIRECT)).with(3, "beside the other").stderr;
+        assert!(printed.contains("--dport 443 -j DNAT"), "{printed}");
         run(&namespace, &call("check", ours, REDIRECT)).with(3, "beside the other");
         succeed(&namespace, &call("apply", Variant::Native, REDIRECT));
         succeed(&namespace, &call("check", Variant::Native, REDIRECT));
@@ -278,8 +283,8 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     let namespace = Namespace::new();
     let flags = [&POD[..], &["--native-nftables"]].concat();
     succeed(&namespace, &[&["apply"], &flags[..]].concat());
-    let (_, told) = findings(&namespace, &POD);
-    assert!(!told.contains("sidecar_init"), "{told}");
+    let (_, printed) = findings(&namespace, &POD);
+    assert!(!printed.contains("sidecar_init"), "{printed}");
     // Somebody else's table of this name is of another family.
     let script = "table ip sidecar_init { chain early { type nat hook output priority -110; tcp dport 1 redirect to :9; }; }
     table ip6 wall { chain in { type filter hook input priority 0; policy drop; }; }
@@ -288,16 +293,16 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     namespace.load(script);
     let drop = "*filter\n-A INPUT -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
     namespace.restore(Variant::Nft, Family::V4, drop);
-    let (_, told) = findings(&namespace, &POD);
+    let (_, printed) = findings(&namespace, &POD);
     for line in [
         "chain early of table ip sidecar_init (priority -110) may send packets elsewhere",
         "chain in of table ip6 wall may drop packets: its policy, where no rule of it accepts",
         "chain out of table inet gate may drop packets: tcp dport 25 reject",
         "chain INPUT of table filter may drop packets: -p tcp -m tcp --dport 23 -j DROP",
     ] {
-        assert!(says(&told, "warn", line), "{line:?} is not in\n{told}");
+        assert!(says(&printed, "warn", line), "{line:?} is not in\n{printed}");
     }
-    assert!(!told.contains("inet open") && !told.contains("inet sidecar_init"), "{told}");
+    assert!(!printed.contains("inet open") && !printed.contains("inet sidecar_init"), "{printed}");
 }
 
 #[test]
@@ -307,9 +312,9 @@ fn foreign_rules_before_ours_are_named() {
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let script = "*nat\n-I OUTPUT 1 -p tcp -m tcp --dport 83 -j ACCEPT\n-A OUTPUT -p tcp -m tcp --dport 84 -j ACCEPT\nCOMMIT\n";
         namespace.restore(variant, Family::V4, script);
-        let (_, told) = findings(&namespace, &POD);
-        assert!(says(&told, "warn", "--dport 83 -j ACCEPT sees packets before ours"), "{told}");
-        assert!(!told.contains("--dport 84"), "{told}");
+        let (_, printed) = findings(&namespace, &POD);
+        assert!(says(&printed, "warn", "--dport 83 -j ACCEPT sees packets before ours"), "{printed}");
+        assert!(!printed.contains("--dport 84"), "{printed}");
     }
 }
 
@@ -320,16 +325,16 @@ fn ipv6_is_told_as_it_is() {
     {
         let namespace = Namespace::new();
         namespace.set(&format!("ipv6/conf/{scope}/disable_ipv6"), "1");
-        let (_, told) = findings(&namespace, &POD);
-        assert!(says(&told, level, text), "{text:?} is not in\n{told}");
+        let (_, printed) = findings(&namespace, &POD);
+        assert!(says(&printed, level, text), "{text:?} is not in\n{printed}");
     }
 }
 
 #[test]
 fn bad_input_is_a_finding() {
-    let (code, told) = findings(&Namespace::new(), &["--pod-ips", "10.77.0.2", "-p", "70000"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(says(&told, "fail", "--envoy-port=70000") || says(&told, "fail", "70000"), "{told}");
+    let (code, printed) = findings(&Namespace::new(), &["--pod-ips", "10.77.0.2", "-p", "70000"]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(says(&printed, "fail", "--envoy-port=70000") || says(&printed, "fail", "70000"), "{printed}");
 }
 
 /// Runs the binary inside as root without any capability.
@@ -363,9 +368,9 @@ fn a_missing_variant_is_a_warning() {
         crate::support::program::script(folder.join(&name), script);
     }
     let mut command = binary(&[&["doctor"][..], &POD].concat());
-    let told = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
+    let printed = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
     assert!(
-        says(&told, "warn", "for IPv4 only") && says(&told, "warn", "iptables-nft is not on PATH"),
-        "{told}"
+        says(&printed, "warn", "for IPv4 only") && says(&printed, "warn", "iptables-nft is not on PATH"),
+        "{printed}"
     );
 }

@@ -173,10 +173,10 @@ impl Scene {
             self.put(victim, &format!("-D {chain} {accept}"));
             // One before ours stays, and ours go before it: just where it was a moment ago.
             self.put(victim, &format!("-I {chain} 1 {accept}"));
-            let told = run(&self.namespace, &self.call("check")).with(3, &format!("{what} before")).stdout;
+            let printed = run(&self.namespace, &self.call("check")).with(3, &format!("{what} before")).stdout;
             assert!(
-                told.contains("foreign rule before ours") && told.contains("--dport 9"),
-                "{what}: {told}"
+                printed.contains("foreign rule before ours") && printed.contains("--dport 9"),
+                "{what}: {printed}"
             );
             succeed(&self.namespace, &self.call("apply"));
             same(&with_foreign, &state(&self.namespace), &format!("{what} before"));
@@ -241,10 +241,10 @@ impl Scene {
         tamper(&self.namespace);
         let drifted = state(&self.namespace);
         assert_ne!(self.wanted, drifted, "{what} changed nothing");
-        let told = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
-        assert!(told.contains(reason), "{what}: {reason} is not what it said:\n{told}");
+        let printed = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
+        assert!(printed.contains(reason), "{what}: {reason} is not what it said:\n{printed}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
-        let (_basis, differences) = told.split_once('\n').expect("a line names the basis");
+        let (_basis, differences) = printed.split_once('\n').expect("a line names the basis");
         assert!(refused.contains(differences.trim()), "{what}: the difference is not in {refused}");
         same(&drifted, &state(&self.namespace), &format!("{what}: refused, and yet something changed"));
         self.round += 1;

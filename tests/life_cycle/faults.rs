@@ -93,11 +93,11 @@ fn a_barred_way_back_is_told_and_overcome() {
         for at in 1..=2 {
             scene.to_old();
             let fault = Fault { at, until: usize::MAX >> 1, tables: 1, says: "line 1 failed" };
-            let told = scene.run(fault).with(1, "a fault that stays").stderr;
-            assert!(told.contains("could not be taken back in full"), "{told}");
+            let printed = scene.run(fault).with(1, "a fault that stays").stderr;
+            assert!(printed.contains("could not be taken back in full"), "{printed}");
             assert!(
-                told.contains("rules (") && told.contains("left undone"),
-                "what is left is not named: {told}"
+                printed.contains("rules (") && printed.contains("left undone"),
+                "what is left is not named: {printed}"
             );
             scene.arrives(&format!("{variant:?} {fault:?}"));
         }
@@ -165,9 +165,9 @@ impl Scene {
             return false;
         }
         let what = format!("{:?} {fault:?}", self.change);
-        let told = ended.with(1, &what).stderr;
-        assert!(told.contains("the old state is back in place"), "{what}: {told}");
-        same(&self.old, &state(&self.namespace), &format!("{what} left neither state\n{told}"));
+        let printed = ended.with(1, &what).stderr;
+        assert!(printed.contains("the old state is back in place"), "{what}: {printed}");
+        same(&self.old, &state(&self.namespace), &format!("{what} left neither state\n{printed}"));
         self.arrives(&what);
         true
     }

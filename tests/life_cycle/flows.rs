@@ -44,14 +44,14 @@ fn stale(setting: Setting, capture: &[&str]) {
     let known = flows(&pod);
     assert!(known.contains("dport=53 ") && known.contains("dport=5353 "), "{setting}: {known}");
     let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--format", "json"]].concat());
-    let told = succeed(&pod.inside, &arguments).stdout;
-    assert!(told.contains("\"forgotten_flows\": 1"), "{setting}: {told}");
+    let printed = succeed(&pod.inside, &arguments).stdout;
+    assert!(printed.contains("\"forgotten_flows\": 1"), "{setting}: {printed}");
     assert!(!flows(&pod).contains("dport=53 "), "{setting}: the flow is still known");
     assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the stale flow\n{}", pod.rules());
     assert_eq!(ask(&pod, &other), Answerer::Destination, "{setting}: a flow of no concern");
     // A second run leaves the flow alone that is captured now.
-    let told = succeed(&pod.inside, &arguments).stdout;
-    assert!(told.contains("\"forgotten_flows\": 0"), "{setting}: {told}");
+    let printed = succeed(&pod.inside, &arguments).stdout;
+    assert!(printed.contains("\"forgotten_flows\": 0"), "{setting}: {printed}");
     assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
 }
 

@@ -33,15 +33,15 @@ fn all_owner_groups_that_may_be_named_are_set() {
 fn a_preview_that_can_not_be_restored_is_told() {
     let namespace = Namespace::new();
     for (count, fits) in [(49, true), (50, false)] {
-        let told = run(&namespace, &[&["istio-iptables", "--dry-run"], FULL].concat(), &groups(count));
-        let told = told.with(0, "a preview");
+        let printed = run(&namespace, &[&["istio-iptables", "--dry-run"], FULL].concat(), &groups(count));
+        let printed = printed.with(0, "a preview");
         assert_eq!(
-            told.stderr.contains("more words than iptables-restore takes"),
+            printed.stderr.contains("more words than iptables-restore takes"),
             !fits,
             "{count}: {}",
-            told.stderr
+            printed.stderr
         );
-        let restored = namespace.output("iptables-legacy-restore", &["--test", "-w"], v4(&told.stdout));
+        let restored = namespace.output("iptables-legacy-restore", &["--test", "-w"], v4(&printed.stdout));
         assert_eq!(restored.succeeded(), fits, "{count}: {restored:?}");
     }
 }

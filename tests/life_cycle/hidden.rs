@@ -50,9 +50,9 @@ fn rules_are_not_set_in_a_table_that_can_not_be_shown() {
         nft(&namespace, &format!("add rule ip nat OUTPUT {rule}"));
         let (before, routes) = (ruleset(&namespace), routing(&namespace));
         for command in ["apply", "check"] {
-            let told = run(&namespace, &call(command, Variant::Nft, REDIRECT)).with(1, command).stderr;
+            let printed = run(&namespace, &call(command, Variant::Nft, REDIRECT)).with(1, command).stderr;
             for word in ["its table nat of IPv4", "use --backend nftables", "nft list table ip nat"] {
-                assert!(told.contains(word), "{word}: {told}");
+                assert!(printed.contains(word), "{word}: {printed}");
             }
         }
         same(&before, &ruleset(&namespace), "nothing was touched");
@@ -85,12 +85,12 @@ fn rules_that_have_become_hidden_are_removed() {
         hide();
         let before = ruleset(&namespace);
         for arguments in [&apply, &call("check", Variant::Nft, REDIRECT)] {
-            let told = run(&namespace, arguments).with(1, "a table that can't be shown").stderr;
-            assert!(told.contains("can't show its table nat of IPv4"), "{told}");
+            let printed = run(&namespace, arguments).with(1, "a table that can't be shown").stderr;
+            assert!(printed.contains("can't show its table nat of IPv4"), "{printed}");
             same(&before, &ruleset(&namespace), "a failed run changed something");
         }
-        let told = succeed(&namespace, &["status", "--format", "json"]).stdout;
-        assert!(told.contains("can't show its table nat of IPv4"), "{told}");
+        let printed = succeed(&namespace, &["status", "--format", "json"]).stdout;
+        assert!(printed.contains("can't show its table nat of IPv4"), "{printed}");
         succeed(&namespace, &["clean"]);
         is_clean();
         // Another backend takes their place.

@@ -48,8 +48,8 @@ fn disabled_and_yet_wanted() {
             if !old.is_empty() {
                 succeed(&namespace, &call("apply", variant, old));
             }
-            let told = succeed(&namespace, &call("apply", variant, FULL)).stderr;
-            assert!(told.contains("IPv6 is disabled"), "{told}");
+            let printed = succeed(&namespace, &call("apply", variant, FULL)).stderr;
+            assert!(printed.contains("IPv6 is disabled"), "{printed}");
             run(&namespace, &call("check", variant, FULL)).with(0, "check with IPv6 disabled");
             let after = state(&namespace);
             assert!(after.contains("ip6tables"), "{after}");
@@ -70,8 +70,8 @@ fn a_setting_that_can_not_be_read_disables_nothing() {
     let script = format!("{setting} && ! cat /proc/sys/net/ipv6/conf/lo/disable_ipv6 2>&1 && exec \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh", crate::support::program::BINARY]).args(arguments);
-    let told = namespace.outcome(command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
-    assert!(!told.contains("IPv6 is disabled"), "{told}");
+    let printed = namespace.outcome(command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
+    assert!(!printed.contains("IPv6 is disabled"), "{printed}");
     run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "all of it is there");
 }
 
@@ -105,9 +105,9 @@ fn no_programs_for_ipv6() {
         }
         run(&call("check", variant, REDIRECT)).with(0, "IPv4 alone");
         let before = state(&namespace);
-        let told = run(&call("apply", variant, FULL)).with(1, "both families").stderr;
+        let printed = run(&call("apply", variant, FULL)).with(1, "both families").stderr;
         let program = variant.program(Family::V6, "-restore");
-        assert!(told.contains(&program), "{program} is not named: {told}");
+        assert!(printed.contains(&program), "{program} is not named: {printed}");
         same(&before, &state(&namespace), "a failed run changed something");
         run(&["clean"]).with(0, "clean with IPv4 alone");
         let left = state(&namespace);
@@ -126,12 +126,12 @@ fn no_programs_at_all() {
     };
     let before = state(&namespace);
     let insisting = [&["apply", "--backend", "iptables"], REDIRECT].concat();
-    let told = run(&insisting).with(1, "apply by iptables without programs").stderr;
-    assert!(told.contains("not on PATH") && told.contains("install iptables"), "{told}");
+    let printed = run(&insisting).with(1, "apply by iptables without programs").stderr;
+    assert!(printed.contains("not on PATH") && printed.contains("install iptables"), "{printed}");
     same(&before, &state(&namespace), "a failed run changed something");
     for (command, says) in [("apply", "nftables"), ("istio-iptables", "nftables is used")] {
-        let told = run(&[&[command], REDIRECT].concat()).with(0, "without programs").stderr;
-        assert!(told.contains(says), "{command}: {told}");
+        let printed = run(&[&[command], REDIRECT].concat()).with(0, "without programs").stderr;
+        assert!(printed.contains(says), "{command}: {printed}");
         run(&["clean"]).with(0, "clean without programs");
         same(&before, &state(&namespace), "clean left something");
     }
@@ -142,9 +142,9 @@ fn no_programs_at_all() {
         let before = state(&namespace);
         for command in [&["clean"][..], &[&["apply"], REDIRECT].concat(), &[&["check"], REDIRECT].concat()] {
             let mut call = binary(command);
-            let told =
+            let printed =
                 namespace.outcome(call.env("PATH", &*empty)).with(1, "tables that can't be read").stderr;
-            assert!(told.contains("install iptables and run this again"), "{command:?}: {told}");
+            assert!(printed.contains("install iptables and run this again"), "{command:?}: {printed}");
             same(&before, &state(&namespace), "a failed run changed something");
         }
     }
@@ -213,10 +213,10 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
     let tell = |given: &[&str], expected: Option<&str>, remedy: &str| {
         for (command, code) in commands.into_iter().zip([3, 0, 0, 0, 0]) {
             let ended = run(&namespace, &[command, &CAPTURE, given].concat()).with(code, command[0]);
-            let told = ended.stderr + if command == ["apply"] { "" } else { &ended.stdout };
-            assert_eq!(told.contains(says), expected.is_some(), "{command:?} {given:?}: {told}");
-            assert!(told.contains(expected.unwrap_or_default()), "{command:?} {given:?}: {told}");
-            assert!(told.contains(remedy), "{command:?} {given:?}: {told}");
+            let printed = ended.stderr + if command == ["apply"] { "" } else { &ended.stdout };
+            assert_eq!(printed.contains(says), expected.is_some(), "{command:?} {given:?}: {printed}");
+            assert!(printed.contains(expected.unwrap_or_default()), "{command:?} {given:?}: {printed}");
+            assert!(printed.contains(remedy), "{command:?} {given:?}: {printed}");
         }
         run(&namespace, &["clean"]).with(1, "::6 may be anybody's");
     };
@@ -239,9 +239,9 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
     }
     // For programs, where there is room for warnings.
     for (command, topic) in [(&inside[..], "option"), (&["doctor"], "topic")] {
-        let told = succeed(&namespace, &[command, &CAPTURE, &["--format", "json"]].concat()).stdout;
-        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-        let found = told["findings"]
+        let printed = succeed(&namespace, &[command, &CAPTURE, &["--format", "json"]].concat()).stdout;
+        let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+        let found = printed["findings"]
             .as_array()
             .expect("a list")
             .iter()

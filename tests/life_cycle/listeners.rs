@@ -9,9 +9,9 @@ use std::net::TcpListener;
 
 /// What `doctor` says of listeners: each finding as its level and its text.
 fn said(namespace: &Namespace) -> Vec<(String, String)> {
-    let told =
+    let printed =
         run(namespace, &["doctor", "--pod-ips", "10.77.0.2", "--format", "json"]).with(0, "doctor").stdout;
-    let document: Value = serde_json::from_str(&told).expect("JSON");
+    let document: Value = serde_json::from_str(&printed).expect("JSON");
     let findings = document["findings"].as_array().expect("a list").iter();
     let word = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
     let of_listeners = findings.filter(|finding| finding["topic"] == "listeners");

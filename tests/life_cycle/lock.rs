@@ -85,9 +85,9 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     let mut holder = hanging(&namespace);
     let id = format!("process {}", holder.0.id());
     let refused = |ended: Outcome, who: &str| {
-        let told = ended.with(1, "the lock is held").stderr;
+        let printed = ended.with(1, "the lock is held").stderr;
         let expected = format!("{who} is changing this network namespace; raise --lock-wait or end it");
-        assert!(told.contains(&expected), "{told}");
+        assert!(printed.contains(&expected), "{printed}");
     };
     refused(run(&namespace, &arguments), &id);
     refused(run(&namespace, &["clean", "--lock-wait", "0"]), &id);
@@ -117,6 +117,6 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
 fn a_missing_right_is_told_as_such() {
     let namespace = Namespace::new();
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
-    let told = namespace.outcome(&mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
-    assert!(told.contains("CAP_NET_ADMIN is needed") && !told.contains("--lock-wait"), "{told}");
+    let printed = namespace.outcome(&mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
+    assert!(printed.contains("CAP_NET_ADMIN is needed") && !printed.contains("--lock-wait"), "{printed}");
 }

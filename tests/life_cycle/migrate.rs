@@ -27,11 +27,11 @@ fn rules_of_the_other_variant_go() {
             same(&state(&alone), &state(&namespace), &format!("{way:?}: now {variant:?}"));
             run(&namespace, &call("check", variant, flags)).with(0, "check of the same variant");
             let other = other(variant);
-            let told =
+            let printed =
                 run(&namespace, &call("check", other, flags)).with(3, "check of the other variant").stdout;
             assert!(
-                told.contains(other.name()) && told.contains("missing") && told.contains("extra"),
-                "{told}"
+                printed.contains(other.name()) && printed.contains("missing") && printed.contains("extra"),
+                "{printed}"
             );
         }
     }
@@ -85,10 +85,10 @@ fn the_machines_own_namespace_is_refused() {
         mount(&["-t", "tmpfs", "tmpfs", "/proc/sys/net/core"]);
         fs::write("/proc/sys/net/core/netdev_max_backlog", "1000\n").expect("the parameter is put there");
         for arguments in [call("apply", Variant::Nft, REDIRECT), call("apply", Variant::Legacy, FULL)] {
-            let told = binary(&arguments).outcome().with(1, "apply in the machine's own namespace").stderr;
+            let printed = binary(&arguments).outcome().with(1, "apply in the machine's own namespace").stderr;
             assert!(
-                told.contains("--network-namespace") && told.contains("--allow-host-namespace"),
-                "{told}"
+                printed.contains("--network-namespace") && printed.contains("--allow-host-namespace"),
+                "{printed}"
             );
             same(&before, &state(&namespace), "refused, and yet something changed");
         }
@@ -97,9 +97,9 @@ fn the_machines_own_namespace_is_refused() {
         binary(&call("check", Variant::Nft, REDIRECT)).outcome().with(3, "check");
         binary(&["clean"]).outcome().with(0, "clean");
         // The drop-in warns, as people rely on it; apply does it where somebody insists.
-        let told =
+        let printed =
             binary(&call("istio-iptables", Variant::Nft, REDIRECT)).outcome().with(0, "the drop-in").stderr;
-        assert!(told.contains("the machine's own network namespace"), "{told}");
+        assert!(printed.contains("the machine's own network namespace"), "{printed}");
         binary(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
             .outcome()
             .with(0, "insisting");
@@ -117,14 +117,17 @@ fn what_may_be_the_machines_own_namespace_is_refused() {
         command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh", binary]);
         namespace.outcome(command.args(arguments).env_clear().env("PATH", PATH))
     };
-    let told = run(&call("apply", Variant::Native, REDIRECT)).with(1, "apply without /proc").stderr;
-    assert!(told.contains("/proc is needed to know") && told.contains("--allow-host-namespace"), "{told}");
+    let printed = run(&call("apply", Variant::Native, REDIRECT)).with(1, "apply without /proc").stderr;
+    assert!(
+        printed.contains("/proc is needed to know") && printed.contains("--allow-host-namespace"),
+        "{printed}"
+    );
     same(&before, &state(&namespace), "refused, and yet something changed");
-    let told = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-    assert!(told.contains("warn without /proc it is not known"), "{told}");
-    assert!(told.contains("who runs as the proxy's user can't be seen"), "{told}");
-    let told = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
-    assert!(told.contains("may be the machine's own network namespace"), "{told}");
+    let printed = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+    assert!(printed.contains("warn without /proc it is not known"), "{printed}");
+    assert!(printed.contains("who runs as the proxy's user can't be seen"), "{printed}");
+    let printed = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
+    assert!(printed.contains("may be the machine's own network namespace"), "{printed}");
     run(&["clean"]).with(0, "clean");
     run(&call("apply", Variant::Native, &[REDIRECT, &["--allow-host-namespace"]].concat()))
         .with(0, "insisting");

@@ -64,8 +64,8 @@ fn the_holder_of_the_lock_is_named() {
         for seconds in ["1", "0"] {
             let flags = ["--lock-wait", seconds, "--network-namespace", &path];
             let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
-            let told = binary(&arguments).outcome().with(1, "the lock is held").stderr;
-            assert!(told.contains(&format!("process {} holds the lock", process::id())), "{told}");
+            let printed = binary(&arguments).outcome().with(1, "the lock is held").stderr;
+            assert!(printed.contains(&format!("process {} holds the lock", process::id())), "{printed}");
         }
         // The nft variant has no lock to wait for.
         let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());

@@ -49,10 +49,10 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
         let before = state(&namespace);
         let arguments = call("apply", variant, &[REDIRECT, &["--timeout", "1s"]].concat());
         let begun = Instant::now();
-        let told = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, "it hangs").stderr;
+        let printed = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, "it hangs").stderr;
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         for word in [variant.program(Family::V4, verb).as_str(), "within 1s", "raise --timeout"] {
-            assert!(told.contains(word), "{word}: {told}");
+            assert!(printed.contains(word), "{word}: {printed}");
         }
         assert!(!is_running(&sleep), "{sleep} is still there");
         same(&before, &state(&namespace), "nothing has changed");
@@ -79,8 +79,8 @@ fn every_drop_in_has_the_limit() {
     ] {
         let namespace = Namespace::new();
         let arguments = [words, &["--timeout", "500ms"]].concat();
-        let told = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
-        assert!(told.contains("did not end within 500ms"), "{told}");
+        let printed = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
+        assert!(printed.contains("did not end within 500ms"), "{printed}");
     }
 }
 
@@ -96,9 +96,9 @@ fn output_without_end_is_cut_off() {
             let mut limited = among(Command::new("/bin/sh"), &folder);
             limited.args(["-c", "ulimit -v 400000; exec \"$0\" \"$@\""]).arg(ours.get_program());
             limited.args(ours.get_args());
-            let told = namespace.outcome(&mut limited).with(1, "it prints without end").stderr;
+            let printed = namespace.outcome(&mut limited).with(1, "it prints without end").stderr;
             let named = if stream == "1" { "16 MiB to standard output" } else { "16 MiB to standard error" };
-            assert!(told.contains(named) && told.contains("the old state is back"), "{told}");
+            assert!(printed.contains(named) && printed.contains("the old state is back"), "{printed}");
         }
     }
 }
@@ -134,20 +134,20 @@ fn a_program_that_does_nothing_is_not_believed() {
         let folder = programs("does-nothing", variant, "-restore", "exec /bin/cat >/dev/null");
         let before = state(&namespace);
         for flags in [REDIRECT, FULL] {
-            let told = namespace.outcome(&mut among(binary(&call("apply", variant, flags)), &folder));
-            let told = told.with(1, "nothing was set").stderr;
+            let printed = namespace.outcome(&mut among(binary(&call("apply", variant, flags)), &folder));
+            let printed = printed.with(1, "nothing was set").stderr;
             let program = variant.program(Family::V4, "-restore");
             for word in [program.as_str(), "ended with success", "the old state is back", "--backend"] {
-                assert!(told.contains(word), "{word}: {told}");
+                assert!(printed.contains(word), "{word}: {printed}");
             }
             same(&before, &state(&namespace), "nothing has changed");
         }
         if variant == Variant::Legacy {
             // Without programs there is no other way to remove these.
             succeed(&namespace, &call("apply", variant, REDIRECT));
-            let told =
+            let printed =
                 namespace.outcome(&mut among(binary(&["clean"]), &folder)).with(1, "nothing was removed");
-            assert!(told.stderr.contains("ended with success"), "{}", told.stderr);
+            assert!(printed.stderr.contains("ended with success"), "{}", printed.stderr);
         }
     }
 }
@@ -160,9 +160,12 @@ fn a_program_that_does_a_part_is_not_believed() {
         let script = r#"/bin/sed '/-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN/d' | /usr/sbin/"${0##*/}" "$@""#;
         let folder = programs("does-a-part", variant, "-restore", script);
         let before = state(&namespace);
-        let told = namespace.outcome(&mut among(binary(&call("apply", variant, FULL)), &folder));
-        let told = told.with(1, "a rule is missing").stderr;
-        assert!(told.contains("for the table nat") && told.contains("the old state is back"), "{told}");
+        let printed = namespace.outcome(&mut among(binary(&call("apply", variant, FULL)), &folder));
+        let printed = printed.with(1, "a rule is missing").stderr;
+        assert!(
+            printed.contains("for the table nat") && printed.contains("the old state is back"),
+            "{printed}"
+        );
         same(&before, &state(&namespace), "it was taken back");
         succeed(&namespace, &call("apply", variant, FULL));
         succeed(&namespace, &call("check", variant, FULL));
@@ -177,17 +180,17 @@ fn a_program_that_lists_nothing_is_not_believed() {
         let before = state(&namespace);
         let folder = programs("lists-nothing", variant, "-save", "exit 0");
         succeed(&namespace, &call("apply", variant, REDIRECT));
-        let told = namespace.outcome(&mut among(binary(&call("check", variant, REDIRECT)), &folder));
-        let told = told.with(1, "the rules can't be compared").stderr;
-        assert!(told.contains("lists other rules than the kernel has"), "{told}");
+        let printed = namespace.outcome(&mut among(binary(&call("check", variant, REDIRECT)), &folder));
+        let printed = printed.with(1, "the rules can't be compared").stderr;
+        assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Nft {
             // Their handles are enough to remove them.
             cleaned.with(0, "no program is needed");
             same(&before, &state(&namespace), "nothing of ours is left");
         } else {
-            let told = cleaned.with(1, "the rules are still there").stderr;
-            assert!(told.contains("lists other rules than the kernel has"), "{told}");
+            let printed = cleaned.with(1, "the rules are still there").stderr;
+            assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         }
         run(&namespace, &["clean"]).with(0, "with real programs");
         same(&before, &state(&namespace), "nothing of ours is left");

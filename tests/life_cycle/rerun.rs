@@ -36,8 +36,8 @@ fn check(variant: Variant, name: &str, flags: &[&str]) {
     for round in 0..number("LIFE_RERUNS", 100) / 2 {
         // Both names of the job, and with the variant found out rather than told.
         succeed(&namespace, &[&["apply"], flags].concat());
-        let told = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
-        assert!(told.contains("changed=false"), "{variant:?} {name}, round {round}: {told}");
+        let printed = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
+        assert!(printed.contains("changed=false"), "{variant:?} {name}, round {round}: {printed}");
     }
     for monitor in monitors {
         monitor.assert_silent(&namespace);
@@ -134,8 +134,8 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
         let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
         let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
-        let told = Outcome::from(output).with(1, state).stderr;
-        assert!(told.contains(&format!("the report can't be printed, but {state}")), "{told}");
+        let printed = Outcome::from(output).with(1, state).stderr;
+        assert!(printed.contains(&format!("the report can't be printed, but {state}")), "{printed}");
         let code = if state == "rules are in place" { 0 } else { 3 };
         run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);
     }

@@ -29,11 +29,12 @@ fn what_only_resembles_ours_is_not_taken_for_it() {
 /// A second `apply` has nothing to do, and `clean` leaves and names what carries our protocol and is not ours.
 #[track_caller]
 fn settles_and_is_named(namespace: &Namespace, what: &str) {
-    let told = succeed(namespace, &[&call("apply", Variant::Nft, FULL)[..], &["--format", "json"]].concat());
-    assert!(told.stdout.contains("\"changed\": false"), "{}", told.stdout);
+    let printed =
+        succeed(namespace, &[&call("apply", Variant::Nft, FULL)[..], &["--format", "json"]].concat());
+    assert!(printed.stdout.contains("\"changed\": false"), "{}", printed.stdout);
     for _ in 0..2 {
-        let told = run(namespace, &["clean"]).with(1, "clean").stderr;
-        assert!(told.contains(what) && told.contains("of routing protocol 137"), "{told}");
+        let printed = run(namespace, &["clean"]).with(1, "clean").stderr;
+        assert!(printed.contains(what) && printed.contains("of routing protocol 137"), "{printed}");
     }
     let left = namespace.stdout("ip", &["-d", "rule", "show"]) + &routing(namespace);
     assert!(left.contains("proto 137"), "{left}");
@@ -60,9 +61,9 @@ fn a_route_elsewhere_is_no_concern() {
         let namespace = Namespace::new();
         namespace.ip(&format!("route add {route} protocol 137"));
         succeed(&namespace, &call("apply", Variant::Nft, FULL));
-        let told =
+        let printed =
             succeed(&namespace, &[&call("apply", Variant::Nft, FULL)[..], &["--format", "json"]].concat());
-        assert!(told.stdout.contains("\"changed\": false"), "{route}: {}", told.stdout);
+        assert!(printed.stdout.contains("\"changed\": false"), "{route}: {}", printed.stdout);
         settles_and_is_named(&namespace, "route in table");
     }
 }
@@ -74,9 +75,9 @@ fn another_route_in_the_place_of_ours_is_an_error() {
         let namespace = Namespace::new();
         namespace.ip("route add unreachable default table 133");
         let before = routing(&namespace);
-        let told =
+        let printed =
             run(&namespace, &call("apply", variant, FULL)).with(1, "another route is in the way").stderr;
-        assert!(told.contains("table 133") && told.contains("is in its place"), "{told}");
+        assert!(printed.contains("table 133") && printed.contains("is in its place"), "{printed}");
         same(&before, &routing(&namespace), "a failed run changed something");
     }
 }
@@ -95,10 +96,13 @@ fn the_same_of_others_serves_as_well() {
         run(&namespace, &call("check", Variant::Nft, flags)).with(0, "with a route of others");
         let rules = namespace.stdout("ip", &["-4", "rule", "show"]);
         assert_eq!(rules.matches("lookup 77").count(), 1, "{rules}");
-        let told = succeed(&namespace, &["explain", "--live", "--pod-ips", "10.77.0.2", "8080"]).stdout;
-        assert!(told.contains("captured: handed unchanged to the proxy's inbound port 15006"), "{told}");
-        let told = run(&namespace, &["clean"]).with(1, "what may be anybody's").stderr;
-        assert!(told.contains("policy rule fwmark 7 lookup 77"), "{told}");
+        let printed = succeed(&namespace, &["explain", "--live", "--pod-ips", "10.77.0.2", "8080"]).stdout;
+        assert!(
+            printed.contains("captured: handed unchanged to the proxy's inbound port 15006"),
+            "{printed}"
+        );
+        let printed = run(&namespace, &["clean"]).with(1, "what may be anybody's").stderr;
+        assert!(printed.contains("policy rule fwmark 7 lookup 77"), "{printed}");
         same(&before, &routing(&namespace), "what others made");
     }
 }

@@ -74,8 +74,8 @@ fn becomes_ours(variant: Variant) {
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
         succeed(&ours, &call("apply", variant, &flags));
         same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
-        let told = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
-        assert!(told.contains("\"changed\": false"), "{what}: {told}");
+        let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+        assert!(printed.contains("\"changed\": false"), "{what}: {printed}");
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), &what);
     }
@@ -120,8 +120,8 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
             );
             run(&namespace, &[&["check"], &flags[..]].concat()).with(0, &format!("{flags:?}"));
             succeed(&namespace, &[&["istio-iptables"], &flags[..]].concat());
-            let told = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
-            assert!(told.contains("\"changed\": false"), "{flags:?}: {told}");
+            let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+            assert!(printed.contains("\"changed\": false"), "{flags:?}: {printed}");
             succeed(&namespace, &["clean"]);
             same(&empty, &everything(&namespace), &format!("{variant:?} {flags:?}"));
         }
@@ -205,9 +205,9 @@ fn what_may_be_anybodys_stays_and_is_named() {
             let namespace = Namespace::new();
             namespace.restore(variant, Family::V4, &format!("*{table}\n{line}\nCOMMIT\n"));
             let before = state(&namespace);
-            let told = run(&namespace, &["clean"]).with(1, line).stderr;
+            let printed = run(&namespace, &["clean"]).with(1, line).stderr;
             let start = &line[..line.find(" --nfmask").unwrap_or(line.len())].replace("0x7", "7");
-            assert!(told.contains(start) && told.contains("istio-iptables"), "{told}");
+            assert!(printed.contains(start) && printed.contains("istio-iptables"), "{printed}");
             same(&before, &state(&namespace), line);
         }
     }
@@ -217,8 +217,8 @@ fn what_may_be_anybodys_stays_and_is_named() {
     pair.ip("route add local default dev lo table 77\nrule add fwmark 7 lookup 77");
     for (namespace, what) in [(alone, "address ::6/128 on lo"), (pair, "policy rule fwmark 7 lookup 77")] {
         let before = state(&namespace);
-        let told = run(&namespace, &["clean"]).with(1, what).stderr;
-        assert!(told.contains(what), "{told}");
+        let printed = run(&namespace, &["clean"]).with(1, what).stderr;
+        assert!(printed.contains(what), "{printed}");
         same(&before, &state(&namespace), what);
     }
 }
@@ -259,10 +259,10 @@ fn beside_our_plain_rules_nothing_is_inherited() {
             upstream::add_address(&namespace);
             succeed(&namespace, &call("apply", variant, &flags));
             succeed(&namespace, &call("check", variant, &flags));
-            let told =
+            let printed =
                 succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
                     .stdout;
-            assert!(told.contains("\"changed\": false"), "{told}");
+            assert!(printed.contains("\"changed\": false"), "{printed}");
             run(&namespace, &["clean"]).with(1, "what may be anybody's");
             let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
             assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
@@ -291,8 +291,8 @@ fn tables_of_upstreams_native_mode_give_way() {
         let (namespace, alone) = (Namespace::new(), Namespace::new());
         let flags = flags(1);
         upstream::set_native(&namespace);
-        let told = run(&namespace, &call("check", variant, &flags)).with(3, "check").stdout;
-        assert!(told.contains("--- there: table istio-proxy-nat, made before us (nftables)"), "{told}");
+        let printed = run(&namespace, &call("check", variant, &flags)).with(3, "check").stdout;
+        assert!(printed.contains("--- there: table istio-proxy-nat, made before us (nftables)"), "{printed}");
         let before = everything(&namespace);
         run(&namespace, &call("istio-iptables", variant, &flags)).with(1, "without --reconcile");
         same(&before, &everything(&namespace), "refused, and yet something changed");

@@ -73,9 +73,9 @@ fn legacy_rules_are_not_absent_where_their_list_cannot_be_read() {
     let before = state(&namespace);
     for (blind, _) in BLIND {
         for arguments in [&["clean"][..], &native("check"), &native("istio-iptables")] {
-            let told = copy.run(&namespace, blind, "/nowhere", arguments);
-            let told = told.with(1, &format!("{blind:?} {arguments:?}"));
-            assert!(told.stderr.contains("install iptables"), "{blind:?}: {}", told.stderr);
+            let printed = copy.run(&namespace, blind, "/nowhere", arguments);
+            let printed = printed.with(1, &format!("{blind:?} {arguments:?}"));
+            assert!(printed.stderr.contains("install iptables"), "{blind:?}: {}", printed.stderr);
             same(&before, &state(&namespace), &format!("{blind:?} {arguments:?}"));
         }
     }
@@ -138,13 +138,13 @@ fn a_policy_is_seen_as_well() {
     for (blind, may_read) in BLIND {
         let namespace = Namespace::new();
         namespace.stdout("iptables-legacy", &["-w", "-P", "OUTPUT", "DROP"]);
-        let told = copy.run(
+        let printed = copy.run(
             &namespace,
             blind,
             PATH,
             &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"],
         );
-        let told = told.with(if may_read { 0 } else { 1 }, &format!("{blind:?}"));
-        assert!(!may_read || told.stdout.to_lowercase().contains("drop"), "{blind:?}: {}", told.stdout);
+        let printed = printed.with(if may_read { 0 } else { 1 }, &format!("{blind:?}"));
+        assert!(!may_read || printed.stdout.to_lowercase().contains("drop"), "{blind:?}: {}", printed.stdout);
     }
 }

@@ -118,9 +118,9 @@ fn whatever_is_wrong_with_a_call_ends_with_one() {
 #[test]
 fn problems_are_data_where_log_lines_are() {
     let ended = call(None, &["linkerd-init", "--log-format=json", "-p", "4143"]).with(1, "linkerd");
-    let told: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
-    assert_eq!(told["error"]["exit_code"], 1);
-    assert_eq!(told["problems"][0]["option"], "--outgoing-proxy-port");
+    let printed: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
+    assert_eq!(printed["error"]["exit_code"], 1);
+    assert_eq!(printed["problems"][0]["option"], "--outgoing-proxy-port");
 }
 
 #[test]

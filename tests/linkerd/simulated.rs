@@ -7,7 +7,7 @@ use crate::support::random::Random;
 const BASE: [&str; 6] = ["linkerd-init", "--simulate", "-p", "4143", "-o", "4140"];
 
 /// The messages of a simulation, without the folders of the programs.
-fn told(words: &[&str]) -> Vec<String> {
+fn printed(words: &[&str]) -> Vec<String> {
     let ended = call(None, words).with(0, "linkerd");
     let message = |line: &str| {
         let rest = line.strip_prefix("time=\"").unwrap_or_else(|| panic!("{line}"));
@@ -38,16 +38,16 @@ fn each_family_has_upstreams_commands_between_two_looks() {
                 configuration.commands().into_iter().map(move |words| format!("{program} {words}"));
             [save.clone()].into_iter().chain(commands.collect::<Vec<_>>()).chain([save])
         });
-        assert_eq!(told(&words), expected.collect::<Vec<_>>(), "{flags:?}");
+        assert_eq!(printed(&words), expected.collect::<Vec<_>>(), "{flags:?}");
     }
 }
 
 #[test]
 fn programs_are_those_that_are_named() {
     let check = |words: &[&str], expected: &str| {
-        let told = told(&[&BASE[..], &["--ipv6=false"], words].concat());
-        assert_eq!(told[0], format!("{expected}-save -t nat"), "{words:?}");
-        assert_eq!(told[1], format!("{expected} -t nat -N PROXY_INIT_REDIRECT"), "{words:?}");
+        let printed = printed(&[&BASE[..], &["--ipv6=false"], words].concat());
+        assert_eq!(printed[0], format!("{expected}-save -t nat"), "{words:?}");
+        assert_eq!(printed[1], format!("{expected} -t nat -N PROXY_INIT_REDIRECT"), "{words:?}");
     };
     check(&[], "iptables-legacy");
     check(&["--iptables-mode="], "iptables-legacy");
@@ -64,11 +64,11 @@ fn programs_are_those_that_are_named() {
 
 #[test]
 fn waiting_and_another_namespace_are_said_as_upstream_says_them() {
-    let told =
-        told(&[&BASE[..], &["-w", "--ipv6=false", "--netns", "/nowhere", "--iptables-mode=nft"]].concat());
-    assert_eq!(told[0], "nsenter --net=/nowhere -- iptables-nft-save -t nat");
-    assert_eq!(told[1], "nsenter --net=/nowhere -- iptables-nft -t nat -N PROXY_INIT_REDIRECT -w");
-    assert!(told[1..told.len() - 1].iter().all(|line| line.ends_with(" -w")), "{told:?}");
+    let printed =
+        printed(&[&BASE[..], &["-w", "--ipv6=false", "--netns", "/nowhere", "--iptables-mode=nft"]].concat());
+    assert_eq!(printed[0], "nsenter --net=/nowhere -- iptables-nft-save -t nat");
+    assert_eq!(printed[1], "nsenter --net=/nowhere -- iptables-nft -t nat -N PROXY_INIT_REDIRECT -w");
+    assert!(printed[1..printed.len() - 1].iter().all(|line| line.ends_with(" -w")), "{printed:?}");
 }
 
 #[test]

@@ -67,36 +67,37 @@ impl Configuration {
     /// The arguments of each command for one family, in order, where nothing was there before.
     pub(crate) fn commands(&self) -> Vec<String> {
         let (r, o) = ("PROXY_INIT_REDIRECT", "PROXY_INIT_OUTPUT");
-        let mut told = vec![format!("-N {r}")];
-        told.extend(ignores(r, &self.inbound));
+        let mut printed = vec![format!("-N {r}")];
+        printed.extend(ignores(r, &self.inbound));
         for net in &self.subnets {
-            told.push(format!("-A {r} -p all -j RETURN -s {net}{}", named(&format!("ignore-subnet-{net}"))));
+            printed
+                .push(format!("-A {r} -p all -j RETURN -s {net}{}", named(&format!("ignore-subnet-{net}"))));
         }
         let to_in = "REDIRECT --to-port 4143";
         if self.ports.is_empty() {
             let comment = named("redirect-all-incoming-to-proxy-port");
-            told.push(format!("-A {r} -p tcp -j {to_in}{comment}"));
+            printed.push(format!("-A {r} -p tcp -j {to_in}{comment}"));
         }
         for port in &self.ports {
             let comment = named(&format!("redirect-port-{port}-to-proxy-port"));
-            told.push(format!("-A {r} -p tcp --destination-port {port} -j {to_in}{comment}"));
+            printed.push(format!("-A {r} -p tcp --destination-port {port} -j {to_in}{comment}"));
         }
-        told.push(format!("-A PREROUTING -j {r}{}", named("install-proxy-init-prerouting")));
-        told.push(format!("-N {o}"));
+        printed.push(format!("-A PREROUTING -j {r}{}", named("install-proxy-init-prerouting")));
+        printed.push(format!("-N {o}"));
         if let Some(uid) = self.uid {
             let comment = named("ignore-proxy-user-id");
-            told.push(format!("-A {o} -m owner --uid-owner {uid} -j RETURN{comment}"));
+            printed.push(format!("-A {o} -m owner --uid-owner {uid} -j RETURN{comment}"));
         }
         if let Some(gid) = self.gid {
             let comment = named("ignore-proxy-group-id");
-            told.push(format!("-A {o} -m owner --gid-owner {gid} -j RETURN{comment}"));
+            printed.push(format!("-A {o} -m owner --gid-owner {gid} -j RETURN{comment}"));
         }
-        told.push(format!("-A {o} -o lo -j RETURN{}", named("ignore-loopback")));
-        told.extend(ignores(o, &self.outbound));
+        printed.push(format!("-A {o} -o lo -j RETURN{}", named("ignore-loopback")));
+        printed.extend(ignores(o, &self.outbound));
         let comment = named("redirect-all-outgoing-to-proxy-port");
-        told.push(format!("-A {o} -p tcp -j REDIRECT --to-port 4140{comment}"));
-        told.push(format!("-A OUTPUT -j {o}{}", named("install-proxy-init-output")));
-        told.into_iter().map(|command| format!("-t nat {command}")).collect()
+        printed.push(format!("-A {o} -p tcp -j REDIRECT --to-port 4140{comment}"));
+        printed.push(format!("-A OUTPUT -j {o}{}", named("install-proxy-init-output")));
+        printed.into_iter().map(|command| format!("-t nat {command}")).collect()
     }
 }
 

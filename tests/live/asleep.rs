@@ -22,8 +22,8 @@ fn ended(pod: &Namespace, arguments: &[&str]) -> Outcome {
 fn expect(pod: &Namespace, arguments: &[&str], code: i32, words: &str) {
     let ended = ended(pod, arguments).with(code, &arguments.join(" "));
     // Text is folded to the width of a line.
-    let told = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains(words), "{arguments:?} says nothing of {words:?}: {ended:?}");
+    let printed = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(printed.contains(words), "{arguments:?} says nothing of {words:?}: {ended:?}");
 }
 
 fn of(verb: &'static str, backend: &'static str) -> Vec<&'static str> {
@@ -134,8 +134,8 @@ fn a_table_that_a_process_holds_is_named_before_anything_changes() {
     // One that is somebody's alone disturbs nobody.
     let _lock = holder(&pod, "inet lock");
     for arguments in [of("apply", "nftables"), of("check", "nftables"), vec!["doctor"], vec!["status"]] {
-        let told = ended(&pod, &arguments).with(0, &arguments.join(" ")).text();
-        assert!(!told.contains("inet lock"), "{arguments:?}: {told}");
+        let printed = ended(&pod, &arguments).with(0, &arguments.join(" ")).text();
+        assert!(!printed.contains("inet lock"), "{arguments:?}: {printed}");
     }
 }
 

@@ -31,8 +31,8 @@ fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
 fn told_live(pod: &Namespace, question: &[&str]) -> String {
     let inside = pod.path();
     let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
-    let told = binary(&call).outcome().success().stdout;
-    behind_its_basis(&told, pod)
+    let printed = binary(&call).outcome().success().stdout;
+    behind_its_basis(&printed, pod)
 }
 
 /// An answer, without the line that says that it goes by the rules there.

@@ -31,10 +31,10 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
         let pod = pod_with("iptables-nft", &REDIRECT);
         assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "before {rule}");
         pod.load(&rule.replace("; ", "\n"));
-        let (ended, told) = code(&pod, "check", "iptables-nft");
-        assert!(ended == 3 && told.contains(words), "{rule}: {ended} {told}");
-        let (ended, told) = code(&pod, "apply", "iptables-nft");
-        assert_eq!(ended, 0, "{rule}: {told}");
+        let (ended, printed) = code(&pod, "check", "iptables-nft");
+        assert!(ended == 3 && printed.contains(words), "{rule}: {ended} {printed}");
+        let (ended, printed) = code(&pod, "apply", "iptables-nft");
+        assert_eq!(ended, 0, "{rule}: {printed}");
         assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "{rule}");
     }
 }
@@ -52,8 +52,8 @@ fn rules_of_iptables_are_told_in_its_words() {
     let pod = pod_with("nftables", &REDIRECT);
     let text = format!("*mangle\n:OTHER - [0:0]\n-A OUTPUT {}\nCOMMIT\n", rules.join("\n-A OUTPUT "));
     pod.fed("iptables-nft-restore", &["--noflush"], &text);
-    let told = told_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
-    let report: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let printed = told_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let texts: Vec<&str> = report["trace"]
         .as_array()
         .expect("a trace")
@@ -63,7 +63,7 @@ fn rules_of_iptables_are_told_in_its_words() {
     for rule in rules {
         assert!(texts.contains(&rule), "{rule}: {texts:?}");
     }
-    assert_eq!(report["verdict"], "redirect", "{told}");
+    assert_eq!(report["verdict"], "redirect", "{printed}");
 }
 
 /// A comment may hold a line break, and a chain a quote.
@@ -100,13 +100,13 @@ fn odd_names_and_comments_are_carried() {
             .count();
         for backend in ["nftables", &program] {
             for verb in ["apply", "check"] {
-                let (ended, told) = code(&pod, verb, backend);
-                assert_eq!(ended, 0, "{variant} {backend} {verb}: {told}");
+                let (ended, printed) = code(&pod, verb, backend);
+                assert_eq!(ended, 0, "{variant} {backend} {verb}: {printed}");
             }
             let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
             assert!(text.starts_with("captured: "), "{variant} {backend}: {text}");
-            let (ended, told) = code(&pod, "clean", backend);
-            assert_eq!(ended, 0, "{variant} {backend}: {told}");
+            let (ended, printed) = code(&pod, "clean", backend);
+            assert_eq!(ended, 0, "{variant} {backend}: {printed}");
         }
         let after = pod
             .stdout(&format!("{program}-save"), &["-t", "nat"])
@@ -131,8 +131,8 @@ fn tables_that_the_program_can_not_print_are_read_without_it() {
             "table ip nat {{ chain OUTPUT {{ type nat hook output priority -100; {rule}; }}; }}"
         ));
         for verb in ["apply", "check"] {
-            let (ended, told) = code(&pod, verb, "nftables");
-            assert_eq!(ended, 0, "{rule}, {verb}: {told}");
+            let (ended, printed) = code(&pod, verb, "nftables");
+            assert_eq!(ended, 0, "{rule}, {verb}: {printed}");
         }
         let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
         assert!(text.starts_with("captured: "), "{rule}: {text}");

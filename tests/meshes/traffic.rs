@@ -202,8 +202,8 @@ fn the_kernel_does_what_explain_says() {
                 let live = scene.json(&[&["explain", "--live"], &question[..]].concat(), false);
                 let by_flags = scene.json(&[&["explain"], &question[..]].concat(), true);
                 let party = scene.place(&case);
-                let told = [&live, &by_flags].map(|answer| scene.meant(answer, &case));
-                assert_eq!(told, [party; 2], "{}: {:?}: {live:#}", scene.about(), case.call);
+                let printed = [&live, &by_flags].map(|answer| scene.meant(answer, &case));
+                assert_eq!(printed, [party; 2], "{}: {:?}: {live:#}", scene.about(), case.call);
                 got.push(party);
             }
             let names = if scene.proxy.listeners.dns.is_some() { Party::Dns } else { Party::Names };

@@ -85,8 +85,8 @@ fn closed_streams_are_no_reason_to_abort() {
                 let flags = if call == "clean" { "" } else { flags };
                 let ended = run(&format!("{call} {flags}"), closed);
                 assert_eq!(ended.code, Some(expected), "{call} {closed}: {ended:?}");
-                let told = !ended.stdout.is_empty();
-                assert_eq!(told, call == "check" && answers, "{call} {closed}");
+                let printed = !ended.stdout.is_empty();
+                assert_eq!(printed, call == "check" && answers, "{call} {closed}");
             }
         });
     }

@@ -150,7 +150,10 @@ fn clean(scene: &Scene) -> Option<False> {
     }
     let now = state(&scene.pod);
     (now != scene.state_before).then(|| {
-        let told = &cleaned.stderr;
-        False::new(Subject::Clean, format!("{told}\nleaves\n{now}\nwhere there was\n{}", scene.state_before))
+        let printed = &cleaned.stderr;
+        False::new(
+            Subject::Clean,
+            format!("{printed}\nleaves\n{now}\nwhere there was\n{}", scene.state_before),
+        )
     })
 }

@@ -75,7 +75,7 @@ impl Tally {
         }
     }
 
-    fn told(&self, seconds: f64) -> String {
+    fn printed(&self, seconds: f64) -> String {
         let Self { packets, rules, configurations, refused, captured, passed, dropped, unknown } = self;
         let share = 100.0 * *unknown as f64 / (*packets).max(1) as f64;
         format!(
@@ -107,11 +107,11 @@ fn answers_are_true() {
             });
         }
     });
-    let told = tally.lock().expect("no panic").told(start.elapsed().as_secs_f64());
+    let printed = tally.lock().expect("no panic").printed(start.elapsed().as_secs_f64());
     // What a test prints is kept from who runs it, but for this.
-    let _ = writeln!(std::io::stderr(), "{told}");
+    let _ = writeln!(std::io::stderr(), "{printed}");
     let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "{told}\n{} false answers:\n{}", wrong.len(), wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "{printed}\n{} false answers:\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
 /// Tries one scene; returns what was false in it, if anything was.
@@ -131,7 +131,7 @@ fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
         Some(again) => smallest(setup, &packets, again),
         None => return None,
     };
-    Some(told(seed, &setup, &found))
+    Some(printed(seed, &setup, &found))
 }
 
 fn setup(random: &mut Random) -> Setup {
@@ -305,7 +305,7 @@ fn lands(fate: &Fate) -> String {
 }
 
 /// The message, with the script that shows it.
-fn told(seed: u64, setup: &Setup, found: &False) -> String {
+fn printed(seed: u64, setup: &Setup, found: &False) -> String {
     let script = script::script(setup, &setup.configuration.capture(), found, seed);
     let path = format!("{}/oracle-{seed}.sh", env!("CARGO_TARGET_TMPDIR"));
     let place = match std::fs::write(&path, &script) {

@@ -1,20 +1,20 @@
 //! The command line around pictures: which formats draw what, and what is refused.
 
-use crate::support::program::{Run, bare, printed};
+use crate::support::program::{Run, bare, stdout_of};
 
 const POD: [&str; 6] = ["--pod-ips", "10.44.0.7", "-u", "1337", "-i", "*"];
 
 #[test]
 fn traffic_is_drawn_unless_rules_are_asked_for() {
-    let svg = |more: &[&str]| printed(&[&["render", "--format", "svg"], more, &POD[..]].concat());
+    let svg = |more: &[&str]| stdout_of(&[&["render", "--format", "svg"], more, &POD[..]].concat());
     assert_eq!(svg(&[]), svg(&["--of", "traffic"]));
     assert!(svg(&[]).contains("Out of the pod"));
     assert!(svg(&["--of", "rules"]).contains("ISTIO_REDIRECT"));
     let v6 = ["--of", "rules", "--family", "v6", "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"];
-    assert!(printed(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
+    assert!(stdout_of(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
     for format in ["mermaid", "dot"] {
-        let bare = printed(&[&["render", "--format", format], &POD[..]].concat());
-        assert_eq!(bare, printed(&[&["render", "--format", format, "--of", "rules"], &POD[..]].concat()));
+        let bare = stdout_of(&[&["render", "--format", format], &POD[..]].concat());
+        assert_eq!(bare, stdout_of(&[&["render", "--format", format, "--of", "rules"], &POD[..]].concat()));
     }
 }
 
@@ -40,7 +40,7 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
 #[test]
 fn colours_say_nothing_that_words_do_not() {
     let arguments = [&["render", "--format", "picture"], &POD[..]].concat();
-    let plain = printed(&arguments);
+    let plain = stdout_of(&arguments);
     assert!(!plain.contains('\u{1b}') && plain.lines().all(|line| line.len() <= 80), "{plain}");
     let coloured = bare(&arguments).env("CLICOLOR_FORCE", "1").outcome().success().stdout;
     assert!(coloured.contains('\u{1b}'));

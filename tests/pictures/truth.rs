@@ -174,7 +174,7 @@ fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
         met.insert(config.mesh());
         let picture = picture::of(&config, &Dialect::default());
         let pod = Pod::new(own.clone(), Some(&*config));
-        let mut told: Vec<&Flow> = Vec::new();
+        let mut printed: Vec<&Flow> = Vec::new();
         for family in config.families() {
             let scene = Scene::of_config(&*config, family, &pod);
             for packet in &packets(&config, &own, family) {
@@ -186,13 +186,13 @@ fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
                     "{}: {packet:?}\n{flow:?}",
                     folder.display()
                 );
-                if !told.iter().any(|known| std::ptr::eq(*known, flow)) {
-                    told.push(flow);
+                if !printed.iter().any(|known| std::ptr::eq(*known, flow)) {
+                    printed.push(flow);
                 }
             }
         }
         for flow in picture.panels().iter().flat_map(picture::Panel::shown) {
-            let is_told = told.iter().any(|known| std::ptr::eq(*known, flow));
+            let is_told = printed.iter().any(|known| std::ptr::eq(*known, flow));
             assert!(is_told, "{}: no packet takes {flow:?}", folder.display());
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl 
         return Vec::new();
     }
     let programs = Programs::get();
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     for who in callers {
         for flags in flags {
             let mut call = programs.call(*who);
@@ -40,10 +40,10 @@ pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl 
                 ended.stdout,
                 ended.stderr
             );
-            told.push(ended.stderr);
+            printed.push(ended.stderr);
         }
     }
-    told
+    printed
 }
 
 /// A connection that does not wait for ever.

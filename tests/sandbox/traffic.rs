@@ -92,7 +92,7 @@ fn less_does_in_every_mode_and_family_for_everybody() {
 
 #[test]
 fn two_hundred_connections_at_once() {
-    let told = inside(
+    let printed = inside(
         "sandbox::traffic::two_hundred_connections_at_once",
         &[Who::Root, Who::One],
         BOTH_MODES,
@@ -114,9 +114,13 @@ fn two_hundred_connections_at_once() {
             }
         },
     );
-    for told in told {
-        assert_eq!(told.matches("outbound 10.9.0.2:7 -> 15001, from uid ").count(), 200, "{told}");
-        assert_eq!(told.matches("inbound 10.9.0.1:9000 -> 15006, from 10.9.0.2:").count(), 100, "{told}");
+    for printed in printed {
+        assert_eq!(printed.matches("outbound 10.9.0.2:7 -> 15001, from uid ").count(), 200, "{printed}");
+        assert_eq!(
+            printed.matches("inbound 10.9.0.1:9000 -> 15006, from 10.9.0.2:").count(),
+            100,
+            "{printed}"
+        );
     }
 }
 
@@ -165,13 +169,16 @@ fn reset(stream: TcpStream) {
 
 #[test]
 fn whoever_is_not_there_resets() {
-    let told = inside("sandbox::traffic::whoever_is_not_there_resets", &[Who::Root], &[&[]], || {
+    let printed = inside("sandbox::traffic::whoever_is_not_there_resets", &[Who::Root], &[&[]], || {
         let mut stream = call((WORLD[0], 4));
         let error = stream.read(&mut [0]).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
-    for told in told {
-        assert!(told.contains("outbound 10.9.0.2:4 -> 15001, from uid 1000: Connection refused"), "{told}");
+    for printed in printed {
+        assert!(
+            printed.contains("outbound 10.9.0.2:4 -> 15001, from uid 1000: Connection refused"),
+            "{printed}"
+        );
     }
 }
 
@@ -222,7 +229,7 @@ rows! {
 /// A proxy of one's own: this test.
 #[test]
 fn the_ports_are_left_to_whoever_wants_them() {
-    let told = inside(
+    let printed = inside(
         "sandbox::traffic::the_ports_are_left_to_whoever_wants_them",
         &EVERYBODY,
         &[&["--proxy", "none"]],
@@ -242,7 +249,7 @@ fn the_ports_are_left_to_whoever_wants_them() {
             assert_eq!((said.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
         },
     );
-    for told in told {
-        assert!(!told.contains("proxy: "), "{told}");
+    for printed in printed {
+        assert!(!printed.contains("proxy: "), "{printed}");
     }
 }

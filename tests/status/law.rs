@@ -20,7 +20,7 @@ fn places(view: &View) -> BTreeMap<(String, String, usize), Option<Reason>> {
     reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| (place(at), reason)).collect()
 }
 
-fn compare(rules: &RuleSet, told: &str) -> usize {
+fn compare(rules: &RuleSet, printed: &str) -> usize {
     let family = rules.family;
     let meant = places(&View::of_rules(rules));
     let checked = check(rules.clone(), &OWNERSHIP).expect("the policy makes valid rules");
@@ -31,12 +31,12 @@ fn compare(rules: &RuleSet, told: &str) -> usize {
         for (place, reason) in places(&view) {
             let expected = meant.get(&place).copied().flatten();
             // A group of the proxy's that is excluded as well has two rules that say the same.
-            let is_both = told.contains(",2000\")") || told.contains("\"2000,");
+            let is_both = printed.contains(",2000\")") || printed.contains("\"2000,");
             let is_ambiguous = (reason.map(Reason::name), expected.map(Reason::name))
                 == (Some("proxy-outbound"), Some("excluded-group"));
             assert!(
                 reason == expected || (is_both && is_ambiguous),
-                "{told}: {place:?} is {reason:?}, not {expected:?}, in\n{text}"
+                "{printed}: {place:?} is {reason:?}, not {expected:?}, in\n{text}"
             );
         }
         // Where nothing of a table leads to chains of ours, an interface's rule without a comment may be anybody's.
@@ -48,7 +48,7 @@ fn compare(rules: &RuleSet, told: &str) -> usize {
                 && !mangle.contains("-j ISTIO_")
         };
         for (place, reason) in meant.iter().filter(|(place, _)| !found.contains_key(place)) {
-            assert!(is_anybodys(place, *reason), "{told}: {place:?} is passed over in\n{text}");
+            assert!(is_anybodys(place, *reason), "{printed}: {place:?} is passed over in\n{text}");
         }
     }
     meant.len()
@@ -61,9 +61,9 @@ fn rules_of_iptables_are_read_as_they_were_meant() {
     for turn in 0..400 {
         let configuration = Configuration::random(&mut random);
         let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
-        let told = format!("{turn}: {:?}", configuration.parts);
+        let printed = format!("{turn}: {:?}", configuration.parts);
         for family in Family::BOTH {
-            compared += compare(&configurations::rules(&config, family), &told);
+            compared += compare(&configurations::rules(&config, family), &printed);
         }
     }
     assert!(compared > 10_000, "only {compared} rules");

@@ -5,5 +5,5 @@
 
 mod law;
 mod record;
-mod told;
+mod report;
 mod watch;

@@ -1,6 +1,6 @@
 //! How our table was made: written with it, kept by exchanges, and telling when somebody else has changed it.
 
-use crate::status::told::{json, with_finding};
+use crate::status::report::{json, with_finding};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::program::binary;
 use crate::support::wait;

@@ -85,7 +85,7 @@ pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
 
 /// What the binary prints when it is called so, which must succeed.
 #[track_caller]
-pub(crate) fn printed(arguments: &[&str]) -> String {
+pub(crate) fn stdout_of(arguments: &[&str]) -> String {
     bare(arguments).outcome().with(0, &arguments.join(" ")).stdout
 }
 

@@ -49,10 +49,10 @@ fn a_failure_anywhere_leaves_the_capture_of_before() {
         for tables in 0..=tables {
             let mut memory = Memory { fails_after: Some(at), tables_before_fault: tables, ..memory.clone() };
             let before = memory.snapshot.clone();
-            let told = replace(&mut memory, new, to).expect_err("it was asked to fail");
-            assert!(told.ends_with("the old state is back in place"), "{told}");
-            assert!(is_captured(&memory), "{told}");
-            assert!(same(&memory.snapshot, &before), "{told}\n{before:#?}\n{:#?}", memory.snapshot);
+            let printed = replace(&mut memory, new, to).expect_err("it was asked to fail");
+            assert!(printed.ends_with("the old state is back in place"), "{printed}");
+            assert!(is_captured(&memory), "{printed}");
+            assert!(same(&memory.snapshot, &before), "{printed}\n{before:#?}\n{:#?}", memory.snapshot);
             failures += 1;
         }
     });

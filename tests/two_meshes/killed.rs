@@ -33,7 +33,9 @@ const CHANGES: [(Goal, Goal); 6] = [
 const ATTEMPTS: usize = 5;
 
 rows! {
-    within_nf_tables: at_each_write(NATIVE, &CHANGES);
+    within_nf_tables_to_kuma_and_again: at_each_write(NATIVE, &CHANGES[..2]);
+    within_nf_tables_to_ambient_and_on: at_each_write(NATIVE, &CHANGES[2..4]);
+    within_nf_tables_to_linkerd_and_back: at_each_write(NATIVE, &CHANGES[4..]);
     within_iptables_nft: at_each_write(NFT, &CHANGES[2..3]);
     within_iptables_legacy: at_each_write(LEGACY, &CHANGES[2..3]);
 }

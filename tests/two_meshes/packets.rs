@@ -97,10 +97,10 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
         let questions = "rule list\nroute show table all\naddr show dev lo\n";
         let output = namespace.output("ip", &[family, "-batch", "-"], questions);
         assert!(output.succeeded(), "{output:?}");
-        let told = output.stdout;
+        let printed = output.stdout;
         // Routes of the pod's own NICs are nobody's.
         let of_rules = |line: &&str| !line.contains(" dev ") || line.contains("default dev lo");
-        text.extend(told.lines().filter(of_rules).map(|line| format!("{line}\n")));
+        text.extend(printed.lines().filter(of_rules).map(|line| format!("{line}\n")));
     }
     text
 }
@@ -117,12 +117,12 @@ fn whoever_captures_is_named_and_nothing_is_touched() {
                 let mut kernel = kernel(new.owner());
                 engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
             });
-            let told = match refused {
+            let printed = match refused {
                 Err(error @ Error::Captured { .. }) => error.to_string(),
                 other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
             };
-            let is_named = told.contains(old.owner().name) && told.contains(new.owner().name);
-            assert!(is_named, "{told}");
+            let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
+            assert!(is_named, "{printed}");
             assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
         }
     }

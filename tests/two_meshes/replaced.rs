@@ -30,7 +30,7 @@ fn nothing_is_set_beside_another_mesh() {
             let Err(error @ Error::Captured { .. }) = &refused else {
                 panic!("{old:?} {new:?}: {refused:?}")
             };
-            let told = error.to_string();
+            let printed = error.to_string();
             let evidence = match from {
                 BackendName::Iptables(variant) => format!(", {variant}, IPv4)"),
                 BackendName::Nftables => format!("(table inet {} of nf_tables)", old.owner().table),
@@ -43,7 +43,7 @@ fn nothing_is_set_beside_another_mesh() {
                 "--replace",
                 old.owner().opt_out,
             ] {
-                assert!(told.contains(word), "{word} is not in: {told}");
+                assert!(printed.contains(word), "{word} is not in: {printed}");
             }
             assert!(same(&memory.snapshot, &before) && memory.committed.is_empty());
         }
@@ -81,7 +81,7 @@ fn one_of_the_two_captures_at_every_moment() {
 }
 
 /// The steps of a change of rules, in words.
-fn told(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
+fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
     let mut memory = holding(old, from, new.owner().union(OWNERS));
     let steps = replace(&mut memory, new, to).expect("nothing breaks").steps;
     let is_of_rules = |step: &&Step| {
@@ -97,7 +97,7 @@ fn told(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String>
 #[test]
 fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
     let check = |old, new, backend, expected: &[&str]| {
-        assert_eq!(told(old, backend, new, backend), expected, "{old:?} to {new:?}");
+        assert_eq!(printed(old, backend, new, backend), expected, "{old:?} to {new:?}");
     };
     check(
         Goal::LINKERD,
@@ -127,7 +127,7 @@ fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
 #[test]
 fn it_is_bridged_where_the_kernel_can_not() {
     let check = |(old, from), (new, to), expected: &[&str]| {
-        assert_eq!(told(old, from, new, to), expected, "{old:?} {from} to {new:?} {to}");
+        assert_eq!(printed(old, from, new, to), expected, "{old:?} {from} to {new:?} {to}");
     };
     let native = BackendName::Nftables;
     check(

@@ -102,10 +102,10 @@ impl Scene {
         let what = format!("from {old:?} to {new:?} by {backend}, {fate:?}");
         let answers_names = |goal: &Goal| goal.capture().proxy().listeners.dns.is_some();
         let names = [old, new].iter().all(answers_names);
-        let mut told = Vec::new();
+        let mut printed = Vec::new();
         let mut stop = |step: &Step| {
             self.gate.to(Traffic::Stands);
-            told.push(step.to_string());
+            printed.push(step.to_string());
             self.look_at(&[old, new], names, &format!("{what}: before {step}"));
             self.gate.flows();
         };
@@ -119,7 +119,7 @@ impl Scene {
             (Fate::Done, Ok(summary)) => assert_eq!(summary.backend, Some(backend), "{what}"),
             (Fate::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
             (Fate::Killed(_), Err(_)) => {}
-            _ => panic!("{what}: {done:?}\n{told:#?}"),
+            _ => panic!("{what}: {done:?}\n{printed:#?}"),
         }
         let settled: &[Goal] = match fate {
             Fate::Done => &[new],

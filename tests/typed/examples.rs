@@ -57,8 +57,8 @@ fn examples_of_variables_are_taken() {
 /// The values that the table has for a flag of the command with this help.
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
     // Settings of single commands share some names, and differ in what help says.
-    let told = |row: &&Row| row.long == flag && help.contains(&flat(row.help));
-    let row = settings::all().find(told).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
+    let printed = |row: &&Row| row.long == flag && help.contains(&flat(row.help));
+    let row = settings::all().find(printed).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
     if row.values.is_empty() { row.example.as_slice() } else { row.values }
 }
 
@@ -93,8 +93,8 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
     // Programs in whose place we stand have a single code for all that goes wrong.
     let code = if ["linkerd-init", "kuma-init"].contains(&words[0]) { 1 } else { 2 };
     let said = output.with(code, &call.join(" ")).stderr;
-    let told = said.lines().filter(|line| line.starts_with("  "));
-    let others: Vec<&str> = told
+    let printed = said.lines().filter(|line| line.starts_with("  "));
+    let others: Vec<&str> = printed
         .filter(|line| !line.contains("--log_output_level: ") && !line.contains("--log_as_json: "))
         .filter(|line| {
             let is_given = |form: &&str| line.contains(form.split('=').next().unwrap_or_default());

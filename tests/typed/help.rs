@@ -52,7 +52,7 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
     let text = help("istio-iptables", "--help");
     // A name that is broken at a hyphen is the same name.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut told = 0;
+    let mut printed = 0;
     for row in settings::of(Mesh::default())
         .filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty())
     {
@@ -68,9 +68,9 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
         let example = row.example.filter(|_| row.topic != Topic::Compatibility);
         if let Some(example) = example {
             has(example);
-            told += 1;
+            printed += 1;
         }
     }
-    assert!(told > 30, "only {told} examples");
+    assert!(printed > 30, "only {printed} examples");
     assert!(!help("istio-iptables", "-h").contains("Example: "), "the summary stays short");
 }

@@ -49,7 +49,7 @@ pub(crate) fn json(pod: &Namespace) -> Value {
 pub(crate) fn with_finding(status: &Value, topic: &str, text: &str) {
     let findings = status["findings"].as_array().expect("a list");
     let says = |finding: &&Value| {
-        finding["topic"] == topic && finding["text"].as_str().is_some_and(|told| told.contains(text))
+        finding["topic"] == topic && finding["text"].as_str().is_some_and(|printed| printed.contains(text))
     };
     assert!(findings.iter().any(|finding| says(&finding)), "no {topic} that says {text:?}: {findings:#?}");
 }
@@ -268,8 +268,8 @@ fn bad_input_is_refused_and_another_namespace_is_read() {
     assert!(text.starts_with("Outbound and inbound traffic is captured over IPv4, by nftables."), "{text}");
     let refused =
         run(&pod, &["status", "--interval", "1s", "--format", "yml", "-i", "*"]).with(2, "all at once");
-    for told in ["--interval", "--watch", "yml", "-i"] {
-        assert!(refused.stderr.contains(told), "{told}: {}", refused.stderr);
+    for printed in ["--interval", "--watch", "yml", "-i"] {
+        assert!(refused.stderr.contains(printed), "{printed}: {}", refused.stderr);
     }
     run(&pod, &["status", "--watch", "--interval", "1ms"]).with(2, "too short");
 }
