@@ -3,29 +3,27 @@
 //! The scenarios are those of the catalogue beside the rule model. Every rule is a victim in turn, or a
 //! sample of them; every chain, jump, policy rule, route and address always is.
 
+use crate::support::catalogue::{self, Case};
 use crate::support::rows::rows;
-use std::path::Path;
-use std::{env, fs};
-
-use serde_json::Value;
+use std::env;
 
 use crate::life_cycle::stage::{VARIANTS, call, same, state, tables};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::program::binary;
 use crate::support::setting::{Family, Variant};
 
-/// All three tables, both families, several owners, a virtual machine, exclusions.
-const SCENARIOS: [&str; 5] = [
-    "dns-tproxy",
-    "tproxy-dual-stack",
-    "vm-interfaces-cidr-list",
-    "outbound-cidr-exclusions",
-    "several-proxy-users",
-];
-
+// Scenarios with all three tables, both families, several owners, a virtual machine, exclusions.
 rows! {
-    legacy_drift_is_named_and_repaired: SCENARIOS.iter().for_each(|name| Scene::new(Variant::Legacy, name).play());
-    nft_drift_is_named_and_repaired: SCENARIOS.iter().for_each(|name| Scene::new(Variant::Nft, name).play());
+    legacy_dns_tproxy: Scene::new(Variant::Legacy, "dns-tproxy").play();
+    legacy_tproxy_dual_stack: Scene::new(Variant::Legacy, "tproxy-dual-stack").play();
+    legacy_vm_interfaces_cidr_list: Scene::new(Variant::Legacy, "vm-interfaces-cidr-list").play();
+    legacy_outbound_cidr_exclusions: Scene::new(Variant::Legacy, "outbound-cidr-exclusions").play();
+    legacy_several_proxy_users: Scene::new(Variant::Legacy, "several-proxy-users").play();
+    nft_dns_tproxy: Scene::new(Variant::Nft, "dns-tproxy").play();
+    nft_tproxy_dual_stack: Scene::new(Variant::Nft, "tproxy-dual-stack").play();
+    nft_vm_interfaces_cidr_list: Scene::new(Variant::Nft, "vm-interfaces-cidr-list").play();
+    nft_outbound_cidr_exclusions: Scene::new(Variant::Nft, "outbound-cidr-exclusions").play();
+    nft_several_proxy_users: Scene::new(Variant::Nft, "several-proxy-users").play();
 }
 
 /// Policy rules that are there twice, and rules of ours in the variant that is not in use.
@@ -281,21 +279,7 @@ fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
 
 /// The flags of a scenario of the catalogue.
 fn flags(name: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios").join(name).join("case.json");
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let case: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let strings = |key: &str| -> Vec<String> {
-        let items = case[key].as_array().expect("a list").iter();
-        items.map(|item| item.as_str().expect("a string").to_owned()).collect()
-    };
-    let facts = [
-        "--pod-ips".to_owned(),
-        strings("pod_ips").join(","),
-        "--dns-servers".to_owned(),
-        strings("dns_servers").join(","),
-    ];
-    strings("args").into_iter().chain(facts).collect()
+    Case::read(&catalogue::folder().join(name)).flags()
 }
 
 /// The environment counts for `check` as it does for the command that set the rules.
