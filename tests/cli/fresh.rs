@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The last of these commands, separated by lines, in a new namespace.
 fn last_of(commands: &str) -> Outcome {
-    let script = format!("set -e; alias sidecar-init='{}'\n{commands}", BINARY);
+    let script = format!("set -e; alias sidecar-init='{BINARY}'\n{commands}");
     Command::new("unshare").args(["--net", "sh", "-c", &script]).outcome()
 }
 

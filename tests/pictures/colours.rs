@@ -1,7 +1,6 @@
 //! The colours of pictures: their contrast, and whether eyes that miss a kind of cones can tell them apart.
 
-use crate::support::program::Run;
-use assert_cmd::Command;
+use crate::support::program::stdout_of;
 
 /// Light or dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +92,7 @@ const APART: f64 = 20.0;
 #[test]
 fn colours_of_arrows_are_told_apart_by_all_eyes() {
     let arguments = ["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
-    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    let svg = command.env_clear().args(arguments).outcome().success().stdout;
+    let svg = stdout_of(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
         let colour = |fate: &str| style(&svg, &format!("t-{fate}-line"), "stroke", theme);
         let [captured, passing, dropped] = ["captured", "passing", "dropped"].map(colour);

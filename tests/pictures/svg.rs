@@ -4,8 +4,7 @@
 
 use crate::pictures::colours::{Theme, contrast, style};
 use crate::support::catalogue::{Case, scenarios};
-use crate::support::program::Run;
-use assert_cmd::Command;
+use crate::support::program::{Run, bare};
 
 /// What WCAG 2 asks of text (success criterion 1.4.3).
 const READABLE: f64 = 4.5;
@@ -148,19 +147,16 @@ fn check(name: &str, svg: &str) {
 }
 
 fn svg(case: &Case, command: &[&str], packet: Option<&str>) -> String {
-    let output = Command::cargo_bin("sidecar-init")
-        .expect("the binary")
-        .env_clear()
+    bare(command)
         .envs(case.variables())
-        .args(command)
         .args(["--format", "svg"])
         // Variables alone describe no rules; a default does, where the case has no flag of its own.
         .arg("--istio-inbound-tproxy-route-table=133")
         .args(case.flags())
         .args(packet)
         .outcome()
-        .success();
-    output.stdout
+        .success()
+        .stdout
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
 
 use crate::sandbox::support::{Programs, Who};
-use crate::support::program::{Outcome, Run};
+use crate::support::program::Run;
 use crate::support::wait::TIMEOUT;
 use std::{
     env,
@@ -30,7 +30,7 @@ pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl 
         for flags in flags {
             let mut call = programs.call(*who);
             call.args(*flags).arg("--").arg(programs.folder.join("inside"));
-            let ended = Outcome::from(call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome());
+            let ended = call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome();
             // A name that no test has would let all pass.
             let ran = ended.stdout.contains("test result: ok. 1 passed");
             assert!(

@@ -45,7 +45,7 @@ fn examples_of_variables_are_taken() {
             // Variables count beside a flag that describes rules.
             let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
             let output = output_with(&[(row.variables[0], value)], &call, &folder);
-            output.with(2, &row.name()).stderr
+            output.with(2, row.name()).stderr
         };
         assert!(said(example).starts_with("error: 1 problem "), "{}={example}", row.name());
         // Any name may be a user's.
