@@ -13,7 +13,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::sys::stat::Mode as Rights;
 use nix::unistd::mkfifo;
@@ -212,7 +211,7 @@ impl Scene {
         };
         // The same port each time, which the last call has left in TIME_WAIT.
         let again = SocketAddr::new(Place::Neighbour.ip(family), 20_000);
-        expect("from outside, again", Answerer::Inbound, reopen(outside, again, pod).and_then(finish));
+        expect("from outside, again", Answerer::Inbound, open(outside, Some(again), pod).and_then(finish));
         expect("from outside", Answerer::Inbound, open(outside, None, pod).and_then(finish));
         expect("from the pod", Answerer::Outbound, open(inside, None, service).and_then(finish));
         for (what, home, to, answerer) in [
@@ -232,20 +231,6 @@ impl Scene {
             }
         }
         faults
-    }
-}
-
-/// A connection from a port whose last connection may still wait for the last acknowledgment: the kernel gives the port
-/// back then, and not when the socket is closed.
-fn reopen(home: &Namespace, from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match open(home, Some(from), to) {
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && Instant::now() < deadline => {
-                thread::sleep(Duration::from_millis(1));
-            }
-            done => return done,
-        }
     }
 }
 

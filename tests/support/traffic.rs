@@ -212,8 +212,8 @@ impl Call {
 
     /// The same for the user and in the namespace of this thread.
     ///
-    /// An address that an earlier call has just left is waited for: another test that starts a program at this moment has a
-    /// copy of that call's descriptor between fork and exec.
+    /// An address that an earlier call has just left is waited for: that call may still wait for its last acknowledgment, and
+    /// another test that starts a program at this moment has a copy of its descriptor between fork and exec.
     pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
