@@ -3,7 +3,6 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A namespace; its labels and annotations are empty where they are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     pub name: String,

@@ -15,31 +15,30 @@ pub const SYSTEM_NAMESPACES: [&str; 4] =
 pub enum Policy {
     /// It is injected.
     Enabled,
-    /// It is left alone.
+    /// It is skipped.
     Disabled,
 }
 
-/// What is asked of a pod.
+/// What decides about a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Where it will run; for a pod that names none, the namespace of the request.
     pub namespace: &'a str,
     /// Whether it uses the network of its node.
     pub host_network: bool,
-    /// `spec.os.name`; empty where it says none, which is Linux for all that anybody can tell.
+    /// `spec.os.name`; empty where it is not set, which counts as Linux.
     pub system: &'a str,
     pub labels: &'a BTreeMap<String, String>,
     pub annotations: &'a BTreeMap<String, String>,
 }
 
-/// What is configured.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// `None` where it is neither `enabled` nor `disabled`: then nothing is injected.
     pub policy: Option<Policy>,
-    /// Pods that match one are left alone, unless they say yes themselves.
+    /// Pods that match one are skipped, unless they ask for injection themselves.
     pub never: Vec<Selector>,
-    /// Pods that match one are injected, unless they say no themselves.
+    /// Pods that match one are injected, unless they refuse it themselves.
     pub always: Vec<Selector>,
 }
 
@@ -56,16 +55,15 @@ pub enum Reason {
     Annotation,
     NeverSelected,
     AlwaysSelected,
-    /// It says nothing, so the policy says it.
+    /// It says nothing, so the policy decides.
     ByPolicy,
 }
 
-/// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub inject: bool,
     pub reason: Reason,
-    /// What is odd about how the pod says it.
+    /// About a value that is neither true nor false.
     pub warning: Option<String>,
 }
 
@@ -85,7 +83,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Decides.
 pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, warning: None };
     if pod.host_network {
@@ -99,12 +96,12 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
     }
     let Some(policy) = rules.policy else { return by(false, Reason::NoPolicy) };
     // A label decides alone where there is one, whatever it says.
-    let said = match pod.labels.get(INJECT) {
+    let given = match pod.labels.get(INJECT) {
         Some(text) => Some((text, Reason::Label)),
         None => pod.annotations.get(INJECT).map(|text| (text, Reason::Annotation)),
     };
     let mut unclear = None;
-    if let Some((text, reason)) = said {
+    if let Some((text, reason)) = given {
         match text.as_str() {
             "true" => return by(true, reason),
             "false" => return by(false, reason),
@@ -130,18 +127,17 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
     Decision { inject, reason, warning }
 }
 
-/// A label selector. One that asks nothing matches nothing, as in Istio's configuration.
+/// A label selector. An empty one matches nothing, as in Istio's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(pub Vec<Requirement>);
 
-/// What a selector asks of one label.
+/// What a selector requires of one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     pub key: String,
     pub operator: Operator,
 }
 
-/// How it asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
     Exists,
@@ -152,19 +148,19 @@ pub enum Operator {
 }
 
 impl Selector {
-    /// Whether the labels meet all that is asked.
+    /// Whether the labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
-    /// The same where asking nothing is met by all, as in a webhook's configuration.
+    /// The same, but an empty selector matches everything, as in a webhook's configuration.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|asked| asked.is_met(labels))
+        self.0.iter().all(|requirement| requirement.is_met(labels))
     }
 }
 
 impl Requirement {
-    /// Whether the label is as it is asked to be.
+    /// Whether the label meets the requirement.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
@@ -192,12 +188,12 @@ mod tests {
     /// Policy, what the pod says, which selectors match: 36 decisions.
     #[test]
     fn every_combination() {
-        let mut told = String::new();
+        let mut shown = String::new();
         for policy in [Some(Policy::Enabled), Some(Policy::Disabled), None] {
-            for said in [Some("true"), Some("false"), None] {
+            for given in [Some("true"), Some("false"), None] {
                 for (never, always) in [(false, false), (true, false), (false, true), (true, true)] {
                     let mut of_pod = labels(&[("app", "web")]);
-                    of_pod.extend(said.map(|said| (INJECT.to_owned(), said.to_owned())));
+                    of_pod.extend(given.map(|given| (INJECT.to_owned(), given.to_owned())));
                     let pod = Facts {
                         namespace: "shop",
                         host_network: false,
@@ -206,12 +202,12 @@ mod tests {
                         annotations: &BTreeMap::new(),
                     };
                     let rules = Rules { policy, never: selects(never), always: selects(always) };
-                    told.push(if decide(&pod, &rules).inject { 'y' } else { 'n' });
+                    shown.push(if decide(&pod, &rules).inject { 'y' } else { 'n' });
                 }
-                told.push(' ');
+                shown.push(' ');
             }
         }
-        assert_eq!(told.trim(), "yyyy nnnn ynyn yyyy nnnn nnyn nnnn nnnn nnnn");
+        assert_eq!(shown.trim(), "yyyy nnnn ynyn yyyy nnnn nnyn nnnn nnnn nnnn");
     }
 
     fn check(namespace: &str, of_pod: &[(&str, &str)], annotated: &[(&str, &str)], expected: (bool, Reason)) {

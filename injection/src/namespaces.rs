@@ -14,7 +14,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// `default` is that of objects that name none; all have the labels, if anybody says any, and the annotations.
+    /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
     pub fn new(
         default: &str,
         labels: Option<BTreeMap<String, String>>,
@@ -51,7 +51,7 @@ impl Namespaces {
         found
     }
 
-    /// Whether anybody says something of its labels.
+    /// Whether its labels are known.
     pub fn knows_labels_of(&self, name: &str) -> bool {
         self.labels.is_some() || self.described.contains_key(name)
     }
@@ -71,7 +71,7 @@ pub(crate) fn strings<'a>(
     })
 }
 
-/// The same as a map of its own.
+/// The same as an owned map.
 pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 /// Two lists are compared item by item up to this many pairs; larger ones are replaced as a whole.
 const MAX_PAIRS: usize = 1_000_000;
 
-/// What makes `after` of `before`.
 pub fn between(before: &Value, after: &Value) -> Patch {
     let mut difference = Difference::default();
     difference.value(before, after);

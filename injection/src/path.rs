@@ -8,14 +8,14 @@
 /// be, with the same names.
 pub fn variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
-    let said = path.strip_prefix("/inject").unwrap_or(path);
-    let said = said.strip_prefix('/').unwrap_or(said);
-    if said.starts_with(":ENV:") {
-        let pairs = said.split(":ENV:").filter_map(|pair| pair.split_once('='));
+    let given = path.strip_prefix("/inject").unwrap_or(path);
+    let given = given.strip_prefix('/').unwrap_or(given);
+    if given.starts_with(":ENV:") {
+        let pairs = given.split(":ENV:").filter_map(|pair| pair.split_once('='));
         let pairs = pairs.filter(|(name, _)| !name.is_empty());
         return pairs.map(|(name, value)| (variable(name), value.to_owned())).collect();
     }
-    let words: Vec<&str> = said.split('/').collect();
+    let words: Vec<&str> = given.split('/').collect();
     let pairs = words.chunks_exact(2).map(|pair| (variable(pair[0]), pair[1].replace("--slash--", "/")));
     pairs.filter(|(name, _)| !name.is_empty()).collect()
 }

@@ -22,7 +22,6 @@ impl<'a> Reader<'a> {
         Self { name, root, problems: Vec::new() }
     }
 
-    /// The problems found.
     pub(crate) fn finish(self) -> Vec<Problem> {
         self.problems
     }
@@ -63,7 +62,6 @@ impl<'a> Reader<'a> {
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));
     }
 
-    /// A mapping.
     pub(crate) fn mapping(&mut self, path: &str) -> Option<&'a Map<String, Value>> {
         let value = self.at(path)?;
         if value.as_object().is_none() {
@@ -170,7 +168,6 @@ impl<'a> Reader<'a> {
         parsed
     }
 
-    /// A list of strings.
     pub(crate) fn texts(&mut self, path: &str) -> Vec<String> {
         let items = self.list(path);
         let mut texts = Vec::new();

@@ -11,7 +11,6 @@ use crate::template::{Template, TemplateContext, go};
 use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
-/// The result of trying a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Its name in the configuration.
@@ -45,13 +44,12 @@ pub fn trial(configuration: &Configuration) -> Vec<Trial> {
         warnings.sort_unstable();
         warnings.dedup();
         let is_default = defaults.contains(&name.as_str());
-        let is_odd = !problems.is_empty() || !warnings.is_empty();
-        is_odd.then(|| Trial { template: name.clone(), is_default, problems, warnings })
+        let is_suspicious = !problems.is_empty() || !warnings.is_empty();
+        is_suspicious.then(|| Trial { template: name.clone(), is_default, problems, warnings })
     });
     tried.collect()
 }
 
-/// The problems of one filling.
 fn filled(
     template: &go::Template,
     native_sidecars: bool,

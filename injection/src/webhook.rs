@@ -244,13 +244,13 @@ mod tests {
         let all = webhooks("default", false);
         let namespaced = all.iter().find(|webhook| webhook.name == "namespace").expect("one of the four");
         let nothing = BTreeMap::new();
-        let told: Vec<String> =
+        let shown: Vec<String> =
             namespaced.misses(&nothing, &of_pod).iter().map(ToString::to_string).collect();
         let expected = [
             "the namespace has no label istio-injection; it has to be \"enabled\"",
             "the pod's label sidecar.istio.io/inject is \"false\"; it must not be \"false\"",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 /// The longest name and value of a label.
 const MAX_LENGTH: usize = 63;
 
-/// The form of such a value, for whoever has written another.
+/// The form of such a value, for problems.
 pub(super) const LABEL_VALUE: &str =
     "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
 

@@ -144,8 +144,8 @@ proptest! {
         let Ok(sidecar) = Sidecar::of(&pod, &AdmissionContext::default(), &CONFIGURATION.values, &CONFIGURATION.mesh) else { return Ok(()) };
         let Some(name) = sidecar.init.name() else { return Ok(()) };
         // A space or a line break in a word would be another word to whoever prints it.
-        let odd = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
-        prop_assert!(sidecar.arguments().iter().all(|word| !word.contains(odd)), "{:?}", sidecar.arguments());
+        let notes = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
+        prop_assert!(sidecar.arguments().iter().all(|word| !word.contains(notes)), "{:?}", sidecar.arguments());
         let env: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments(), "env": env}]);

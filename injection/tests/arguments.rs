@@ -152,7 +152,7 @@ impl Case {
     }
 
     /// Holds what was captured against what was meant. A plugin leaves the agent's port alone on the way out, if nobody says.
-    fn check(&self, capture: &CaptureConfig, by_plugin: bool, told: &str) {
+    fn check(&self, capture: &CaptureConfig, by_plugin: bool, shown: &str) {
         let ports = |items: &[&str]| -> Vec<PortRange> {
             let mut ports: Vec<PortRange> = items.iter().map(|item| item.parse().expect("a port")).collect();
             ports.sort();
@@ -173,30 +173,30 @@ impl Case {
             Some("*") => OutboundCidrs::All,
             _ => OutboundCidrs::Only(networks(0)),
         };
-        assert_eq!(capture.outbound_cidrs, included, "{told}");
-        assert_eq!(capture.excluded_cidrs, networks(1), "{told}");
+        assert_eq!(capture.outbound_cidrs, included, "{shown}");
+        assert_eq!(capture.excluded_cidrs, networks(1), "{shown}");
         match (&capture.inbound_ports, self.meant(2)) {
             (InboundPorts::AllBut(excluded), Some("*")) => {
                 let expected = [self.items(3), vec!["15020", "15021", "15090"]].concat();
-                assert_eq!(sorted(excluded), ports(&expected), "{told}");
+                assert_eq!(sorted(excluded), ports(&expected), "{shown}");
             }
-            (InboundPorts::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{told}"),
-            (InboundPorts::AllBut(_), _) => panic!("all inbound ports: {told}"),
+            (InboundPorts::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{shown}"),
+            (InboundPorts::AllBut(_), _) => panic!("all inbound ports: {shown}"),
         }
-        assert_eq!(capture.outbound_ports, ports(&self.items(4)), "{told}");
+        assert_eq!(capture.outbound_ports, ports(&self.items(4)), "{shown}");
         let nobody_says = by_plugin && self.meant(5).is_none();
         let excluded = if nobody_says { ports(&["15020"]) } else { ports(&self.items(5)) };
-        assert_eq!(capture.excluded_outbound_ports, excluded, "{told}");
+        assert_eq!(capture.excluded_outbound_ports, excluded, "{shown}");
         let interfaces = |at| -> Vec<InterfaceName> {
             self.items(at).iter().map(|item| item.parse().expect("an interface")).collect()
         };
-        assert_eq!(capture.excluded_interfaces, interfaces(6), "{told}");
-        assert_eq!(capture.vm_interfaces, interfaces(7), "{told}");
+        assert_eq!(capture.excluded_interfaces, interfaces(6), "{shown}");
+        assert_eq!(capture.vm_interfaces, interfaces(7), "{shown}");
         let tproxy = matches!(capture.interception, Interception::Tproxy { .. });
-        assert_eq!(tproxy, self.mode == Some("TPROXY"), "{told}");
-        assert_eq!(capture.proxy_gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(), [1337], "{told}");
+        assert_eq!(tproxy, self.mode == Some("TPROXY"), "{shown}");
+        assert_eq!(capture.proxy_gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(), [1337], "{shown}");
         let listeners = [capture.outbound_listener, capture.inbound_listener].map(|one| one.to_string());
-        assert_eq!(listeners, ["15001", "15006"], "{told}");
+        assert_eq!(listeners, ["15001", "15006"], "{shown}");
     }
 }
 
@@ -226,9 +226,9 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         let Configuration { values, mesh, .. } = &configurations[number / 2 % 16];
         let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), values, mesh)
             .unwrap_or_else(|problems| panic!("{problems}\n{annotations:?}"));
-        let told = format!("{annotations:?} {:?}", sidecar.arguments());
+        let shown = format!("{annotations:?} {:?}", sidecar.arguments());
         let Some(name) = sidecar.init.name() else {
-            assert_eq!((sidecar.mode, sidecar.arguments().len()), (Mode::None, 0), "{told}");
+            assert_eq!((sidecar.mode, sidecar.arguments().len()), (Mode::None, 0), "{shown}");
             none += 1;
             continue;
         };
@@ -239,22 +239,22 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         let (way, capture) = captured(&pod);
         match way {
             Way::InitContainer(found) => {
-                assert_eq!((found.as_str(), sidecar.init), ("istio-init", Init::Capture), "{told}");
-                case.check(&capture, false, &told);
+                assert_eq!((found.as_str(), sidecar.init), ("istio-init", Init::Capture), "{shown}");
+                case.check(&capture, false, &shown);
                 by_init += 1;
             }
             Way::Annotations => {
-                assert_eq!(sidecar.init, Init::Validation, "{told}");
-                case.check(&capture, true, &told);
+                assert_eq!(sidecar.init, Init::Validation, "{shown}");
+                case.check(&capture, true, &shown);
                 // What the validation is told is the same, if it set rules itself.
                 let flags = ["--run-validation", "--skip-rule-apply"];
                 let mut left = sidecar.arguments();
                 left.retain(|word| !flags.contains(&word.as_str()));
-                assert_eq!(left.len() + 2, sidecar.arguments().len(), "{told}");
+                assert_eq!(left.len() + 2, sidecar.arguments().len(), "{shown}");
                 pod["spec"]["initContainers"][0]["args"] = json!(left);
                 let (way, capture) = captured(&pod);
-                assert!(matches!(way, Way::InitContainer(_)), "{told}");
-                case.check(&capture, false, &told);
+                assert!(matches!(way, Way::InitContainer(_)), "{shown}");
+                case.check(&capture, false, &shown);
                 by_plugin += 1;
             }
         }

@@ -67,7 +67,7 @@ fn istio(annotations: Value, values: Value) -> Value {
 /// `NAME=VALUE` for each variable, with the place behind `<` where it comes from elsewhere.
 fn variables(container: &Value) -> Vec<String> {
     let variables = container["env"].as_array().expect("variables").iter();
-    let told = |variable: &Value| {
+    let shown = |variable: &Value| {
         let name = variable["name"].as_str().expect("a name");
         let from = variable.pointer("/valueFrom/fieldRef/fieldPath");
         let from = from.or_else(|| variable.pointer("/valueFrom/resourceFieldRef/resource"));
@@ -76,7 +76,7 @@ fn variables(container: &Value) -> Vec<String> {
             None => format!("{name}={}", variable["value"].as_str().expect("a value")),
         }
     };
-    variables.map(told).collect()
+    variables.map(shown).collect()
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -109,10 +109,10 @@ ISTIO_META_MESH_ID=cluster.local
 TRUST_DOMAIN=cluster.local
 ISTIO_META_DNS_CAPTURE=true
 ZONE=b"#;
-    let told: Vec<String> = (variables(proxy).into_iter())
-        .map(|told| if told.starts_with("PROXY_CONFIG={") { "PROXY_CONFIG={}".to_owned() } else { told })
+    let shown: Vec<String> = (variables(proxy).into_iter())
+        .map(|shown| if shown.starts_with("PROXY_CONFIG={") { "PROXY_CONFIG={}".to_owned() } else { shown })
         .collect();
-    assert_eq!(told.join("\n"), expected);
+    assert_eq!(shown.join("\n"), expected);
     let arguments = json!([
         "proxy",
         "sidecar",
@@ -213,7 +213,7 @@ fn a_plugin_is_told_by_annotations() {
     });
     assert_eq!(init["securityContext"], security);
     let annotations = patch["metadata"]["annotations"].as_object().expect("annotations");
-    let told: Vec<String> = annotations
+    let shown: Vec<String> = annotations
         .iter()
         .filter(|(key, _)| key.contains(".istio.io/"))
         .map(|(key, value)| format!("{key}={}", value.as_str().expect("a text")))
@@ -224,7 +224,7 @@ fn a_plugin_is_told_by_annotations() {
         "traffic.sidecar.istio.io/includeInboundPorts=*",
         "traffic.sidecar.istio.io/includeOutboundIPRanges=*",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
     let networks = |own: &str| {
         let values = json!({"pilot": {"cni": {"enabled": true, "provider": "multus"}}});
         let patch = istio(json!({"k8s.v1.cni.cncf.io/networks": own}), values);
@@ -257,9 +257,9 @@ fn values_and_annotations_are_read() {
     assert_eq!(proxy["readinessProbe"]["periodSeconds"], 3);
     assert_eq!(proxy.get("startupProbe"), None);
     assert_eq!(proxy["lifecycle"], json!({"preStop": {"sleep": {"seconds": 5}}}));
-    let told = variables(proxy);
+    let shown = variables(proxy);
     for expected in ["CA_ADDR=istiod-blue.istio-system.svc:15012", "ISTIO_META_MESH_ID=mesh"] {
-        assert!(told.iter().any(|variable| variable == expected), "{expected}: {told:#?}");
+        assert!(shown.iter().any(|variable| variable == expected), "{expected}: {shown:#?}");
     }
     assert!(proxy["args"].as_array().expect("arguments").contains(&json!("--stsPort=15463")));
     assert!(names(&proxy["volumeMounts"]).contains(&"custom-bootstrap-volume"));

@@ -42,8 +42,8 @@ fn nothing_said_is_istios_defaults() {
 
 #[test]
 fn a_network_has_to_fit_into_a_label() {
-    let told = read("policy: enabled", "global: {network: a/b}", "").expect_err("a slash");
-    assert!(told.contains("global.network: \"a/b\" is no value of a label"), "{told}");
+    let shown = read("policy: enabled", "global: {network: a/b}", "").expect_err("a slash");
+    assert!(shown.contains("global.network: \"a/b\" is no value of a label"), "{shown}");
 }
 
 #[test]
@@ -131,11 +131,11 @@ fn what_nobody_knows_warns_and_no_policy_injects_nothing() {
     let config = "defaultTemplate: [x]\ntemplate: old\naliases: {both: [sidecar, nosuch]}";
     let configuration = read(config, "", "").expect("only odd");
     assert_eq!(configuration.rules.policy, None);
-    let told = configuration.warnings.join("\n");
-    assert!(told.contains("config: defaultTemplate is no key of it"), "{told}");
-    assert!(told.contains("did you mean defaultTemplates?"), "{told}");
-    assert!(told.contains(r#"config: policy is """#), "{told}");
-    assert!(told.contains(r#"config: aliases.both names "nosuch", which is no template"#), "{told}");
+    let shown = configuration.warnings.join("\n");
+    assert!(shown.contains("config: defaultTemplate is no key of it"), "{shown}");
+    assert!(shown.contains("did you mean defaultTemplates?"), "{shown}");
+    assert!(shown.contains(r#"config: policy is """#), "{shown}");
+    assert!(shown.contains(r#"config: aliases.both names "nosuch", which is no template"#), "{shown}");
 }
 
 #[test]
@@ -157,8 +157,8 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
 ";
     let mesh =
         "proxyListenPort: 0\ndefaultConfig: {concurrency: many, proxyMetadata: {A: true}, statusPort: 0}";
-    let told = read(config, values, mesh).expect_err("bad texts");
-    let lines: Vec<&str> = told.lines().skip(1).map(str::trim).collect();
+    let shown = read(config, values, mesh).expect_err("bad texts");
+    let lines: Vec<&str> = shown.lines().skip(1).map(str::trim).collect();
     for expected in [
         "config: policy: is a list; expected a string",
         "config: aliases.a: \"1\" is a number; expected a list of names of templates",
@@ -181,15 +181,15 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
         "mesh: defaultConfig: proxyMetadata.A: \"true\" is a boolean; expected a string; write it in quotes",
         "mesh: defaultConfig: statusPort: \"0\" is a number; expected a port from 1 to 65535",
     ] {
-        assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told}");
+        assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{shown}");
     }
-    assert_eq!(lines.len(), 20, "{told}");
+    assert_eq!(lines.len(), 20, "{shown}");
     for (text, expected) in [
         ("a: [", "values: is no YAML or JSON"),
         ("[]", "values: is a list; expected a mapping"),
         ("a: 1\n---\nb: 1", "values: holds several documents; expected one"),
     ] {
-        let told = read("policy: enabled", text, "").expect_err("bad text");
-        assert!(told.contains(expected), "{told}");
+        let shown = read("policy: enabled", text, "").expect_err("bad text");
+        assert!(shown.contains(expected), "{shown}");
     }
 }

@@ -26,7 +26,7 @@ fn check(pod: &str, namespace: &[(&str, &str)], expected: (Verdict, Option<&str>
     let manifest = POD.replace("LABELS", pod);
     let found = ask(&manifest, Some(namespace), "default", false).remove(0);
     let called: Vec<&str> =
-        found.webhooks.iter().filter(|asked| asked.called).map(|asked| asked.name.as_str()).collect();
+        found.webhooks.iter().filter(|query| query.called).map(|query| query.name.as_str()).collect();
     let remedy = found.remedies.first().map(String::as_str);
     assert_eq!((found.verdict, called.first().copied(), remedy), expected, "{pod} {namespace:?}");
     assert!(called.len() <= 1);
@@ -34,7 +34,7 @@ fn check(pod: &str, namespace: &[(&str, &str)], expected: (Verdict, Option<&str>
 
 #[test]
 fn who_is_called_and_what_would_change_it() {
-    use Verdict::{Injected, LeftAlone, NotCalled};
+    use Verdict::{Injected, NotCalled, Skipped};
     let enabled = &[("istio-injection", "enabled")];
     check("labels: {}", enabled, (Injected, Some("namespace"), None));
     check("labels: {}", &[("istio.io/rev", "default")], (Injected, Some("rev.namespace"), None));
@@ -44,11 +44,11 @@ fn who_is_called_and_what_would_change_it() {
     check("labels: {}", &[], (NotCalled, None, Some(label)));
     let take = "take the label sidecar.istio.io/inject from the pod";
     check("labels: {sidecar.istio.io/inject: 'false'}", enabled, (NotCalled, None, Some(take)));
-    let said = "take the annotation sidecar.istio.io/inject from the pod";
+    let given = "take the annotation sidecar.istio.io/inject from the pod";
     check(
         "annotations: {sidecar.istio.io/inject: 'false'}",
         enabled,
-        (LeftAlone, Some("namespace"), Some(said)),
+        (Skipped, Some("namespace"), Some(given)),
     );
     let other = "namespace shop asks for revision blue: explain it with --revision blue";
     check("labels: {}", &[("istio.io/rev", "blue")], (NotCalled, None, Some(other)));
@@ -61,7 +61,7 @@ fn a_named_revision_and_the_webhook_for_everybody() {
     assert_eq!(blue.verdict, Verdict::Injected);
     let auto = ask(&manifest, Some(&[]), "default", true).remove(0);
     assert_eq!(
-        auto.webhooks.iter().find(|asked| asked.called).map(|asked| asked.name.as_str()),
+        auto.webhooks.iter().find(|query| query.called).map(|query| query.name.as_str()),
         Some("auto")
     );
 }
@@ -69,7 +69,7 @@ fn a_named_revision_and_the_webhook_for_everybody() {
 #[test]
 fn what_is_told() {
     let manifest = POD.replace("LABELS", "labels: {}");
-    let told = plain(&text(&ask(&manifest, None, "default", false)));
+    let shown = plain(&text(&ask(&manifest, None, "default", false)));
     let expected = "\
 Pod shop/web: not injected, because no webhook of revision default is called for it
   webhook     rev.namespace is not: the namespace has no label istio.io/rev; it has to be \"default\"
@@ -83,11 +83,11 @@ Pod shop/web: not injected, because no webhook of revision default is called for
   or          kubectl label namespace shop istio-injection=enabled
   or          give the pod the label sidecar.istio.io/inject: \"true\"
 ";
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
     let host = manifest.replace("spec: {", "spec: {hostNetwork: true, ");
-    let told = plain(&text(&ask(&host, None, "default", false)));
-    assert!(told.contains("to change   take hostNetwork from the pod"), "{told}");
-    assert!(!told.contains("kubectl"), "{told}");
+    let shown = plain(&text(&ask(&host, None, "default", false)));
+    assert!(shown.contains("to change   take hostNetwork from the pod"), "{shown}");
+    assert!(!shown.contains("kubectl"), "{shown}");
 }
 
 #[test]
@@ -108,13 +108,13 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: own}, spec: {containers: [{name: web}]}}
 ";
     let found = ask(manifest, None, "default", false);
-    let told: Vec<(&str, Verdict)> = found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
+    let shown: Vec<(&str, Verdict)> = found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
     let expected = [
         ("Deployment shop/web", Verdict::Injected),
         ("Deployment shop/bad", Verdict::Refused),
         ("Pod default/own", Verdict::NotCalled),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
     let init = found[0].init.as_ref().expect("an init container");
     assert_eq!((init.name.as_str(), init.arguments[0].as_str()), ("istio-init", "istio-iptables"));
     assert_eq!(found[0].added[0].name, "istio-proxy");
@@ -123,7 +123,7 @@ items:
     assert_eq!(object["spec"]["template"]["spec"]["initContainers"][0]["name"], "istio-init");
     assert!(found[1].problems[0].contains("MAGIC"), "{:?}", found[1].problems);
     assert!(
-        found[2].assumptions.iter().any(|told| told.contains("--namespace")),
+        found[2].assumptions.iter().any(|shown| shown.contains("--namespace")),
         "{:?}",
         found[2].assumptions
     );
@@ -134,9 +134,9 @@ fn problems_are_told_where_no_webhook_is_called() {
     let manifest = POD.replace("LABELS", "annotations: {sidecar.istio.io/interceptionMode: HALF}");
     let found = ask(&manifest, None, "default", false).remove(0);
     assert_eq!((found.verdict, found.problems.len()), (Verdict::NotCalled, 1));
-    let told = plain(&text(&[found]));
-    assert!(told.contains("  problem     sidecar.istio.io/interceptionMode: \"HALF\""), "{told}");
-    assert!(told.contains("if one were called, it would be refused: "), "{told}");
+    let shown = plain(&text(&[found]));
+    assert!(shown.contains("  problem     sidecar.istio.io/interceptionMode: \"HALF\""), "{shown}");
+    assert!(shown.contains("if one were called, it would be refused: "), "{shown}");
 }
 
 /// In a namespace with this label, with these values: how it ends, and what is told of it.
@@ -159,30 +159,33 @@ fn in_standard(standard: &str, values: &str) -> (Verdict, String) {
 #[test]
 fn pod_security_standards_refuse_the_init_container() {
     let plugin = "pilot: {cni: {enabled: true}}\n";
-    let (verdict, told) = in_standard("baseline", "");
-    assert_eq!(verdict, Verdict::Refused, "{told}");
+    let (verdict, shown) = in_standard("baseline", "");
+    assert_eq!(verdict, Verdict::Refused, "{shown}");
     for part in [
         "webhook namespace is called, and the Pod Security Standard baseline, which namespace shop enforces, refuses what it puts in",
         "problem     initContainers istio-init: it adds NET_ADMIN, NET_RAW\n",
         "to change   let the CNI plugin set the rules",
         "or          kubectl label namespace shop pod-security.kubernetes.io/enforce=privileged --overwrite",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(!told.contains("istio-proxy: it"), "{told}");
+    assert!(!shown.contains("istio-proxy: it"), "{shown}");
     assert_eq!(in_standard("baseline", plugin).0, Verdict::Injected);
     for standard in ["privileged", "other"] {
         assert_eq!(in_standard(standard, "").0, Verdict::Injected);
     }
-    let (verdict, told) = in_standard("restricted", plugin);
-    assert_eq!(verdict, Verdict::Refused, "{told}");
-    assert!(told.contains("containers istio-proxy: neither it nor the pod has a seccompProfile\n"), "{told}");
-    assert!(told.contains("to change   give the pod securityContext.seccompProfile"), "{told}");
+    let (verdict, shown) = in_standard("restricted", plugin);
+    assert_eq!(verdict, Verdict::Refused, "{shown}");
+    assert!(
+        shown.contains("containers istio-proxy: neither it nor the pod has a seccompProfile\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("to change   give the pod securityContext.seccompProfile"), "{shown}");
     let both = format!("{plugin}global: {{proxy: {{seccompProfile: {{type: RuntimeDefault}}}}}}\n");
-    let (verdict, told) = in_standard("restricted", &both);
-    assert_eq!(verdict, Verdict::Injected, "{told}");
-    let (_, told) = in_standard("restricted", "");
-    assert!(told.contains("it may run as root"), "{told}");
+    let (verdict, shown) = in_standard("restricted", &both);
+    assert_eq!(verdict, Verdict::Injected, "{shown}");
+    let (_, shown) = in_standard("restricted", "");
+    assert!(shown.contains("it may run as root"), "{shown}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ fn inject(text: &str) -> Result<Vec<String>, Refused> {
 }
 
 fn check(text: &str, expected: &[&str]) {
-    let told = inject(text).unwrap_or_else(|refused| panic!("{text}: {}", refused.problems));
-    assert_eq!(told, expected, "{text}");
+    let shown = inject(text).unwrap_or_else(|refused| panic!("{text}: {}", refused.problems));
+    assert_eq!(shown, expected, "{text}");
 }
 
 fn pod(spec: &str) -> String {
@@ -35,12 +35,12 @@ fn what_is_no_object_is_told() {
 #[test]
 fn a_kind_that_is_almost_known_is_told() {
     let text = "apiVersion: apps/v1\nkind: KIND\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: a}]}}}\n";
-    let told = inject(&text.replace("KIND", "Deploymnet")).expect("left as it is");
-    assert!(told[0].ends_with("left as it is; did you mean Deployment?"), "{told:?}");
-    let told = inject(&text.replace("KIND", "Rollout")).expect("left as it is");
-    assert!(told[0].ends_with("left as it is"), "{told:?}");
-    let told = inject(&text.replace("KIND", "Job")).expect("another group's");
-    assert!(told[0].ends_with("left as it is"), "{told:?}");
+    let shown = inject(&text.replace("KIND", "Deploymnet")).expect("left as it is");
+    assert!(shown[0].ends_with("left as it is; did you mean Deployment?"), "{shown:?}");
+    let shown = inject(&text.replace("KIND", "Rollout")).expect("left as it is");
+    assert!(shown[0].ends_with("left as it is"), "{shown:?}");
+    let shown = inject(&text.replace("KIND", "Job")).expect("another group's");
+    assert!(shown[0].ends_with("left as it is"), "{shown:?}");
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_pod_without_containers_is_told() {
     let refused = "and the API server refuses a pod without containers";
     let left = "left as it is";
     check(&pod("containers: []"), &[&format!("{at} is empty, {refused}; {left}")]);
-    let meant = format!("{at} is missing, {refused}; did you mean it by container?; {left}");
-    check(&pod("container: [{name: a}]"), &[&meant]);
+    let near = format!("{at} is missing, {refused}; did you mean it by container?; {left}");
+    check(&pod("container: [{name: a}]"), &[&near]);
     check(&pod("initContainers: [{name: a}]"), &[&format!("{at} is missing, {refused}; {left}")]);
     check(&pod("containers: [{name: a}]"), &[]);
 }

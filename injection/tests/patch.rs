@@ -58,7 +58,7 @@ fn the_other_implementation_refuses_what_the_rfc_refuses() {
         (json!({"op": "add", "path": "/b/c", "value": 1}), "nothing"),
         (json!({"op": "copy", "path": "/b"}), "unknown"),
     ] {
-        let told = apply(&json!({"a": [1, 2]}), &json!([operation])).expect_err("refused");
-        assert!(told.contains(word), "{operation}: {told}");
+        let text = apply(&json!({"a": [1, 2]}), &json!([operation])).expect_err("refused");
+        assert!(text.contains(word), "{operation}: {text}");
     }
 }

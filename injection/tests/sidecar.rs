@@ -49,7 +49,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "traffic.sidecar.istio.io/kubevirtInterfaces": "a,,b",
     });
     let Problems(problems) = try_of(&annotations, &Configuration::default()).expect_err("nothing is right");
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     for expected in [
         "istio.io/reroute-virtual-interfaces: \"br+\" is no interface to Istio; expected a letter",
         "prometheus.istio.io/merge-metrics: \"maybe\" is no boolean; expected true or false",
@@ -78,9 +78,9 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "traffic.sidecar.istio.io/includeOutboundPorts: \"1\\\"\\n- evil\" is no port",
         "traffic.sidecar.istio.io/kubevirtInterfaces: \"\" is an empty item",
     ] {
-        assert!(told.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told:#?}");
+        assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{shown:#?}");
     }
-    assert_eq!(told.len(), 26, "{told:#?}");
+    assert_eq!(shown.len(), 26, "{shown:#?}");
 }
 
 #[test]
@@ -139,9 +139,9 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     assert_eq!(sidecar.readiness, Readiness { initial_delay: 0, period: 3, failures: 4 });
     assert!(sidecar.binds_low_ports && sidecar.has_agent);
     assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
-    let odd =
+    let notes =
         "proxy.istio.io/config: meshID is no field of a ProxyConfig and has no effect; did you mean meshId?";
-    assert_eq!(sidecar.warnings, [odd]);
+    assert_eq!(sidecar.warnings, [notes]);
 }
 
 #[test]
@@ -163,14 +163,14 @@ fn what_does_not_go_together_is_refused_and_what_means_little_is_told() {
     let annotations = json!({
         "sidecar-init/inbound-capture-port": "15006-15010", "sidecar.istio.io/interceptionMode": "TPROXY",
     });
-    let told = try_of(&annotations, &Configuration::default()).expect_err("no single port").to_string();
+    let shown = try_of(&annotations, &Configuration::default()).expect_err("no single port").to_string();
     assert!(
-        told.contains(
+        shown.contains(
             "sidecar-init/inbound-capture-port: \"15006-15010\" is a range, which TPROXY can't use"
         ),
-        "{told}"
+        "{shown}"
     );
-    let odd = of(&json!({
+    let notes = of(&json!({
         "traffic.sidecar.istio.io/excludeOutboundIPRanges": "fd00::/8",
         "traffic.sidecar.istio.io/excludeOutboundPorts": "0",
         "traffic.sidecar.istio.io/includeOutboundIPRanges": "10.1.2.3/8",
@@ -180,14 +180,14 @@ fn what_does_not_go_together_is_refused_and_what_means_little_is_told() {
          10.0.0.0/8",
         "traffic.sidecar.istio.io/excludeOutboundPorts: port 0 is dropped; no connection uses it",
     ];
-    assert_eq!(odd.warnings, expected);
+    assert_eq!(notes.warnings, expected);
     assert_eq!(of(&json!({})).warnings, Vec::<String>::new());
 }
 
 /// The arguments behind `-u`, as who runs; where the mode wants root, the author's user does not count.
 #[test]
 fn the_rules_know_the_proxy_by_what_it_runs_as() {
-    let told = |mode: &str, own: &Value, range: Option<&str>| {
+    let shown = |mode: &str, own: &Value, range: Option<&str>| {
         let pod = json!({
             "metadata": {"annotations": {"sidecar.istio.io/interceptionMode": mode}},
             "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "securityContext": own}]},
@@ -202,13 +202,13 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
     let own = json!({"runAsUser": 2000});
-    assert_eq!(told("REDIRECT", &own, None), ("2000".to_owned(), 1337));
-    assert_eq!(told("TPROXY", &own, None), ("1337".to_owned(), 1337));
+    assert_eq!(shown("REDIRECT", &own, None), ("2000".to_owned(), 1337));
+    assert_eq!(shown("TPROXY", &own, None), ("1337".to_owned(), 1337));
     assert_eq!(
-        told("REDIRECT", &json!({}), Some("1000620000/10000")),
+        shown("REDIRECT", &json!({}), Some("1000620000/10000")),
         ("1000629999".to_owned(), 1_000_629_999)
     );
-    assert_eq!(told("TPROXY", &json!({}), Some("1000620000/10000")), ("1337".to_owned(), 1_000_629_999));
+    assert_eq!(shown("TPROXY", &json!({}), Some("1000620000/10000")), ("1337".to_owned(), 1_000_629_999));
 }
 
 #[test]
@@ -242,10 +242,11 @@ pilot: {cni: {enabled: true}}
     });
     let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
     assert_eq!(sidecar.init, Init::Validation);
-    let told = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
-    let told: Vec<(&str, &str)> = told.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let shown = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
+    let shown: Vec<(&str, &str)> =
+        shown.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
-        told,
+        shown,
         [
             ("sidecar.istio.io/interceptionMode", "REDIRECT"),
             ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),

@@ -16,15 +16,14 @@ use std::{
     process::ExitCode,
 };
 
-/// How it ends where a template makes no pod, or a pod would not be as it is.
+/// The exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;
-/// How it ends where nothing can be said.
+/// The exit code for invalid input.
 const BAD_INPUT: u8 = 2;
 
 /// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and no pod names them.
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
 
-/// Its flags.
 #[derive(Args)]
 #[command(after_help = "\
 Exit codes: 0 where all templates make pods, or all pods would be as they are; 3 where one does not, or would not; 2 for bad input.
@@ -124,7 +123,7 @@ fn templates(configuration: &Configuration) -> (String, bool) {
     (out, is_equal)
 }
 
-/// Pods of which the same is to be said, once, and how many there are of each verdict.
+/// Pods with the same differences, grouped, and the count of each verdict.
 fn summary(compared: &[Compared]) -> String {
     let mut groups: BTreeMap<(String, Vec<String>), BTreeSet<&str>> = BTreeMap::new();
     let mut counts = [0_usize; 5];
@@ -137,7 +136,7 @@ fn summary(compared: &[Compared]) -> String {
             Verdict::Refused(Problems(found)) => {
                 (2, "would be refused".to_owned(), found.iter().map(ToString::to_string).collect())
             }
-            Verdict::LeftAlone(reason) => (3, format!("would not be injected: {reason}"), Vec::new()),
+            Verdict::Skipped(reason) => (3, format!("would not be injected: {reason}"), Vec::new()),
             Verdict::NotInjected => (4, String::new(), Vec::new()),
         };
         counts[at] += 1;

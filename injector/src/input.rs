@@ -1,4 +1,4 @@
-//! What `inject` and `explain` are asked about: manifests, and what is known of the namespaces of their objects.
+//! The input of `inject` and `explain`: manifests, and what is known of the namespaces of their objects.
 
 use clap::Args;
 use injection::{
@@ -25,7 +25,6 @@ pub(crate) struct Input {
     pub(crate) namespace_annotations: Vec<(String, String)>,
 }
 
-/// A manifest that was read.
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) text: String,
@@ -41,7 +40,7 @@ impl Input {
                     let name = if name == "-" { "input" } else { name };
                     files.push(File { name: name.to_owned(), text });
                 }
-                Err(error) => problems.push(Problem::with_item("--filename", name, told(&error))),
+                Err(error) => problems.push(Problem::with_item("--filename", name, read_error(&error))),
             }
         }
         (files, problems)
@@ -63,7 +62,7 @@ pub(crate) fn read(name: &str) -> io::Result<String> {
     }
 }
 
-fn told(error: &io::Error) -> String {
+fn read_error(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::InvalidData => "is no UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
         io::ErrorKind::IsADirectory => {

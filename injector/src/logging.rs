@@ -74,7 +74,6 @@ pub(crate) fn start(flags: &Logging) -> Level {
 pub(crate) struct Level(reload::Handle<Targets, Registry>);
 
 impl Level {
-    /// Changes it.
     pub(crate) fn set(&self, level: LevelFilter) {
         if self.0.reload(filter(level)).is_err() {
             tracing::warn!(%level, "the level of log lines can't be changed");
@@ -82,13 +81,13 @@ impl Level {
     }
 }
 
-/// Of other crates only what went wrong: their details may tell what a request carries.
+/// Of other crates only what went wrong: their details may show what a request carries.
 fn filter(level: LevelFilter) -> Targets {
     Targets::new()
         .with_default(level.min(LevelFilter::WARN))
-        // A refusal comes with each try, and is told by whoever watches.
+        // The watches log each refusal once; this target, with every try.
         .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
-        // The same of every call: it comes back to whoever has made it.
+        // The caller of each request reports its errors.
         .with_target("kube_client::client::builder", LevelFilter::OFF)
         .with_target(env!("CARGO_CRATE_NAME"), level)
 }
@@ -122,9 +121,9 @@ mod tests {
         ] {
             assert_eq!(level(words), Ok(expected), "{words:?}");
         }
-        let told = level(&["--log_output_level=default:loud,info,ads:"]).expect_err("no levels");
+        let shown = level(&["--log_output_level=default:loud,info,ads:"]).expect_err("no levels");
         for text in ["\"default:loud\" names no log level", "\"ads:\"", "expected SCOPE:LEVEL"] {
-            assert!(told.contains(text), "{told}");
+            assert!(shown.contains(text), "{shown}");
         }
     }
 }

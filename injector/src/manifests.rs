@@ -2,7 +2,7 @@
 
 use crate::output::{document, print, report};
 use clap::{Args, ValueEnum};
-use injection::manifests::{File, Installation, Words, files, kustomization};
+use injection::manifests::{File, InstallOptions, Installation, files, kustomization};
 use serde_json::{Value, json};
 use std::{
     error::Error,
@@ -11,7 +11,6 @@ use std::{
     process::ExitCode,
 };
 
-/// Its flags.
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
     /// Namespace of the injector
@@ -68,7 +67,6 @@ pub(crate) struct Flags {
 /// Of no registry, as `scripts/image` makes it.
 const LOCAL_IMAGE: &str = "sidecar-injector:latest";
 
-/// Where it goes.
 #[derive(Debug)]
 enum Output {
     Text(Form),
@@ -86,7 +84,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     if flags.force && matches!(output, Output::Text(_)) {
         return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
     }
-    let wanted = Installation::read(&Words {
+    let target = Installation::read(&InstallOptions {
         namespace: &flags.namespace,
         image: flags.image.as_deref().unwrap_or(LOCAL_IMAGE),
         revision: &flags.revision,
@@ -105,7 +103,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
              namespace can be created"
         ));
     }
-    let files = files(&wanted);
+    let files = files(&target);
     match output {
         Output::Text(Form::Yaml) => print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?,
         Output::Text(Form::Json) => {
@@ -144,7 +142,7 @@ fn count(text: &str) -> Result<u16, String> {
 const MARK: &str = "# Written by `sidecar-injector manifests`, which writes it anew. What is yours belongs in a \
                     kustomization over this folder.\n";
 
-/// Writes the files, and tells which. What names the others comes last, so a folder that is complete once stays whole.
+/// Writes the files and reports each. The file that names the others comes last, so a folder that is complete once stays whole.
 fn write(folder: &Path, files: &[File], force: bool) -> Result<(), String> {
     let failed =
         |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());

@@ -1,4 +1,4 @@
-//! What is printed on standard output, and what is told on standard error. That nobody reads on is no failure.
+//! Standard output and standard error. A closed pipe is not a failure.
 
 use clap::ValueEnum;
 use diagnose::{Tone, fold};
@@ -32,7 +32,6 @@ impl Colour {
     }
 }
 
-/// Prints text with its colours, where they are wanted.
 pub(crate) fn print_styled(text: &str) -> io::Result<()> {
     ignoring_closed_pipes(anstream::stdout().lock().write_all(text.as_bytes()))
 }
@@ -42,18 +41,18 @@ pub(crate) fn print_folded(text: &str, hang: usize) -> io::Result<()> {
     print_styled(&fold(text, hang, width(&io::stdout())))
 }
 
-/// Prints text as it is: it may hold whatever its author wrote.
+/// Prints text unchanged: it may contain anything.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// Tells somebody in front of a terminal something, in lines that fit it.
+/// Prints a message on standard error; on a terminal, in lines that fit it.
 pub(crate) fn report(text: impl Display) {
     anstream::eprintln!("{}", fold(&text.to_string(), HANG, width(&io::stderr())));
 }
 
-/// Tells what is odd.
+/// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
     report(format_args!("{} {text}", Tone::Passing.paint("warning:")));
 }
@@ -66,7 +65,7 @@ fn width(stream: &impl IsTerminal) -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }
 
-/// Whoever has read enough, such as `head`, is no error.
+/// A reader that has enough, such as `head`, is not an error.
 fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -79,7 +78,6 @@ pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
 }
 
-/// An error with its causes, in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {

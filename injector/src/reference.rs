@@ -1,4 +1,4 @@
-//! `docs/injector-reference.md`: all commands and flags, made from what clap is told and compared with the file.
+//! `docs/injector-reference.md`: all commands and flags, generated from clap's definitions and compared with the file.
 //!
 //! `UPDATE_GOLDENS=1` writes it instead.
 

@@ -1,4 +1,4 @@
-//! The configuration, read once from the files that flags name, or from a cluster's ConfigMaps: for whoever answers one question
+//! The configuration, read once from the files that flags name, or from a cluster's ConfigMaps: for commands that answer one question
 //! and ends.
 //!
 //! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the configuration is. What is left out stands for Istio's defaults.
+/// Where the configuration is. What is left out means Istio's defaults.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
@@ -221,7 +221,7 @@ impl File {
         }
     }
 
-    /// The text of a part that was asked of another one's file: if there is one.
+    /// The text of a part from the file of another one, if it has it.
     fn beside(&self, part: &Part) -> Option<Named> {
         match &self.found(part)[..] {
             [one] => Some(one.clone()),
@@ -249,7 +249,7 @@ fn with_revision(values: Option<Named>, revision: &str, problems: &mut Vec<Probl
                 fields.insert("revision".to_owned(), revision.into());
                 Some(Value::Object(fields).to_string())
             }
-            // What is wrong with it is told by whoever reads it.
+            // Its reader reports what is wrong with it.
             _ => Some(text),
         },
         Err(Problems(found)) => {

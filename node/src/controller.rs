@@ -24,13 +24,12 @@ use tokio::time;
 /// How many failures of the watch in a row end a run that does not go on watching.
 const MAX_FAILURES: u32 = 5;
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// All broken pods are repaired, or the process was asked to stop.
-    Well,
+    /// All broken pods are repaired, or the process was stopped.
+    Success,
     /// A pod could not be repaired, or the pods are not known.
-    Badly,
+    Failure,
 }
 
 struct Controller<'a> {
@@ -78,7 +77,7 @@ pub(crate) async fn run(
     loop {
         let due = controller.due();
         if !settings.watch && controller.unlisted.is_none() && due.is_none() {
-            return Ok(if controller.failed { Ended::Badly } else { Ended::Well });
+            return Ok(if controller.failed { Ended::Failure } else { Ended::Success });
         }
         let is_due = async {
             match due {
@@ -88,14 +87,14 @@ pub(crate) async fn run(
         };
         tokio::select! {
             biased;
-            () = stop.as_mut() => return Ok(Ended::Well),
+            () = stop.as_mut() => return Ok(Ended::Success),
             Some(event) = events.next() => match event {
                 Ok(event) => controller.take(event),
                 Err(failure) => {
                     metrics.watch_failed(failure.kind());
                     controller.failures += 1;
                     if !settings.watch && controller.failures >= MAX_FAILURES {
-                        return Ok(Ended::Badly);
+                        return Ok(Ended::Failure);
                     }
                 }
             },
@@ -111,7 +110,7 @@ impl Controller<'_> {
             Event::Init => self.queue.begin(),
             Event::InitApply(pod) | Event::Apply(pod) => {
                 let name = named(&pod);
-                match self.queue.see(pod, Instant::now()) {
+                match self.queue.update(pod, Instant::now()) {
                     Change::None => {}
                     Change::Broke => {
                         tracing::info!(pod = %name, "its validation has failed: nothing captures it");

@@ -1,8 +1,8 @@
-//! What the API server knows of one pod, for the plugin, which has no client: asked until there is an answer or
+//! What the API server knows of one pod, for the plugin, which has no client: requested until there is an answer or
 //! the time is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
-//! before the next, in part by chance. What the API server says for good ends it: that there is no such pod, or that we
+//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we
 //! may not know.
 
 use crate::arguments::Lookup;
@@ -72,7 +72,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
                 Some(403) => return Err(Unknown::Forbidden(shown)),
                 _ => describe(&error),
             },
-            Ok(Err(Try::Lie)) => "what it sent is no pod of that name".to_owned(),
+            Ok(Err(Try::Mismatch)) => "what it sent is no pod of that name".to_owned(),
             Err(_) => "silence".to_owned(),
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
@@ -88,7 +88,7 @@ enum Try {
     Refused(Refused),
     Failed(kube::Error),
     /// It has answered something else.
-    Lie,
+    Mismatch,
 }
 
 async fn once(lookup: &Lookup) -> Result<Value, Try> {
@@ -102,5 +102,5 @@ async fn once(lookup: &Lookup) -> Result<Value, Try> {
         && pod["metadata"]["name"] == **name
         && pod["metadata"]["namespace"] == **namespace
         && pod["spec"].is_object();
-    if is_it { Ok(pod) } else { Err(Try::Lie) }
+    if is_it { Ok(pod) } else { Err(Try::Mismatch) }
 }

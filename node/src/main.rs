@@ -48,8 +48,8 @@ fn main() -> ExitCode {
         Command::Repair(repair) => {
             start_logging(repair.log_level);
             match LocalSet::new().block_on(&runtime, run(&repair)) {
-                Ok(Ended::Well) => ExitCode::SUCCESS,
-                Ok(Ended::Badly) => ExitCode::FAILURE,
+                Ok(Ended::Success) => ExitCode::SUCCESS,
+                Ok(Ended::Failure) => ExitCode::FAILURE,
                 Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
             }
         }

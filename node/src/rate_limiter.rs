@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the rate counts.
 const WINDOW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]

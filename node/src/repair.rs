@@ -10,7 +10,6 @@ use sidecar_init::{
 };
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
-/// What was done for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RepairOutcome {
     /// Its rules are as they should be, and were looked at again.

@@ -26,7 +26,6 @@ pub(crate) struct RepairQueue {
     seen: Option<BTreeSet<String>>,
 }
 
-/// A broken pod.
 #[derive(Clone, Debug)]
 struct BrokenPod {
     pod: Pod,
@@ -51,7 +50,6 @@ impl RepairQueue {
         Self { signature, pods: BTreeMap::new(), seen: None }
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.pods.len()
     }
@@ -69,7 +67,7 @@ impl RepairQueue {
     }
 
     /// A pod is as it is now.
-    pub(crate) fn see(&mut self, pod: Pod, now: Instant) -> Change {
+    pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> Change {
         let Some(uid) = pod.uid() else { return Change::None };
         if let Some(seen) = &mut self.seen {
             seen.insert(uid.clone());
@@ -95,7 +93,6 @@ impl RepairQueue {
         }
     }
 
-    /// A pod is gone.
     pub(crate) fn forget(&mut self, uid: &str) -> Change {
         if self.pods.remove(uid).is_some() { Change::Left } else { Change::None }
     }
@@ -147,24 +144,24 @@ mod tests {
     #[test]
     fn a_pod_is_due_once_for_each_failure() {
         let (mut queue, now) = (queue(), Instant::now());
-        assert_eq!(queue.see(pod("a", 0, 126), now), Change::Broke);
-        assert_eq!(queue.see(pod("a", 0, 126), now), Change::None);
+        assert_eq!(queue.update(pod("a", 0, 126), now), Change::Broke);
+        assert_eq!(queue.update(pod("a", 0, 126), now), Change::None);
         assert!(queue.next().is_some_and(|(due, ..)| due < now + Duration::from_secs(1)));
         queue.settle("a");
         assert!(queue.next().is_none(), "nothing more helps");
-        assert_eq!(queue.see(pod("a", 0, 126), now), Change::None);
+        assert_eq!(queue.update(pod("a", 0, 126), now), Change::None);
         assert!(queue.next().is_none());
-        assert_eq!(queue.see(pod("a", 1, 126), now), Change::Broke);
+        assert_eq!(queue.update(pod("a", 1, 126), now), Change::Broke);
         let due = queue.next().map(|(due, ..)| due - now);
         assert!(due.is_some_and(|due| due >= Duration::from_millis(500)), "{due:?}: too soon after a try");
-        assert_eq!(queue.see(pod("a", 2, 0), now), Change::Left);
+        assert_eq!(queue.update(pod("a", 2, 0), now), Change::Left);
         assert_eq!(queue.len(), 0);
     }
 
     #[test]
     fn failures_are_tried_again_later_and_later() {
         let (mut queue, now) = (queue(), Instant::now());
-        queue.see(pod("a", 0, 126), now);
+        queue.update(pod("a", 0, 126), now);
         for tries in 0..12 {
             queue.postpone("a", now);
             let due = queue.next().map(|(due, ..)| due - now).expect("due");
@@ -175,10 +172,10 @@ mod tests {
     #[test]
     fn pods_that_a_new_list_lacks_are_gone() {
         let (mut queue, now) = (queue(), Instant::now());
-        queue.see(pod("a", 0, 126), now);
-        queue.see(pod("b", 0, 126), now);
+        queue.update(pod("a", 0, 126), now);
+        queue.update(pod("b", 0, 126), now);
         queue.begin();
-        queue.see(pod("b", 0, 126), now);
+        queue.update(pod("b", 0, 126), now);
         queue.end();
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);

@@ -18,7 +18,6 @@ use tokio::{task, time};
 /// The name of this program in events and as a field manager.
 pub(crate) const NAME: &str = "sidecar-node";
 
-/// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was done; what.
@@ -29,7 +28,6 @@ pub(crate) enum Outcome {
     Gone,
 }
 
-/// Why it was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("the pod's network namespace is not known: {0}")]
@@ -60,7 +58,6 @@ impl Failure {
     }
 }
 
-/// Repairs pods one after the other.
 pub(crate) struct Repairer {
     client: Client,
     recorder: Recorder,

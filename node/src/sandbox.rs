@@ -3,7 +3,7 @@
 //! A process of the pod, that which only holds the namespace included, runs in a control group whose name holds the
 //! pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
 //! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses decide. Nothing
-//! is asked of the plugin's own state: it was not called for such a pod.
+//! is read from the plugin's state: it was not called for such a pod.
 
 use clap::Args;
 pub(crate) use sidecar_init::sys::namespace::Held as Sandbox;

@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-/// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error("--kubeconfig: {} can't be read", .path.display())]
@@ -37,7 +36,6 @@ pub enum Refused {
     Client(#[source] kube::Error),
 }
 
-/// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Makes a client that gives up on silence after this time.

@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-/// The delays after consecutive failures.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -27,7 +26,6 @@ impl Backoff {
         self
     }
 
-    /// The delay after one more failure.
     pub fn delay(&mut self) -> Duration {
         let delay = self.first.saturating_mul(1 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);

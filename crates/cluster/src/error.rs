@@ -23,7 +23,6 @@ pub fn status(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// The kind of a watch's failure.
 pub fn kind(error: &watcher::Error) -> &'static str {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -34,7 +33,6 @@ pub fn kind(error: &watcher::Error) -> &'static str {
     }
 }
 
-/// The kind of a call's failure.
 pub fn kind_of_call(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) => kind_of_status(status.code),

@@ -2,7 +2,7 @@
 //!
 //! The holder renews the Lease. A candidate takes it when it has not been renewed for its whole duration, measured by the
 //! candidate's own clock since it saw the last renewal, so clocks need not agree. The holder counts its time from before it
-//! asked, and stops leading earlier than others may take over.
+//! sent the request, and stops leading before others may take over.
 
 use crate::error::describe;
 use k8s_openapi::{
@@ -17,7 +17,6 @@ use kube::{
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
 
-/// Why a Lease was not read or written.
 type Failure = Box<dyn std::error::Error>;
 
 /// A process that holds a Lease, or waits for it.
@@ -78,7 +77,7 @@ impl State {
     }
 
     /// The Lease as this process writes it over `before`.
-    fn held(&self, before: Option<&LeaseSpec>, now: Timestamp) -> LeaseSpec {
+    fn renewed(&self, before: Option<&LeaseSpec>, now: Timestamp) -> LeaseSpec {
         let is_ours = |lease: &&LeaseSpec| lease.holder_identity.as_deref() == Some(&*self.identity);
         let transitions = |lease: &LeaseSpec| lease.lease_transitions.unwrap_or_default();
         let ours = before.filter(is_ours);
@@ -136,8 +135,8 @@ impl Candidate {
     async fn turn(&mut self) -> Result<(), Failure> {
         let found = self.api.get_opt(&self.name).await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
-        let asked = Instant::now();
-        let next = self.state.next(spec.as_ref(), asked);
+        let sent = Instant::now();
+        let next = self.state.next(spec.as_ref(), sent);
         if matches!(next, Move::Take | Move::Wait) {
             // Whatever this process has assumed, it does not hold the Lease.
             self.until.send_if_modified(|until| until.take().is_some());
@@ -145,10 +144,10 @@ impl Candidate {
         if next == Move::Wait {
             return Ok(());
         }
-        let held = self.state.held(spec.as_ref(), Timestamp::now());
-        match self.write(found.as_ref(), held).await {
+        let renewed = self.state.renewed(spec.as_ref(), Timestamp::now());
+        match self.write(found.as_ref(), renewed).await {
             Ok(()) => {
-                self.until.send_replace(Some(asked + self.state.trust()));
+                self.until.send_replace(Some(sent + self.state.trust()));
                 Ok(())
             }
             // Another one was quicker; the next turn shows which.
@@ -176,7 +175,6 @@ impl Candidate {
         Ok(self.write(Some(&found), released).await?)
     }
 
-    /// Writes the Lease, unless it has changed since it was found.
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
         let resource_version = found.and_then(|lease| lease.metadata.resource_version.clone());
         let metadata =
@@ -209,13 +207,13 @@ mod tests {
         let now = Instant::now();
         let (mut a, mut b) = (state("a"), state("b"));
         assert_eq!(a.next(None, now), Move::Create);
-        let lease = a.held(None, at(0));
+        let lease = a.renewed(None, at(0));
         assert_eq!((lease.lease_transitions, &lease.acquire_time), (Some(0), &Some(MicroTime(at(0)))));
         assert_eq!(a.trust(), 10 * SECOND);
         // The other one waits as long as it sees renewals, whatever the clocks show.
         assert_eq!(b.next(Some(&lease), now), Move::Wait);
         assert_eq!(a.next(Some(&lease), now + 9 * SECOND), Move::Renew);
-        let lease = a.held(Some(&lease), at(9));
+        let lease = a.renewed(Some(&lease), at(9));
         assert_eq!(
             (&lease.acquire_time, &lease.renew_time),
             (&Some(MicroTime(at(0))), &Some(MicroTime(at(9))))
@@ -224,7 +222,7 @@ mod tests {
         assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);
         // The holder has stopped leading before, at 19.
         assert_eq!(b.next(Some(&lease), now + 31 * SECOND), Move::Take);
-        let taken = b.held(Some(&lease), at(31));
+        let taken = b.renewed(Some(&lease), at(31));
         assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("b"), Some(1)));
         assert_eq!(taken.acquire_time, Some(MicroTime(at(31))));
         // A holder that comes back sees that it has lost.
@@ -234,10 +232,10 @@ mod tests {
     #[test]
     fn a_lease_that_was_given_back_is_taken_at_once() {
         let now = Instant::now();
-        let free = LeaseSpec { holder_identity: Some(String::new()), ..state("a").held(None, at(0)) };
+        let free = LeaseSpec { holder_identity: Some(String::new()), ..state("a").renewed(None, at(0)) };
         assert_eq!(state("b").next(Some(&free), now), Move::Take);
         assert_eq!(state("b").next(Some(&LeaseSpec::default()), now), Move::Take);
         // As is one that is ours, as after an answer that was lost.
-        assert_eq!(state("b").next(Some(&state("b").held(None, at(0))), now), Move::Renew);
+        assert_eq!(state("b").next(Some(&state("b").renewed(None, at(0))), now), Move::Renew);
     }
 }

@@ -13,7 +13,7 @@ const BACKLOG: i32 = 1024;
 /// a runtime.
 ///
 /// # Errors
-/// When the address is no address of this machine, or is taken.
+/// When the address does not belong to this machine, or is in use.
 pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     let listener = at_first_family(address, bind)?;
     listener.set_nonblocking(true)?;

@@ -1,7 +1,7 @@
 //! A client that is exchanged for a new one when the API server has refused its credentials (401).
 //!
 //! The client of `kube` reads a token's file once a minute, and the rest of a kubeconfig never again. An API server that knows
-//! other tokens from one moment to the next, as one that was restored, would be asked in vain for that minute, by watches and
+//! other tokens from one moment to the next, as one that was restored, would refuse all calls for that minute, by watches and
 //! by the renewal of a Lease of 15 seconds. The call that was refused is not repeated: all callers try again by themselves.
 
 use crate::access::Source;
@@ -24,10 +24,10 @@ pub(crate) struct Renewing(Arc<Shared>);
 
 struct Shared {
     source: Source,
-    held: Mutex<Held>,
+    state: Mutex<State>,
 }
 
-struct Held {
+struct State {
     client: Client,
     /// How often it was exchanged: an answer to an old client says nothing of the new one.
     exchanges: u64,
@@ -38,41 +38,40 @@ struct Held {
 
 impl Renewing {
     pub(crate) fn new(client: Client, source: Source) -> Self {
-        let held = Held { client, exchanges: 0, is_refused: false, begun: None };
-        Self(Arc::new(Shared { source, held: Mutex::new(held) }))
+        let state = State { client, exchanges: 0, is_refused: false, begun: None };
+        Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 }
 
 impl Shared {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client to ask now.
     async fn client(&self) -> (Client, u64) {
         let is_due = {
-            let mut held = self.held();
-            let is_due = held.is_refused && held.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
+            let mut state = self.state();
+            let is_due = state.is_refused && state.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
             if is_due {
-                held.begun = Some(Instant::now());
+                state.begun = Some(Instant::now());
             }
             is_due
         };
         if is_due && let Ok((client, _)) = self.source.connect().await {
-            let mut held = self.held();
-            (held.client, held.is_refused) = (client, false);
-            held.exchanges += 1;
+            let mut state = self.state();
+            (state.client, state.is_refused) = (client, false);
+            state.exchanges += 1;
         }
-        let held = self.held();
-        (held.client.clone(), held.exchanges)
+        let state = self.state();
+        (state.client.clone(), state.exchanges)
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
         let (client, exchanges) = self.client().await;
         let response = client.send(request).await?;
         if response.status() == StatusCode::UNAUTHORIZED {
-            let mut held = self.held();
-            held.is_refused |= held.exchanges == exchanges;
+            let mut state = self.state();
+            state.is_refused |= state.exchanges == exchanges;
         }
         Ok(response)
     }

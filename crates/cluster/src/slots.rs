@@ -1,6 +1,6 @@
 //! How many connections a server has open at once.
 //!
-//! Where one more comes, the one that has said nothing for the longest time is closed for it, so that idle clients never
+//! For a further one, the connection that has been silent for the longest time is closed, so that idle clients never
 //! hold up others, whether they say nothing by intent or by a defect. Only where every connection is being answered does
 //! another one wait.
 
@@ -108,13 +108,11 @@ impl Inner {
 }
 
 impl Slot {
-    /// A request has come.
-    pub fn asked(&self) {
+    pub fn begin_request(&self) {
         self.enter(State::Busy);
     }
 
-    /// It is answered.
-    pub fn answered(&self) {
+    pub fn end_request(&self) {
         self.enter(State::Idle);
         // Another connection may wait for an idle one.
         self.slots.freed.notify_one();
@@ -127,7 +125,7 @@ impl Slot {
     }
 
     /// Waits until another connection needs the room.
-    pub async fn wanted(&self) {
+    pub async fn evicted(&self) {
         self.close.notified().await;
     }
 
@@ -164,7 +162,7 @@ mod tests {
     /// Ends with its number when its room is wanted.
     fn serve(number: usize, slot: Slot) -> task::JoinHandle<usize> {
         task::spawn(async move {
-            slot.wanted().await;
+            slot.evicted().await;
             number
         })
     }
@@ -178,10 +176,10 @@ mod tests {
                 open.push(slots.take().await);
             }
             for at in [0, 1, 2] {
-                open[at].asked();
+                open[at].begin_request();
             }
             for at in [1, 0] {
-                open[at].answered();
+                open[at].end_request();
             }
             // 0 is idle, 1 is idle for longer, 2 is busy, 3 has said nothing.
             let mut served: Vec<_> = open.into_iter().enumerate().map(|(at, slot)| serve(at, slot)).collect();
@@ -189,7 +187,7 @@ mod tests {
             let mut kept = Vec::new();
             for expected in [3, 1, 0] {
                 let slot = timeout(Duration::from_secs(5), slots.take()).await.expect("room");
-                slot.asked();
+                slot.begin_request();
                 kept.push(slot);
                 let at = served.iter().position(task::JoinHandle::is_finished).expect("one has ended");
                 assert_eq!(served.remove(at).await.expect("no panic"), expected);
@@ -199,8 +197,8 @@ mod tests {
             let first = kept.remove(0);
             let answering = task::spawn(async move {
                 sleep(Duration::from_millis(50)).await;
-                first.answered();
-                first.wanted().await;
+                first.end_request();
+                first.evicted().await;
             });
             timeout(Duration::from_secs(5), slots.take()).await.expect("room");
             answering.await.expect("no panic");
@@ -214,7 +212,7 @@ mod tests {
             for _ in 0..100 {
                 let slot = timeout(Duration::from_secs(5), slots.take()).await.expect("room");
                 assert!(slot.is_silent() && slots.try_take().is_none());
-                slot.asked();
+                slot.begin_request();
                 assert!(!slot.is_silent());
             }
         });

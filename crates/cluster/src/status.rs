@@ -18,21 +18,18 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task, time};
 
-/// How long a client may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How many clients are served at once: a kubelet, a scraper or two, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
 /// How long to wait when no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// An answer.
 pub type Reply = Response<Full<Bytes>>;
 
 pub const TEXT: &str = "text/plain; charset=utf-8";
 /// The format that [`encode`] writes.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// An answer of these parts.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()));
     *reply.status_mut() = status;
@@ -104,7 +101,7 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
     let slot = Rc::new(slot);
     let answering = Rc::clone(&slot);
     let service = service_fn(move |request: Request<Incoming>| {
-        answering.asked();
+        answering.begin_request();
         let uri = request.uri();
         let reply = refuse_method(request.method()).unwrap_or_else(|| answer(uri.path(), uri.query()));
         async move { Ok::<_, Infallible>(reply) }
@@ -112,7 +109,7 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // A client that disconnects early is of no interest.
     tokio::select! {
-        () = slot.wanted() => {}
+        () = slot.evicted() => {}
         _ = time::timeout(TIMEOUT, connection) => {}
     }
 }

@@ -19,7 +19,6 @@ impl Termination {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next one.
     pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

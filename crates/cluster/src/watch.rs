@@ -36,7 +36,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The kind, as metrics name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Silence { .. } => "silence",
@@ -121,7 +120,6 @@ struct Watch<K> {
     backoff: Backoff,
     /// How long to wait before going on.
     delay: Duration,
-    /// When it failed last.
     failed: Option<Instant>,
     /// The failure that was logged last, as long as it lasts.
     logged: Option<String>,

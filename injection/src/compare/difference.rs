@@ -5,7 +5,6 @@ use crate::quantity;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A place where two pods differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// `spec.containers[istio-proxy].env[A].value`.
@@ -42,7 +41,6 @@ impl fmt::Display for Short<'_> {
     }
 }
 
-/// All differences between a pod that runs and one that was made.
 pub(super) fn all(runs: &Value, made: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     walk("", runs, made, Kind::Pod, &mut found);
@@ -100,7 +98,7 @@ fn items(path: &str, runs: &[Value], made: &[Value], key: &str, kind: Kind, foun
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let with = |items: &[Value], wanted: &Value| items.iter().find(|item| item[key] == wanted[key]).cloned();
+    let with = |items: &[Value], target: &Value| items.iter().find(|item| item[key] == target[key]).cloned();
     for item in runs {
         let at = format!("{path}[{}]", name(item));
         match with(made, item) {
@@ -168,8 +166,8 @@ mod tests {
     fn check(runs: &Value, made: &Value, expected: &[&str]) {
         let spec = |container: &Value| json!({"spec": {"containers": [container]}});
         let found = all(&spec(runs), &spec(made));
-        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected, "{runs} {made}");
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected, "{runs} {made}");
     }
 
     #[test]

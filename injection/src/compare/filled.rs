@@ -80,7 +80,7 @@ fn container(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !matches!(value, Value::Null) && *value != json!([]) && *value != json!({}));
 }
 
-/// What is allowed is asked for as well.
+/// Limits are the default of requests.
 fn resources(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(limits)) = fields.get("limits").cloned() {
         fill(fields, "requests", json!({}));

@@ -18,7 +18,6 @@ use crate::{Namespaces, decision};
 use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
-/// A pod, compared.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// `shop/web-1`.
@@ -26,7 +25,6 @@ pub struct Compared {
     pub verdict: Verdict,
 }
 
-/// What would become of a pod.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// It was never injected, and there is nothing to compare.
@@ -35,7 +33,7 @@ pub enum Verdict {
     Same,
     Differs(Vec<Difference>),
     /// It would run without a proxy.
-    LeftAlone(Reason),
+    Skipped(Reason),
     Refused(Problems),
 }
 
@@ -44,7 +42,7 @@ impl Verdict {
     pub fn is_change(&self) -> bool {
         match self {
             Self::NotInjected | Self::Same => false,
-            Self::Differs(_) | Self::LeftAlone(_) | Self::Refused(_) => true,
+            Self::Differs(_) | Self::Skipped(_) | Self::Refused(_) => true,
         }
     }
 }
@@ -74,7 +72,7 @@ pub fn compare(
     };
     match inject(pod, &admission, configuration) {
         Err(problems) => compared(Verdict::Refused(problems)),
-        Ok(Outcome::Skipped(decision)) => compared(Verdict::LeftAlone(decision.reason)),
+        Ok(Outcome::Skipped(decision)) => compared(Verdict::Skipped(decision.reason)),
         Ok(Outcome::Injected(injected)) => {
             let found = difference::all(&filled::pod(pod), &filled::pod(&injected.pod));
             compared(if found.is_empty() { Verdict::Same } else { Verdict::Differs(found) })
@@ -85,7 +83,6 @@ pub fn compare(
 /// A template of the configuration, tried with pods that ask for nothing special.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// Its name.
     pub template: String,
     /// Why it makes no pod, each once.
     pub problems: Vec<Problem>,

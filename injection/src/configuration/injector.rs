@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The template of pods that name none.
 const DEFAULT: &str = "sidecar";
 
-/// Keys that have a meaning. `template` stands in Istio's own for programs that know no `templates`, and means nothing here.
+/// Keys that have a meaning. `template` exists for older programs and has no effect here.
 const KEYS: [&str; 8] = [
     "aliases",
     "alwaysInjectSelector",
@@ -24,7 +24,6 @@ const KEYS: [&str; 8] = [
     "templates",
 ];
 
-/// What it says.
 pub(super) struct Injector {
     pub(super) rules: Rules,
     pub(super) default_templates: Vec<String>,
@@ -47,15 +46,15 @@ impl Injector {
         }
     }
 
-    /// Understands a tree; `name` is that of the text.
+    /// Reads a tree; `name` is that of the text.
     pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
         let mut fields = Reader::of(name, given);
         let mut read = Self::absent();
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
             if !KEYS.contains(&key.as_str()) {
-                let meant = nearest(key, KEYS.into_iter());
-                let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-                read.warnings.push(format!("{name}: {key} is no key of it and has no effect{meant}"));
+                let near = nearest(key, KEYS.into_iter());
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                read.warnings.push(format!("{name}: {key} is no key of it and has no effect{near}"));
             }
         }
         read.rules.policy = read.policy(name, &mut fields);
@@ -70,7 +69,7 @@ impl Injector {
         (read, fields.into_iter().chain(problems).collect())
     }
 
-    /// With any other text Istio injects nothing, so nothing else can be meant here.
+    /// With any other text Istio injects nothing.
     fn policy(&mut self, name: &str, fields: &mut Reader<'_>) -> Option<Policy> {
         match fields.text("policy").as_str() {
             "enabled" => Some(Policy::Enabled),
@@ -117,9 +116,9 @@ impl Injector {
         let mut problems = Vec::new();
         for (key, is_text, found) in unreadable {
             if is_text && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
-                let told =
+                let refusals =
                     found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
-                self.warnings.extend(told);
+                self.warnings.extend(refusals);
                 self.templates.insert(key, Template::Unreadable(found));
             } else {
                 problems.extend(found.0);

@@ -23,7 +23,7 @@ pub struct Text<'a> {
     pub text: &'a str,
 }
 
-/// The texts of a configuration. Each one that is not there stands for Istio's defaults.
+/// The texts of a configuration. An absent one means Istio's defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Texts<'a> {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
@@ -37,7 +37,6 @@ pub struct Texts<'a> {
 /// A configuration; nothing in it can be wrong.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// Which pods are injected.
     pub rules: Rules,
     /// The templates of a pod that names none.
     pub default_templates: Vec<String>,
@@ -49,7 +48,7 @@ pub struct Configuration {
     pub injected_annotations: BTreeMap<String, String>,
     pub values: Values,
     pub mesh: Mesh,
-    /// What is odd about the texts, for those who wrote them.
+    /// About the texts, for their authors.
     pub warnings: Vec<String>,
 }
 
@@ -70,7 +69,7 @@ impl Configuration {
         if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
     }
 
-    /// Understands what can be understood, and tells every problem in all three. Where there is one, the rest is good for
+    /// Reads what can be read, and reports every problem in all three. Where there is one, the rest is good for
     /// finding problems elsewhere and for nothing else.
     pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
@@ -98,9 +97,9 @@ impl Configuration {
         warnings.extend(typos::of_mesh(&name(texts.mesh, "mesh"), &mesh));
         let (values, found) = Values::read(&name(texts.values, "values"), &values);
         problems.extend(found);
-        let (mesh, found, odd) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
+        let (mesh, found, notes) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
         problems.extend(found);
-        warnings.extend(odd);
+        warnings.extend(notes);
         (Self::of(injector, values, mesh, warnings), problems)
     }
 

@@ -17,13 +17,13 @@ pub(super) fn read(written: &Value) -> Result<Selector, String> {
     if let Some(key) = map.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str())) {
         return Err(format!("{key:?} is no part of a selector; expected matchLabels or matchExpressions"));
     }
-    let mut asked = Vec::new();
+    let mut requirements = Vec::new();
     match map.get("matchLabels") {
         None | Some(Value::Null) => {}
         Some(Value::Object(labels)) => {
             for (key, value) in labels {
                 let value = value.as_str().ok_or(format!("the value of {key:?} is no text"))?;
-                asked.push(requirement(key, "In", vec![value.to_owned()])?);
+                requirements.push(requirement(key, "In", vec![value.to_owned()])?);
             }
         }
         Some(_) => return Err("matchLabels is no mapping of texts".to_owned()),
@@ -32,15 +32,15 @@ pub(super) fn read(written: &Value) -> Result<Selector, String> {
         None | Some(Value::Null) => {}
         Some(Value::Array(expressions)) => {
             for expression in expressions {
-                asked.push(of_expression(expression)?);
+                requirements.push(of_expression(expression)?);
             }
         }
         Some(_) => return Err("matchExpressions is no list".to_owned()),
     }
-    if asked.is_empty() {
+    if requirements.is_empty() {
         return Err("it asks for nothing".to_owned());
     }
-    Ok(Selector(asked))
+    Ok(Selector(requirements))
 }
 
 /// Understands a selector of a webhook, where one that asks for nothing takes all; `None` for one that Kubernetes would refuse.

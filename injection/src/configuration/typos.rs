@@ -1,4 +1,4 @@
-//! Keys that are almost known ones. Values and MeshConfig hold much that nobody here reads, so that an unknown key is no
+//! Keys that are almost known ones. Values and MeshConfig have many keys that are not read here, so an unknown key is no
 //! mistake; one that differs from a known one by a letter or two is.
 
 use crate::mesh_config::{camel, defaults};
@@ -31,9 +31,9 @@ fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut 
             Some(known) if !FREE.contains(&key.as_str()) => compare(name, &path, value, known, warnings),
             Some(_) => {}
             None => {
-                let meant = known.keys().find(|known| is_almost(key, known) && !given.contains_key(*known));
+                let near = known.keys().find(|known| is_almost(key, known) && !given.contains_key(*known));
                 warnings.extend(
-                    meant.map(|meant| format!("{name}: {path} is no setting of ours; did you mean {meant}?")),
+                    near.map(|near| format!("{name}: {path} is no setting of ours; did you mean {near}?")),
                 );
             }
         }

@@ -3,7 +3,7 @@
 use super::crd::PLURAL;
 use super::resource::GROUP;
 
-/// Where something is asked.
+/// Where the operator has access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// In each namespace that is looked at.
@@ -12,7 +12,6 @@ pub enum Scope {
     Own,
 }
 
-/// One rule of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     pub group: &'static str,
@@ -30,7 +29,6 @@ const READ: &[&str] = &["list", "watch"];
 const WRITE: &[&str] = &["list", "watch", "create", "patch", "delete"];
 const ISTIO: &str = "networking.istio.io";
 
-/// All of it.
 pub const OPERATOR: &[Access] = &[
     watched(GROUP, PLURAL, READ),
     watched(GROUP, "virtualenvironments/status", &["patch"]),

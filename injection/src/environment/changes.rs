@@ -12,10 +12,9 @@ use super::routes::{Disposition, Plan};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A creation, if there still is none: what came meanwhile is somebody else's.
+    /// A creation, if there still is none: an object that appeared meanwhile is foreign.
     Create(Value),
     /// Server-side apply over what is ours, if it is still this object, in this version where one is named: none is for what
     /// an earlier step has written.
@@ -40,7 +39,7 @@ impl Step {
     }
 }
 
-/// What is to be written, and what stands in the way.
+/// What is to be written, and what prevents it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub steps: Vec<Step>,
@@ -158,25 +157,25 @@ fn route_steps(
 }
 
 /// What is to be made, with its owners.
-fn owned(wanted: &Value, owners: &[Value]) -> Value {
-    let mut wanted = wanted.clone();
+fn owned(target: &Value, owners: &[Value]) -> Value {
+    let mut target = target.clone();
     if !owners.is_empty() {
-        wanted["metadata"]["ownerReferences"] = json!(owners);
+        target["metadata"]["ownerReferences"] = json!(owners);
     }
-    wanted
+    target
 }
 
-fn write(steps: &mut Vec<Step>, owners: &[Value], there: Option<&Existing>, wanted: &Value) {
-    let wanted = owned(wanted, owners);
+fn write(steps: &mut Vec<Step>, owners: &[Value], there: Option<&Existing>, target: &Value) {
+    let target = owned(target, owners);
     let Some(there) = there else {
-        steps.push(Step::Create(wanted));
+        steps.push(Step::Create(target));
         return;
     };
     let adoption = adoption(there, owners);
     let version = adoption.is_none().then(|| there.version());
     steps.extend(adoption);
-    if !there.has(&wanted) {
-        steps.push(Step::Apply { object: wanted, uid: there.uid(), version });
+    if !there.has(&target) {
+        steps.push(Step::Apply { object: target, uid: there.uid(), version });
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which VirtualEnvironment of a namespace acts, and what each one is told about itself, as conditions of its status.
+//! Which VirtualEnvironment of a namespace acts, and the conditions in the status of each.
 
 use super::changes::Changes;
 use super::resource::VirtualEnvironment;
@@ -6,7 +6,7 @@ use super::routes::{Disposition, Plan};
 use mesh::Problems;
 use serde_json::{Value, json};
 
-/// Something that is said of a VirtualEnvironment, as Kubernetes says it (`metav1.Condition`).
+/// A condition in the status of a VirtualEnvironment (`metav1.Condition`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub kind: &'static str,
@@ -30,19 +30,18 @@ pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<
     found
 }
 
-/// The one that acts.
 pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Option<&'a VirtualEnvironment> {
     ranked(all).first().copied()
 }
 
-/// What one is told that does not act.
+/// The conditions of one that does not act.
 pub fn idle(acting: &VirtualEnvironment) -> Vec<Condition> {
     let message =
         format!("VirtualEnvironment {} is older; a namespace has one. Delete one of the two", acting.name);
     vec![Condition { kind: ACTING, holds: false, reason: "NotOldest", message }]
 }
 
-/// What the one that acts is told. `failed` are writes that were refused, in words.
+/// The conditions of the one that acts. `failed` describes refused writes.
 pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[String]) -> Vec<Condition> {
     let oldest = "it is the oldest of the namespace".to_owned();
     let acts = Condition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
@@ -76,8 +75,8 @@ pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[St
         (true, true) => (true, "Routed"),
     };
     let summary = format!("{routed} of {} Services have routes", plan.services.len());
-    let told = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
-    let message = lines([summary].into_iter().chain(told));
+    let details = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
+    let message = lines([summary].into_iter().chain(details));
     vec![acts, Condition { kind: COMPLETE, holds, reason, message }]
 }
 

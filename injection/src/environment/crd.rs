@@ -1,12 +1,11 @@
 //! The CustomResourceDefinition of VirtualEnvironment.
 //!
 //! The same name, group, version and spec as upstream's, so that what is written for that is taken. The status is ours: what
-//! is told of each one as conditions. It has a path of its own, so writing it changes no generation.
+//! consists of conditions. It is a subresource, so writing it changes no generation.
 
 use super::resource::{GROUP, HEADER, KIND, LABEL, PLACEHOLDER, SPLITTER, VERSION};
 use serde_json::{Value, json};
 
-/// Its plural name.
 pub const PLURAL: &str = "virtualenvironments";
 
 /// The definition, as `kubectl apply` takes it.

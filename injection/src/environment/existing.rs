@@ -2,7 +2,7 @@
 //!
 //! Ours is what a VirtualEnvironment controls. Owners get lost, though: the garbage collector takes away the references to
 //! those that are gone, and `kubectl delete --cascade=orphan` all of them. What has none left is ours by our label, as long as
-//! what decides about traffic was last written by us (`managedFields`): whoever changes that, or takes the label away, has
+//! what decides about traffic was last written by us (`managedFields`): who changes that, or removes the label, has
 //! made the object his.
 
 use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
@@ -13,14 +13,12 @@ pub const VIRTUAL_SERVICE: &str = "VirtualService";
 pub const DESTINATION_RULE: &str = "DestinationRule";
 pub const ENVOY_FILTER: &str = "EnvoyFilter";
 
-/// The kinds that we make.
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
 /// By this name the API server notes what we have set.
 pub const MANAGER: &str = "sidecar-injector-environment";
 /// The label of all that we make.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Its value.
 pub const US: &str = "sidecar-injector";
 
 /// What all that we make carries: whose it is, so that it goes with it, and who has made it.
@@ -38,7 +36,7 @@ pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
 
 /// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
 /// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
-/// right of its own, and nothing is to wait for routes.
+/// further permission, and nothing has to wait for routes.
 pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let all = ranked.iter().enumerate();
     all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
@@ -131,14 +129,15 @@ impl Existing {
     }
 
     /// All owners that it is to have, where these VirtualEnvironments are not yet what it has: those of other kinds stay.
-    pub(super) fn owners_to_be(&self, wanted: &[Value]) -> Option<Vec<Value>> {
-        let told = |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
+    pub(super) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
+        let identity =
+            |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
         let (ours, others): (Vec<&Value>, Vec<&Value>) =
             references(&self.object).partition(|owner| is_environment(owner));
-        let [there, wanted_ones] =
-            [ours, wanted.iter().collect()].map(|all| all.into_iter().map(told).collect::<BTreeSet<_>>());
-        let differs = there != wanted_ones && !wanted.is_empty();
-        differs.then(|| others.into_iter().chain(wanted).cloned().collect())
+        let [there, desired] =
+            [ours, target.iter().collect()].map(|all| all.into_iter().map(identity).collect::<BTreeSet<_>>());
+        let differs = there != desired && !target.is_empty();
+        differs.then(|| others.into_iter().chain(target).cloned().collect())
     }
 
     /// Whether it says the same, in whichever version.
@@ -170,14 +169,14 @@ impl Existing {
         self.text("/metadata/resourceVersion").to_owned()
     }
 
-    /// Whether it has all that is wanted of it. More labels, or more at the top of its spec, are somebody else's.
-    pub(super) fn has(&self, wanted: &Value) -> bool {
-        let within = |at: &str| match (self.object.pointer(at), wanted.pointer(at)) {
-            (Some(Value::Object(there)), Some(Value::Object(wanted))) => {
-                wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_equal(there, value)))
+    /// Whether it has all desired fields. Further labels and fields of the spec are foreign.
+    pub(super) fn has(&self, target: &Value) -> bool {
+        let within = |at: &str| match (self.object.pointer(at), target.pointer(at)) {
+            (Some(Value::Object(there)), Some(Value::Object(target))) => {
+                target.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_equal(there, value)))
             }
             (_, None) => true,
-            (Some(there), Some(wanted)) => is_equal(there, wanted),
+            (Some(there), Some(target)) => is_equal(there, target),
             (None, Some(_)) => false,
         };
         within("/metadata/labels") && within("/spec")
@@ -206,7 +205,7 @@ fn claim(object: &Value, managers: &Value) -> Claim {
     }
 }
 
-/// Whether what decides about traffic was last written by us. Whoever changes a field takes it from its last manager.
+/// Whether what decides about traffic was last written by us. A change of a field removes it from its last manager.
 fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     let decides = match object["kind"].as_str() {
         Some(VIRTUAL_SERVICE) => "f:http",

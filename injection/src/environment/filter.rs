@@ -1,6 +1,6 @@
 //! The EnvoyFilter that makes sidecars add the header of their pod's environment to requests that lack it.
 //!
-//! A name that gets into the script is a token of HTTP, so it can't end the string that it stands in.
+//! A name that gets into the script is a token of HTTP, so it can't end the string around it.
 
 use super::existing::{self, ENVOY_FILTER};
 use super::resource::{Spec, VirtualEnvironment};

@@ -42,11 +42,10 @@ pub struct Service {
     pub rule: Result<Rule, Problems>,
     /// As it stands there.
     pub rule_text: Option<String>,
-    /// What is odd about its annotations, in words.
+    /// About its annotations.
     pub warnings: Vec<String>,
 }
 
-/// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     pub name: Option<String>,
@@ -56,7 +55,7 @@ pub struct Port {
 }
 
 impl Workload {
-    /// Understands a Deployment or StatefulSet; `None` for any other object. `namespace` is where it stands if it does not
+    /// Understands a Deployment or StatefulSet; `None` for any other object. `namespace` is its namespace if it does not
     /// say so itself.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         let kind = object["kind"].as_str().filter(|kind| matches!(*kind, "Deployment" | "StatefulSet"))?;
@@ -70,7 +69,6 @@ impl Workload {
         Some(Self { kind: kind.to_owned(), name, namespace, labels, replicas })
     }
 
-    /// How it is named to people.
     pub fn title(&self) -> String {
         format!("{} {}/{}", self.kind, self.namespace, self.name)
     }
@@ -103,7 +101,6 @@ impl Service {
         })
     }
 
-    /// How it is named to people.
     pub fn title(&self) -> String {
         format!("Service {}/{}", self.namespace, self.name)
     }
@@ -114,7 +111,6 @@ impl Service {
             && self.selector.iter().all(|(key, value)| workload.labels.get(key) == Some(value))
     }
 
-    /// What is wrong with it.
     pub fn problems(&self) -> &[Problem] {
         match &self.rule {
             Ok(_) => &[],

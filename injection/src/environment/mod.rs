@@ -8,7 +8,7 @@
 //! Services, workloads     inventory what there is
 //!                         suggestions  labels, annotations and kinds that are nearly known ones
 //!                         rule      what a Service adds to each of its routes
-//!                         routes    the plan: objects that there are to be, and what is odd
+//!                         routes    the plan: the objects that should exist, and warnings
 //!                         filter    the one that makes sidecars add the header
 //! existing objects        existing  which of them are managed here
 //!                         changes   the writes, in an order in which no request is lost

@@ -16,7 +16,7 @@ const PREFIX: &str = "kt-virtual-environment/";
 const KINDS: [(&str, &str); 4] =
     [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
 
-/// The known word that a misspelt one stands for: with up to two letters other, more, less or exchanged, but no more than
+/// The known word that a misspelt one resembles: with up to two letters other, more, less or exchanged, but no more than
 /// one of four; and in another case. Words that are alike by chance, such as `version` and `region`, are further apart.
 fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const MAX_DISTANCE: usize = 2;
@@ -27,16 +27,16 @@ fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&
     like.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// The label of a workload that stands where another one is looked for.
-pub(super) fn label<'a>(labels: &'a Labels, wanted: &str) -> Option<&'a str> {
-    labels.keys().map(String::as_str).find(|label| closest(label, [wanted]).is_some())
+/// The label of a workload that resembles the one that is looked for.
+pub(super) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
+    labels.keys().map(String::as_str).find(|label| closest(label, [target]).is_some())
 }
 
 /// What to say of a Service's annotations that have no effect.
 pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
     let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
-    let odd = unknown.filter_map(|name| {
+    let notes = unknown.filter_map(|name| {
         let remedy = match closest(name, ANNOTATIONS) {
             Some(known) => format!("did you mean {known}?"),
             None if name.starts_with(PREFIX) => format!("expected one of {}", ANNOTATIONS.join(", ")),
@@ -44,7 +44,7 @@ pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
         };
         Some(format!("{title}, annotation {name}: it is not known and has no effect; {remedy}"))
     });
-    odd.collect()
+    notes.collect()
 }
 
 /// What to say of an object that is passed over, but is like one that is read.
@@ -55,7 +55,7 @@ pub fn stranger(object: &Value) -> Option<String> {
     }
     let (_, group) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
     let expected = match group {
-        // Knative and others have Services of their own, and mean them.
+        // Knative and others have kinds named Service, too.
         "" if version.contains('/') => return None,
         "" => "v1".to_owned(),
         GROUP => format!("{GROUP}/{VERSION}"),
@@ -72,48 +72,48 @@ mod tests {
 
     #[test]
     fn labels_that_are_nearly_the_one_that_is_asked_for() {
-        let found = |name: &str, wanted: &str| {
+        let found = |name: &str, target: &str| {
             let labels =
                 Labels::from([("app".to_owned(), "cart".to_owned()), (name.to_owned(), "dev".to_owned())]);
-            label(&labels, wanted).map(str::to_owned)
+            label(&labels, target).map(str::to_owned)
         };
         for name in ["virtual-evn", "virtual_env", "Virtual-Env", "virtualenv", "virtual-envs"] {
             assert_eq!(found(name, "virtual-env").as_deref(), Some(name));
         }
-        for (name, wanted) in [
+        for (name, target) in [
             ("version", "virtual-env"),
             ("team-env", "virtual-env"),
             ("app", "env"),
             ("dev", "env"),
             ("tier", "team"),
         ] {
-            assert_eq!(found(name, wanted), None, "{name} {wanted}");
+            assert_eq!(found(name, target), None, "{name} {target}");
         }
     }
 
     #[test]
     fn annotations_without_effect() {
-        let told = |name: &str| {
+        let shown = |name: &str| {
             annotations("Service a/b", &json!({"metadata": {"annotations": {name: "x"}}})).join("\n")
         };
         assert_eq!(
-            told("kt-virtual-environment/gatewayz"),
+            shown("kt-virtual-environment/gatewayz"),
             "Service a/b, annotation kt-virtual-environment/gatewayz: it is not known and has no effect; \
              did you mean kt-virtual-environment/gateways?"
         );
-        assert!(told("kt-virtual-enviroment/rule").ends_with("did you mean kt-virtual-environment/rule?"));
+        assert!(shown("kt-virtual-enviroment/rule").ends_with("did you mean kt-virtual-environment/rule?"));
         assert!(
-            told("kt-virtual-environment/timeout")
+            shown("kt-virtual-environment/timeout")
                 .contains("expected one of kt-virtual-environment/gateways, ")
         );
         for name in ANNOTATIONS.into_iter().chain(["example.com/rule", "rule"]) {
-            assert_eq!(told(name), "");
+            assert_eq!(shown(name), "");
         }
     }
 
     #[test]
     fn kinds_that_are_passed_over() {
-        let told = |version: &str, kind: &str| stranger(&json!({"apiVersion": version, "kind": kind}));
+        let shown = |version: &str, kind: &str| stranger(&json!({"apiVersion": version, "kind": kind}));
         for (version, kind, expected) in [
             ("apps/v1", "Deploymnet", "did you mean Deployment?"),
             ("apps/v1", "Statefulset", "did you mean StatefulSet?"),
@@ -124,7 +124,7 @@ mod tests {
             ("v2", "Service", "expected v1"),
             ("env.example.com/v1", "VirtualEnvironment", "expected env.alibaba.com/v1alpha2"),
         ] {
-            assert!(told(version, kind).is_some_and(|text| text.ends_with(expected)), "{version} {kind}");
+            assert!(shown(version, kind).is_some_and(|text| text.ends_with(expected)), "{version} {kind}");
         }
         for (version, kind) in [
             ("apps/v1", "DaemonSet"),
@@ -137,7 +137,7 @@ mod tests {
             ("networking.istio.io/v1", "VirtualService"),
             ("networking.istio.io/v1", "ServiceEntry"),
         ] {
-            assert_eq!(told(version, kind), None, "{version} {kind}");
+            assert_eq!(shown(version, kind), None, "{version} {kind}");
         }
     }
 }

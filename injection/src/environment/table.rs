@@ -2,9 +2,8 @@
 
 use super::routes::{Choices, Plan};
 
-/// Between two columns.
 const GAP: usize = 2;
-/// What stands for the pods of all environments.
+/// The pods of all environments.
 const ANY: &str = "any";
 
 /// The table of a plan. Where it is wider than so many columns, it is cut into several that stand below each other; `header`

@@ -1,9 +1,8 @@
-//! What is told of an object that describes pods, for people and for programs.
+//! The explanation of an object that describes pods.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What becomes of an object's pods.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
@@ -11,7 +10,6 @@ pub struct Explained {
     pub title: String,
     /// The name of its manifest.
     pub file: String,
-    /// The number of its document in it, from 1.
     pub document: usize,
     pub namespace: String,
     pub verdict: Verdict,
@@ -37,12 +35,10 @@ pub struct Explained {
     /// What would have it injected, each on its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
-    /// The object with its pod injected.
     #[serde(skip)]
     pub injected: Option<Value>,
 }
 
-/// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -50,12 +46,12 @@ pub enum Verdict {
     /// No webhook is called.
     NotCalled,
     /// One is called, and lets the pod through as it is.
-    LeftAlone,
+    #[serde(rename = "left-alone")]
+    Skipped,
     /// One is called, and refuses the pod: it can't be made.
     Refused,
 }
 
-/// A webhook, asked.
 #[derive(Clone, Debug, Serialize)]
 pub struct WebhookMatch {
     pub name: String,
@@ -79,7 +75,6 @@ pub struct Init {
     pub arguments: Vec<String>,
 }
 
-/// A container that was added.
 #[derive(Clone, Debug, Serialize)]
 pub struct Added {
     pub name: String,

@@ -19,7 +19,6 @@ use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
 use mesh::{Problem, Problems};
 use serde_json::{Value, json};
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// The manifests: their names, for problems, and their texts.
@@ -40,13 +39,13 @@ pub struct Injector {
 }
 
 impl Injector {
-    /// One as it is installed for a revision; `everywhere`, with the webhook that is called where nobody says anything.
+    /// One as it is installed for a revision; `everywhere`, with the webhook for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
     }
 }
 
-/// Explains each object of the manifests that describes pods. Where no injector is called, what is said of the pod is what the
+/// Explains each object of the manifests that describes pods. Where no injector is called, the explanation is what the
 /// first one would make of it.
 ///
 /// # Errors
@@ -133,9 +132,9 @@ impl<'a> Subject<'a> {
 
     fn explain(&self, document: &Document, injectors: &[Injector]) -> Explained {
         let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
-        // What is no text is a problem already. As a text it says what was meant.
-        let meant = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
-        let pod = meant.as_ref().unwrap_or(pod);
+        // A value that is not a string is a problem already. As a string it shows the intention.
+        let corrected = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
+        let pod = corrected.as_ref().unwrap_or(pod);
         let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
         let namespace = &self.admission.namespace;
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
@@ -213,14 +212,14 @@ impl<'a> Subject<'a> {
                 explained.because = format!("{is_called} the pod can't be injected");
                 explained.problems = self.problems(&problems);
             }
-            // The API server reads it before it calls anybody.
+            // The API server reads it before it calls a webhook.
             Ok(Outcome::Skipped(_) | Outcome::Injected(_)) if !self.holder.problems.is_empty() => {
                 explained.verdict = Verdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
                 explained.problems = self.problems(&[]);
             }
             Ok(Outcome::Skipped(decision)) => {
-                explained.verdict = Verdict::LeftAlone;
+                explained.verdict = Verdict::Skipped;
                 explained.because = format!("{is_called} {}", because(decision.reason));
                 explained.remedies = remedy::of_decision(&decision);
             }
@@ -294,7 +293,7 @@ impl<'a> Subject<'a> {
         if let Some(place) = object.pointer_mut(within) {
             *place = after;
         }
-        // Whoever reads on has to know what it is, also where a list said it.
+        // The next reader needs them, even where they came from a list.
         if let Value::Object(fields) = &mut object {
             fields.insert("apiVersion".to_owned(), self.holder.api_version.as_str().into());
             fields.insert("kind".to_owned(), self.holder.kind.as_str().into());

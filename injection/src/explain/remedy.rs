@@ -13,7 +13,7 @@ pub(super) fn of_misses(
     revisions: &[&str],
 ) -> Vec<String> {
     match decision.reason {
-        // Whoever is called would leave it alone.
+        // Any webhook that is called would skip it.
         Reason::HostNetwork | Reason::OtherSystem | Reason::SystemNamespace | Reason::NoPolicy => {
             return of_decision(decision);
         }

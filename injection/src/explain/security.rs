@@ -5,7 +5,6 @@ use mesh::pod::Standard;
 use serde_json::Value;
 use std::fmt;
 
-/// A container that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) place: &'static str,
@@ -62,7 +61,7 @@ pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<Re
 fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<Fault> {
     let (own, of_pod) = (&container["securityContext"], &spec["securityContext"]);
     // What the container says wins over what the pod says.
-    let said = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
+    let given = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
     let listed =
         |field: &str| own["capabilities"][field].as_array().into_iter().flatten().filter_map(Value::as_str);
     let allowed = match standard {
@@ -74,8 +73,8 @@ fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<Fault> {
     found.extend((!added.is_empty()).then_some(Fault::Capabilities(added)));
     found.extend((own["privileged"] == true).then_some(Fault::Privileged));
     if standard == Standard::Restricted {
-        let is_root = said("runAsNonRoot") != true || *said("runAsUser") == 0;
-        let seccomp = said("seccompProfile")["type"].as_str().unwrap_or_default();
+        let is_root = given("runAsNonRoot") != true || *given("runAsUser") == 0;
+        let seccomp = given("seccompProfile")["type"].as_str().unwrap_or_default();
         let more = [
             (!listed("drop").any(|one| one == "ALL"), Fault::KeepsCapabilities),
             (own["allowPrivilegeEscalation"] != false, Fault::Escalates),

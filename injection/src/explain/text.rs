@@ -1,4 +1,4 @@
-//! The same, told to people.
+//! The explanation as text.
 
 use super::{Explained, Verdict};
 use diagnose::Tone;
@@ -18,36 +18,39 @@ pub fn text(explained: &[Explained]) -> String {
 }
 
 impl Verdict {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Injected => "injected",
-            Self::NotCalled | Self::LeftAlone => "not injected",
+            Self::NotCalled | Self::Skipped => "not injected",
             Self::Refused => "refused",
         }
     }
 
-    fn tone(self) -> Tone {
+    fn style(self) -> Tone {
         match self {
             Self::Injected => Tone::Captured,
-            Self::NotCalled | Self::LeftAlone => Tone::Passing,
+            Self::NotCalled | Self::Skipped => Tone::Passing,
             Self::Refused => Tone::Dropped,
         }
     }
 }
 
 fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
-    let verdict = one.verdict.tone().paint(one.verdict.words());
+    let verdict = one.verdict.style().paint(one.verdict.words());
     writeln!(out, "{}: {verdict}, because {}", Tone::Strong.paint(&one.title), one.because)?;
     for problem in &one.problems {
         writeln!(out, "  problem     {problem}")?;
     }
-    for asked in &one.webhooks {
-        if asked.called {
-            writeln!(out, "  webhook     {} is called", asked.name)?;
+    for webhook in &one.webhooks {
+        if webhook.called {
+            writeln!(out, "  webhook     {} is called", webhook.name)?;
         } else {
-            let misses = asked.misses.join(", and ");
-            writeln!(out, "{}", Tone::Quiet.paint(format!("  webhook     {} is not: {misses}", asked.name)))?;
+            let misses = webhook.misses.join(", and ");
+            writeln!(
+                out,
+                "{}",
+                Tone::Quiet.paint(format!("  webhook     {} is not: {misses}", webhook.name))
+            )?;
         }
     }
     if one.verdict == Verdict::NotCalled {

@@ -5,16 +5,16 @@ use crate::environment::tag;
 use crate::words::is_domain;
 use mesh::{Problem, Problems};
 
-/// What was said, by the names of the flags.
+/// The options, by the names of the flags.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a> {
+pub struct InstallOptions<'a> {
     pub namespace: &'a str,
     pub image: &'a str,
     pub revision: &'a str,
     pub tags: &'a [String],
     pub auto: bool,
     pub replicas: u16,
-    /// The list behind `--environment-labels`, where the environment's tag is wanted.
+    /// The list behind `--environment-labels`, if the environment's tag is enabled.
     pub environment_labels: Option<&'a str>,
     pub operator: bool,
     pub proxy_image: Option<&'a str>,
@@ -34,7 +34,7 @@ pub struct Installation {
     /// Pods of namespaces that say nothing are injected, too.
     pub(super) auto: bool,
     pub(super) replicas: u16,
-    /// The labels that name a pod's environment; empty where that is not wanted.
+    /// The labels that name a pod's environment; empty where that is not enabled.
     pub(super) environment_labels: Vec<String>,
     pub(super) operator: bool,
     pub(super) proxy_image: Option<String>,
@@ -54,21 +54,21 @@ impl Installation {
     ///
     /// # Errors
     /// Every problem in it.
-    pub fn read(words: &Words<'_>) -> Result<Self, Problems> {
+    pub fn read(options: &InstallOptions<'_>) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| Problem::with_item(flag, text, fault)));
         };
         // With a revision the names of objects still have to be names of Services.
-        name("--namespace", words.namespace, 63);
-        name("--revision", words.revision, MAX_REVISION);
-        for tag in words.tags {
+        name("--namespace", options.namespace, 63);
+        name("--revision", options.revision, MAX_REVISION);
+        for tag in options.tags {
             name("--tag", tag, 63);
         }
         let images = [
-            ("--image", Some(words.image)),
-            ("--proxy-image", words.proxy_image),
-            ("--init-image", words.init_image),
+            ("--image", Some(options.image)),
+            ("--proxy-image", options.proxy_image),
+            ("--init-image", options.init_image),
         ];
         for (flag, image) in images {
             let Some(image) = image else { continue };
@@ -81,22 +81,22 @@ impl Installation {
                 problems.push(Problem::with_item(flag, image, text));
             }
         }
-        if words.replicas == 0 {
+        if options.replicas == 0 {
             problems.push(Problem::of("--replicas", "is 0, so nobody would answer; expected 1 or more"));
         }
-        for (at, tag) in words.tags.iter().enumerate() {
-            if tag == words.revision || words.tags[..at].contains(tag) {
+        for (at, tag) in options.tags.iter().enumerate() {
+            if tag == options.revision || options.tags[..at].contains(tag) {
                 let text = "is named already, and two webhooks would be called; name each once";
                 problems.push(Problem::with_item("--tag", tag, text));
             }
         }
-        let is_default = words.revision == DEFAULT || words.tags.iter().any(|tag| tag == DEFAULT);
-        if words.auto && !is_default {
+        let is_default = options.revision == DEFAULT || options.tags.iter().any(|tag| tag == DEFAULT);
+        if options.auto && !is_default {
             let text = "is for the default revision; add --tag default, or leave out --revision";
             problems.push(Problem::of("--auto", text));
         }
         let environment_labels =
-            match words.environment_labels.map(|text| tag::labels("--environment-labels", text)) {
+            match options.environment_labels.map(|text| tag::labels("--environment-labels", text)) {
                 Some(Ok(labels)) => labels,
                 Some(Err(Problems(others))) => {
                     problems.extend(others);
@@ -108,17 +108,17 @@ impl Installation {
             return Err(Problems(problems));
         }
         Ok(Self {
-            namespace: words.namespace.to_owned(),
-            image: words.image.to_owned(),
-            revision: words.revision.to_owned(),
-            tags: words.tags.to_vec(),
-            auto: words.auto,
-            replicas: words.replicas,
+            namespace: options.namespace.to_owned(),
+            image: options.image.to_owned(),
+            revision: options.revision.to_owned(),
+            tags: options.tags.to_vec(),
+            auto: options.auto,
+            replicas: options.replicas,
             environment_labels,
-            operator: words.operator,
-            proxy_image: words.proxy_image.map(str::to_owned),
-            init_image: words.init_image.map(str::to_owned),
-            names_namespace: words.names_namespace && !is_of_every_cluster(words.namespace),
+            operator: options.operator,
+            proxy_image: options.proxy_image.map(str::to_owned),
+            init_image: options.init_image.map(str::to_owned),
+            names_namespace: options.names_namespace && !is_of_every_cluster(options.namespace),
         })
     }
 
@@ -154,7 +154,7 @@ pub fn label(text: &str, most: usize) -> Result<(), String> {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) const PLAIN: Words<'static> = Words {
+    pub(crate) const PLAIN: InstallOptions<'static> = InstallOptions {
         namespace: "istio-system",
         image: "sidecar-injector:latest",
         revision: "default",
@@ -171,7 +171,7 @@ pub(super) mod tests {
     #[test]
     fn all_problems_are_told_at_once() {
         let tags = ["canary".to_owned(), "-".to_owned(), "canary".to_owned()];
-        let words = Words {
+        let options = InstallOptions {
             namespace: "Mesh",
             image: "",
             revision: "canary",
@@ -184,7 +184,7 @@ pub(super) mod tests {
             init_image: Some("mesh/init 1"),
             names_namespace: true,
         };
-        let told = Installation::read(&words).expect_err("nothing of it is right").to_string();
+        let told = Installation::read(&options).expect_err("nothing of it is right").to_string();
         let expected = [
             "--namespace: \"Mesh\"",
             "--tag: \"-\"",
@@ -204,10 +204,11 @@ pub(super) mod tests {
 
     #[test]
     fn a_revision_is_part_of_names() {
-        let read = |revision| Installation::read(&Words { revision, ..PLAIN }).expect("right").name();
+        let read =
+            |revision| Installation::read(&InstallOptions { revision, ..PLAIN }).expect("right").name();
         assert_eq!(read("default"), "sidecar-injector");
         assert_eq!(read("1-30"), "sidecar-injector-1-30");
         let long = "r".repeat(MAX_REVISION + 1);
-        assert!(Installation::read(&Words { revision: &long, ..PLAIN }).is_err());
+        assert!(Installation::read(&InstallOptions { revision: &long, ..PLAIN }).is_err());
     }
 }

@@ -9,13 +9,12 @@ mod roles;
 mod server;
 mod webhooks;
 
-pub use installation::{Installation, MAX_REVISION, Words, label};
+pub use installation::{InstallOptions, Installation, MAX_REVISION, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
 use component::{Component, metadata, of_cluster, selecting};
 use serde_json::{Value, json};
 
-/// Objects that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Without an ending.
@@ -23,21 +22,21 @@ pub struct File {
     pub objects: Vec<Value>,
 }
 
-/// Everything, in the order in which it is applied: webhooks last, so that nobody is called before somebody can answer.
-pub fn files(wanted: &Installation) -> Vec<File> {
+/// Everything, in the order in which it is applied: webhooks last, so that none is called before it can answer.
+pub fn files(target: &Installation) -> Vec<File> {
     let mut files = Vec::new();
-    if wanted.names_namespace {
-        files.push(File { name: "namespace", objects: vec![namespace(wanted)] });
+    if target.names_namespace {
+        files.push(File { name: "namespace", objects: vec![namespace(target)] });
     }
     files.extend([
-        File { name: "access", objects: roles::of_server(wanted) },
-        File { name: "configuration", objects: vec![server::configuration(wanted)] },
-        File { name: "server", objects: server::objects(wanted) },
+        File { name: "access", objects: roles::of_server(target) },
+        File { name: "configuration", objects: vec![server::configuration(target)] },
+        File { name: "server", objects: server::objects(target) },
     ]);
-    if wanted.operator {
-        files.push(File { name: "operator", objects: operator::objects(wanted) });
+    if target.operator {
+        files.push(File { name: "operator", objects: operator::objects(target) });
     }
-    files.push(File { name: "webhooks", objects: webhooks::objects(wanted) });
+    files.push(File { name: "webhooks", objects: webhooks::objects(target) });
     files
 }
 
@@ -47,6 +46,6 @@ pub fn kustomization(files: &[File]) -> Value {
     json!({ "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources })
 }
 
-fn namespace(wanted: &Installation) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": wanted.namespace } })
+fn namespace(target: &Installation) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
 }

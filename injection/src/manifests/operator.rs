@@ -7,32 +7,32 @@ use crate::environment::{
 };
 use serde_json::{Value, json};
 
-/// Where it tells numbers and whether it is well.
+/// The port of metrics and health.
 const METRICS: u16 = 8383;
 
-pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
-    let (name, component) = (wanted.with_revision("sidecar-injector-environment"), Component::Operator);
-    let mut objects = vec![crd::definition(), roles::account(wanted, &name, component)];
-    objects.extend(roles::role(wanted, &name, component, &rules(Scope::Own, &name)));
-    objects.extend(roles::cluster_role(wanted, &name, component, &rules(Scope::Watched, &name)));
+pub(super) fn objects(target: &Installation) -> Vec<Value> {
+    let (name, component) = (target.with_revision("sidecar-injector-environment"), Component::Operator);
+    let mut objects = vec![crd::definition(), roles::account(target, &name, component)];
+    objects.extend(roles::role(target, &name, component, &rules(Scope::Own, &name)));
+    objects.extend(roles::cluster_role(target, &name, component, &rules(Scope::Watched, &name)));
     let address = format!("--metrics-address=[::]:{METRICS}");
     let arguments = [
         "environment",
         "operator",
         "--all-namespaces",
         &format!("--lease={name}"),
-        &format!("--lease-namespace={}", wanted.namespace),
+        &format!("--lease-namespace={}", target.namespace),
         &address,
         "--log_as_json",
     ];
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "metrics" } });
     let container = json!({
-        "name": "operator", "image": wanted.image, "args": arguments,
+        "name": "operator", "image": target.image, "args": arguments,
         "ports": [{ "name": "metrics", "containerPort": METRICS }],
         "readinessProbe": probe("/readyz"), "livenessProbe": probe("/healthz"),
     });
-    objects.push(server::deployment(wanted, &name, component, container, None));
-    objects.push(server::budget(wanted, &name, component));
+    objects.push(server::deployment(target, &name, component, container, None));
+    objects.push(server::budget(target, &name, component));
     objects
 }
 

@@ -7,73 +7,72 @@ use serde_json::{Value, json};
 
 /// Where the server listens: Istio's port, so that firewalls between control plane and nodes that let it through suffice.
 const PORT: u16 = 15017;
-/// Where it tells numbers, without TLS.
+/// The port of metrics, without TLS.
 const METRICS: u16 = 15014;
-/// Where the configuration is mounted.
 const FOLDER: &str = "/etc/sidecar-injector";
 
 /// The configuration that the server reads, and reads again when it changes. What it leaves out has Istio's defaults.
-pub(super) fn configuration(wanted: &Installation) -> Value {
+pub(super) fn configuration(target: &Installation) -> Value {
     let config = json!({ "policy": "enabled", "defaultTemplates": ["sidecar"] });
     let mut values = json!({ "global": { "hub": "istio", "tag": "latest", "proxy": { "image": "proxyv2" },
         "proxy_init": { "image": "proxyv2" } } });
-    if let Some(image) = &wanted.proxy_image {
+    if let Some(image) = &target.proxy_image {
         values["global"]["proxy"]["image"] = image.as_str().into();
     }
-    if let Some(image) = &wanted.init_image {
+    if let Some(image) = &target.init_image {
         values["global"]["proxy_init"]["image"] = image.as_str().into();
     }
-    if wanted.revision != super::installation::DEFAULT {
-        values["revision"] = wanted.revision.as_str().into();
+    if target.revision != super::installation::DEFAULT {
+        values["revision"] = target.revision.as_str().into();
     }
     let mesh = json!({ "defaultConfig": { "interceptionMode": "REDIRECT" } });
     let text = |value: &Value| yaml::block(&Tree::read(&value.to_string()));
     json!({ "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": metadata(wanted, &wanted.name(), Component::Webhook),
+        "metadata": metadata(target, &target.name(), Component::Webhook),
         "data": { "config": text(&config), "values": text(&values), "mesh": text(&mesh) } })
 }
 
-pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
-    let (name, component) = (wanted.name(), Component::Webhook);
+pub(super) fn objects(target: &Installation) -> Vec<Value> {
+    let (name, component) = (target.name(), Component::Webhook);
     let mut arguments = vec![
         "serve".to_owned(),
         "--self-signed".to_owned(),
         format!("--service={name}"),
-        format!("--namespace={}", wanted.namespace),
-        format!("--ca-secret={}", wanted.secret()),
-        format!("--webhook-configurations={}", webhooks::names(wanted).join(",")),
+        format!("--namespace={}", target.namespace),
+        format!("--ca-secret={}", target.secret()),
+        format!("--webhook-configurations={}", webhooks::names(target).join(",")),
         format!("--config-dir={FOLDER}"),
         format!("--metrics-address=[::]:{METRICS}"),
         "--log_as_json".to_owned(),
     ];
-    if !wanted.environment_labels.is_empty() {
-        arguments.push(format!("--environment-labels={}", wanted.environment_labels.join(",")));
+    if !target.environment_labels.is_empty() {
+        arguments.push(format!("--environment-labels={}", target.environment_labels.join(",")));
     }
     let container = json!({
-        "name": "injector", "image": wanted.image, "args": arguments,
+        "name": "injector", "image": target.image, "args": arguments,
         "ports": [{ "name": "webhook", "containerPort": PORT }, { "name": "metrics", "containerPort": METRICS }],
-        // Asked where it serves, so it is ready when it can be called. The kubelet checks no certificate. Asked every second,
+        // At the port that serves, so it is ready when it can be called. The kubelet checks no certificate. Every second,
         // since no pod can be created while no replica is known to be ready.
         "readinessProbe": { "httpGet": { "path": "/ready", "port": "webhook", "scheme": "HTTPS" },
             "periodSeconds": 1, "failureThreshold": 3 },
         "volumeMounts": [{ "name": "configuration", "mountPath": FOLDER, "readOnly": true }],
     });
     let volumes = json!([{ "name": "configuration", "configMap": { "name": name } }]);
-    let selector = selecting(wanted, component);
+    let selector = selecting(target, component);
     vec![
-        deployment(wanted, &name, component, container, Some(volumes)),
-        json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata(wanted, &name, component),
+        deployment(target, &name, component, container, Some(volumes)),
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata(target, &name, component),
             "spec": { "selector": selector, "ports": [
                 { "name": "https-webhook", "port": 443, "targetPort": "webhook" },
                 { "name": "http-metrics", "port": METRICS, "targetPort": "metrics" },
             ] } }),
-        budget(wanted, &name, component),
+        budget(target, &name, component),
     ]
 }
 
 /// A Deployment of one container, which gets what no program here does without.
 pub(super) fn deployment(
-    wanted: &Installation,
+    target: &Installation,
     name: &str,
     component: Component,
     mut container: Value,
@@ -81,11 +80,11 @@ pub(super) fn deployment(
 ) -> Value {
     container["securityContext"] = json!({ "allowPrivilegeEscalation": false, "privileged": false,
         "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } });
-    // Whoever has loaded the image onto his nodes has no registry to pull `latest` from.
+    // An image that was loaded onto the nodes can't be pulled from a registry.
     container["imagePullPolicy"] = "IfNotPresent".into();
     container["resources"] =
         json!({ "requests": { "cpu": "50m", "memory": "32Mi" }, "limits": { "memory": "512Mi" } });
-    let selector = selecting(wanted, component);
+    let selector = selecting(target, component);
     let mut labels = selector.clone();
     // Its own pods are never sent through the webhook: without a running one none could be created.
     labels[INJECT] = "false".into();
@@ -105,18 +104,18 @@ pub(super) fn deployment(
     if let Some(volumes) = volumes {
         spec["volumes"] = volumes;
     }
-    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(wanted, name, component),
-        "spec": { "replicas": wanted.replicas, "selector": { "matchLabels": selector },
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(target, name, component),
+        "spec": { "replicas": target.replicas, "selector": { "matchLabels": selector },
             "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
             "template": { "metadata": { "labels": labels }, "spec": spec } } })
 }
 
 /// One at a time may be taken away: with a single replica, a node can still be drained.
-pub(super) fn budget(wanted: &Installation, name: &str, component: Component) -> Value {
+pub(super) fn budget(target: &Installation, name: &str, component: Component) -> Value {
     json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": metadata(wanted, name, component),
+        "metadata": metadata(target, name, component),
         "spec": { "maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": { "matchLabels": selecting(wanted, component) } } })
+            "selector": { "matchLabels": selecting(target, component) } } })
 }
 
 #[cfg(test)]
@@ -124,12 +123,12 @@ mod tests {
     use super::*;
     use crate::configuration::{Configuration, Text, Texts};
     use crate::manifests::installation::tests::PLAIN;
-    use crate::manifests::{Installation, Words};
+    use crate::manifests::{InstallOptions, Installation};
 
     #[test]
     fn the_configuration_that_is_printed_says_the_defaults() {
-        let wanted = Installation::read(&PLAIN).expect("right");
-        let map = configuration(&wanted);
+        let target = Installation::read(&PLAIN).expect("right");
+        let map = configuration(&target);
         let text = |name: &'static str| {
             let text = map["data"][name].as_str().expect("a text");
             Some(Text { name, text })
@@ -145,14 +144,14 @@ mod tests {
 
     #[test]
     fn images_and_a_revision_are_values() {
-        let words = Words {
+        let options = InstallOptions {
             revision: "r1",
             proxy_image: Some("mesh/proxy:1"),
             init_image: Some("mesh/init:1"),
             ..PLAIN
         };
-        let wanted = Installation::read(&words).expect("right");
-        let values = configuration(&wanted)["data"]["values"].as_str().expect("a text").to_owned();
+        let target = Installation::read(&options).expect("right");
+        let values = configuration(&target)["data"]["values"].as_str().expect("a text").to_owned();
         for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1"] {
             assert!(values.contains(text), "{text}: {values}");
         }

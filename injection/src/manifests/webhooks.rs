@@ -13,60 +13,59 @@ pub const ENVIRONMENT_TAG: &str = "sidecar-injector-environment-tag";
 /// How long the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 
-/// The names of all configurations.
-pub(super) fn names(wanted: &Installation) -> Vec<String> {
-    let mut names = vec![wanted.with_revision("istio-sidecar-injector")];
-    names.extend(wanted.tags.iter().map(|tag| format!("istio-revision-tag-{tag}")));
-    if !wanted.environment_labels.is_empty() {
-        names.push(wanted.with_revision(ENVIRONMENT_TAG));
+pub(super) fn names(target: &Installation) -> Vec<String> {
+    let mut names = vec![target.with_revision("istio-sidecar-injector")];
+    names.extend(target.tags.iter().map(|tag| format!("istio-revision-tag-{tag}")));
+    if !target.environment_labels.is_empty() {
+        names.push(target.with_revision(ENVIRONMENT_TAG));
     }
     names
 }
 
-pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
-    let names = names(wanted);
-    let said = std::iter::once(&wanted.revision).chain(&wanted.tags);
+pub(super) fn objects(target: &Installation) -> Vec<Value> {
+    let names = names(target);
+    let said = std::iter::once(&target.revision).chain(&target.tags);
     let mut objects: Vec<Value> =
-        names.iter().zip(said).map(|(name, revision)| injecting(wanted, name, revision)).collect();
-    if !wanted.environment_labels.is_empty() {
-        objects.push(tagging(wanted, &wanted.with_revision(ENVIRONMENT_TAG)));
+        names.iter().zip(said).map(|(name, revision)| injecting(target, name, revision)).collect();
+    if !target.environment_labels.is_empty() {
+        objects.push(tagging(target, &target.with_revision(ENVIRONMENT_TAG)));
     }
     objects
 }
 
 /// The configuration for those who ask for a revision by this name.
-fn injecting(wanted: &Installation, name: &str, revision: &str) -> Value {
-    let all = webhooks(revision, wanted.auto);
+fn injecting(target: &Installation, name: &str, revision: &str) -> Value {
+    let all = webhooks(revision, target.auto);
     let all = all.iter().map(|webhook| {
-        let mut made = webhook_of(wanted, &format!("{}.sidecar-injector.istio.io", webhook.name), "/inject");
+        let mut made = webhook_of(target, &format!("{}.sidecar-injector.istio.io", webhook.name), "/inject");
         made["reinvocationPolicy"] = "Never".into();
         made["namespaceSelector"] = selector(&webhook.namespace);
         made["objectSelector"] = selector(&webhook.object);
         made
     });
     let all: Vec<Value> = all.collect();
-    let mut metadata = of_cluster(wanted, name, Component::Webhook);
-    metadata["labels"][REVISION] = wanted.revision.as_str().into();
-    if revision != wanted.revision {
+    let mut metadata = of_cluster(target, name, Component::Webhook);
+    metadata["labels"][REVISION] = target.revision.as_str().into();
+    if revision != target.revision {
         metadata["labels"]["istio.io/tag"] = revision.into();
     }
     configuration(&metadata, &all)
 }
 
 /// The configuration of the environment's tag. It is called again when a later webhook changes the pod.
-fn tagging(wanted: &Installation, name: &str) -> Value {
-    let mut webhook = webhook_of(wanted, "environment-tag.sidecar-injector.istio.io", "/environment-tag");
+fn tagging(target: &Installation, name: &str) -> Value {
+    let mut webhook = webhook_of(target, "environment-tag.sidecar-injector.istio.io", "/environment-tag");
     webhook["reinvocationPolicy"] = "IfNeeded".into();
     webhook["namespaceSelector"] = json!({ "matchLabels": { "environment-tag-injection": "enabled" } });
-    // Whoever labels our own namespace locks nobody out.
+    // A label on the injector's namespace must not block its pods.
     let mut asked = vec![json!({ "key": "app.kubernetes.io/name", "operator": "NotIn",
         "values": ["sidecar-injector"] })];
     // That one of several labels is there can't be asked.
-    if let [label] = &wanted.environment_labels[..] {
+    if let [label] = &target.environment_labels[..] {
         asked.push(json!({ "key": label, "operator": "Exists" }));
     }
     webhook["objectSelector"] = json!({ "matchExpressions": asked });
-    configuration(&of_cluster(wanted, name, Component::Webhook), &[webhook])
+    configuration(&of_cluster(target, name, Component::Webhook), &[webhook])
 }
 
 fn configuration(metadata: &Value, webhooks: &[Value]) -> Value {
@@ -75,11 +74,11 @@ fn configuration(metadata: &Value, webhooks: &[Value]) -> Value {
 }
 
 /// What all webhooks have in common. `caBundle` is left to the server.
-fn webhook_of(wanted: &Installation, name: &str, path: &str) -> Value {
+fn webhook_of(target: &Installation, name: &str, path: &str) -> Value {
     json!({
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": { "service": { "name": wanted.name(), "namespace": wanted.namespace, "path": path,
+        "clientConfig": { "service": { "name": target.name(), "namespace": target.namespace, "path": path,
             "port": 443 } },
         // With what the API server would fill in: in a list `kubectl apply` would take it for a change each time.
         "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
@@ -109,15 +108,16 @@ fn selector(asked: &Selector) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::Words;
+    use crate::manifests::InstallOptions;
     use crate::manifests::installation::tests::PLAIN;
 
     #[test]
     fn configurations_of_the_tag_come_behind_those_that_inject() {
         let tags = ["zzz".to_owned()];
         for revision in ["default", "zzzz"] {
-            let words = Words { revision, tags: &tags, environment_labels: Some("virtual-env"), ..PLAIN };
-            let mut names = names(&Installation::read(&words).expect("right"));
+            let options =
+                InstallOptions { revision, tags: &tags, environment_labels: Some("virtual-env"), ..PLAIN };
+            let mut names = names(&Installation::read(&options).expect("right"));
             names.sort();
             assert!(names.pop().is_some_and(|last| last.starts_with(ENVIRONMENT_TAG)), "{names:?}");
         }

@@ -3,7 +3,6 @@
 use super::{Kind, PATCH, Unmergeable, object, plain};
 use serde_json::Value;
 
-/// Merges items by their keys.
 pub(super) fn merge_items(
     mut onto: Vec<Value>,
     patch: &[Value],
@@ -46,7 +45,6 @@ pub(super) fn merge_items(
     Ok(ordered(onto, |item| place(&names, item.get(key)), |item| place(&before, item.get(key))))
 }
 
-/// Adds scalars that are not there yet.
 pub(super) fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for item in onto.iter().chain(patch) {
@@ -92,19 +90,19 @@ fn ordered(
     in_patch: impl Fn(&Value) -> Option<usize>,
     before: impl Fn(&Value) -> Option<usize>,
 ) -> Vec<Value> {
-    let (mut wanted, mut alone): (Vec<Value>, Vec<Value>) =
+    let (mut listed, mut alone): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|item| in_patch(item).is_some());
-    wanted.sort_by_cached_key(|item| in_patch(item));
+    listed.sort_by_cached_key(|item| in_patch(item));
     alone.sort_by_cached_key(|item| before(item));
-    let mut merged = Vec::with_capacity(wanted.len() + alone.len());
-    let (mut wanted, mut alone) = (wanted.into_iter().peekable(), alone.into_iter().peekable());
+    let mut merged = Vec::with_capacity(listed.len() + alone.len());
+    let (mut listed, mut alone) = (listed.into_iter().peekable(), alone.into_iter().peekable());
     loop {
-        let first = match (alone.peek(), wanted.peek()) {
+        let first = match (alone.peek(), listed.peek()) {
             (None, None) => return merged,
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(old), Some(new)) => before(old).zip(before(new)).is_some_and(|(old, new)| old < new),
         };
-        merged.extend(if first { alone.next() } else { wanted.next() });
+        merged.extend(if first { alone.next() } else { listed.next() });
     }
 }

@@ -17,13 +17,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_SCALARS: &str = "$deleteFromPrimitiveList/";
 
-/// Why two documents can't be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Unmergeable {
     /// The field, by its path in the patch.
     pub at: String,
-    /// What is wrong there.
     pub what: String,
 }
 
@@ -68,12 +66,12 @@ fn object(
         let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is no list")))?;
         onto.retain(|field, _| kept.iter().any(|name| name == field));
     }
-    for (field, wanted) in patch {
+    for (field, target) in patch {
         if let Some(list) = field.strip_prefix(DELETE_SCALARS) {
-            delete_scalars(&mut onto, list, wanted)?;
+            delete_scalars(&mut onto, list, target)?;
         } else if !field.starts_with('$') {
             let merged = onto.remove(field);
-            let merged = value(merged, field, wanted, kind).map_err(|error| error.within(field))?;
+            let merged = value(merged, field, target, kind).map_err(|error| error.within(field))?;
             onto.extend(merged.map(|merged| (field.clone(), merged)));
         }
     }
@@ -93,19 +91,19 @@ fn object(
 }
 
 /// What a field is after the merge; `None` where it is removed.
-fn value(onto: Option<Value>, field: &str, wanted: &Value, kind: Kind) -> Result<Option<Value>, Unmergeable> {
+fn value(onto: Option<Value>, field: &str, target: &Value, kind: Kind) -> Result<Option<Value>, Unmergeable> {
     let (strategy, inner) = kind.field(field);
-    Ok(match (onto, wanted) {
+    Ok(match (onto, target) {
         (_, Value::Null) => None,
-        (Some(Value::Object(onto)), Value::Object(wanted)) => {
-            Some(Value::Object(object(onto, wanted, inner)?))
+        (Some(Value::Object(onto)), Value::Object(target)) => {
+            Some(Value::Object(object(onto, target, inner)?))
         }
-        (Some(Value::Array(onto)), Value::Array(wanted)) => Some(Value::Array(match strategy {
-            Strategy::Keyed(key) => merge_items(onto, wanted, key, inner)?,
-            Strategy::Set => merge_scalars(&onto, wanted),
-            Strategy::Atomic => wanted.clone(),
+        (Some(Value::Array(onto)), Value::Array(target)) => Some(Value::Array(match strategy {
+            Strategy::Keyed(key) => merge_items(onto, target, key, inner)?,
+            Strategy::Set => merge_scalars(&onto, target),
+            Strategy::Atomic => target.clone(),
         })),
-        (_, wanted) => Some(plain(wanted)),
+        (_, target) => Some(plain(target)),
     })
 }
 

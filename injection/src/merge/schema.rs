@@ -1,24 +1,19 @@
 //! Which lists merge item by item, and by which key: the `patchStrategy` and `patchMergeKey` of `k8s.io/api/core/v1`, as
 //! far as they concern a pod.
 
-/// An object of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `Pod`, and `PodTemplateSpec`, which has the same fields.
     Pod,
-    /// `ObjectMeta`.
     Meta,
-    /// `PodSpec`.
     Spec,
     /// `Container`, `EphemeralContainer`.
     Container,
-    /// `PodStatus`.
     Status,
-    /// One without lists of its own that merge.
+    /// One without lists that merge.
     Other,
 }
 
-/// How a list merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// It is replaced as a whole.

@@ -1,17 +1,16 @@
-//! What Istio means where nobody says anything: the values of its chart and its MeshConfig, as far as templates ask for them.
+//! Istio's defaults: the values of its chart and its MeshConfig, as far as templates ask for them.
 //!
 //! From `manifests/charts/istio-control/istio-discovery/values.yaml` and `pkg/config/mesh/mesh.go`. In one thing they differ:
 //! what only Istio's agent can answer, rewritten probes and merged metrics, is off until a text asks for it.
 
 use serde_json::{Value, json};
 
-/// The keys of mappings that are no settings of ours: whoever writes one writes all of it.
+/// Mappings that are not merged with their default: they replace it.
 const WHOLE: [&str; 1] = ["resources"];
 
 /// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
 const NAMED: &str = "extensionProviders";
 
-/// The values of the chart.
 pub(crate) fn values() -> Value {
     json!({
         "global": {
@@ -119,7 +118,7 @@ pub(crate) fn mesh() -> Value {
     })
 }
 
-/// What was given, over the defaults, and the paths at which something stands that is no mapping and has to be one. A null is
+/// What was given, over the defaults, and the paths of values that should be a mapping. A null is
 /// an absent key: where the key has a default, the default counts, except where its author writes all of it, who then gives
 /// nothing.
 pub(crate) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {

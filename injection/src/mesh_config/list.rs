@@ -5,7 +5,7 @@ use mesh::sources::Wildcard;
 use rules::InterfaceName;
 use std::{fmt, net::IpAddr};
 
-/// A network as somebody wrote it, host bits and all: what they mean is for the rules to say.
+/// A network as it was written, with its host bits, which the rules interpret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     pub address: IpAddr,
@@ -39,7 +39,7 @@ pub(crate) fn listed<T>(text: &str, form: Form, read: fn(&str) -> Option<T>) -> 
     }
 }
 
-/// A list for which `*` is no form.
+/// A list for which `*` is not valid.
 pub(crate) fn items<T>(list: Wildcard<T>) -> Vec<T> {
     match list {
         Wildcard::All => Vec::new(),

@@ -16,13 +16,11 @@ const STATUS_PORT: u16 = 15020;
 pub struct Mesh {
     /// All of it, by the names of its JSON form (`defaultConfig.interceptionMode`).
     pub raw: Value,
-    /// Where the proxy listens for outbound connections.
     pub outbound_port: u16,
-    /// Where the proxy listens for inbound connections.
     pub inbound_port: u16,
     /// `defaultConfig.statusPort`: where Istio's agent answers probes and Prometheus for the application.
     pub status_port: u16,
-    /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so it is off until said.
+    /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
     /// Where inbound traffic goes on to.
     pub inbound_policy: InboundPolicy,
@@ -39,7 +37,7 @@ pub enum InboundPolicy {
 }
 
 impl InboundPolicy {
-    /// As templates are told (`InboundTrafficPolicyMode`).
+    /// As templates see it (`InboundTrafficPolicyMode`).
     pub fn name(self) -> &'static str {
         match self {
             Self::Passthrough => "passthrough",
@@ -55,7 +53,7 @@ impl Default for Mesh {
 }
 
 impl Mesh {
-    /// Understands a tree; `name` is that of the text. Ends with problems, and with what is odd.
+    /// Reads a tree; `name` is that of the text. Returns problems and warnings, too.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>, Vec<String>) {
         let mut given = camel(given);
         let written = given.as_object_mut().and_then(|map| map.remove("defaultConfig"));
@@ -89,8 +87,8 @@ impl Mesh {
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| Mesh::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
-        let said = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
-        said.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
+        let stated = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
+        stated.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
     }
 
     /// The ProxyConfig of pods that say nothing.
@@ -100,7 +98,7 @@ impl Mesh {
 }
 
 /// The fields of a message by their names in JSON. Protocol Buffers takes both `proxy_listen_port` and
-/// `proxyListenPort` there; deeper down keys may be anybody's.
+/// `proxyListenPort` there; deeper down keys may be names of the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));

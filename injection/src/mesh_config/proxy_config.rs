@@ -1,4 +1,4 @@
-//! A ProxyConfig as somebody writes it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`.
+//! A ProxyConfig as users write it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`.
 //!
 //! Read as Protocol Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are
 //! refused, unknown ones are left out, with a warning. Messages within it are kept as they are.
@@ -11,7 +11,6 @@ use mesh::settings::nearest;
 use mesh::sources::duration;
 use serde_json::{Map, Value};
 
-/// What a field holds.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Text,
@@ -34,55 +33,59 @@ enum Kind {
     AddressOrNone,
 }
 
-/// The fields, by their names in JSON.
+/// The fields by their names in JSON, in the order in which Go writes them (`mesh/v1alpha1/proxy.proto`).
 const FIELDS: &[(&str, Kind)] = &[
-    ("availabilityZone", Kind::Text),
-    ("binaryPath", Kind::Text),
-    ("caCertificatesPem", Kind::Texts),
-    ("concurrency", Kind::Whole),
     ("configPath", Kind::Text),
-    ("controlPlaneAuthPolicy", Kind::OneOf(&["NONE", "MUTUAL_TLS"])),
-    ("customConfigFile", Kind::Text),
-    ("discoveryAddress", Kind::Address),
-    ("discoveryRefreshDelay", Kind::Duration),
-    ("drainDuration", Kind::Seconds),
-    ("envoyAccessLogService", Kind::Message),
-    ("envoyMetricsService", Kind::Message),
-    ("envoyMetricsServiceAddress", Kind::AddressOrNone),
-    ("extraStatTags", Kind::Texts),
-    ("fileFlushInterval", Kind::Duration),
-    ("fileFlushMinSizeKb", Kind::Whole),
-    ("gatewayTopology", Kind::Message),
-    ("holdApplicationUntilProxyStarts", Kind::Bool),
-    ("image", Kind::Message),
-    ("interceptionMode", Kind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
-    ("meshId", Kind::Text),
-    ("parentShutdownDuration", Kind::Seconds),
-    ("privateKeyProvider", Kind::Message),
-    ("proxyAdminPort", Kind::Port),
-    ("proxyBootstrapTemplatePath", Kind::Text),
-    ("proxyHeaders", Kind::Message),
-    ("proxyMetadata", Kind::NamedTexts),
-    ("proxyStatsMatcher", Kind::Message),
-    ("readinessProbe", Kind::Message),
-    ("runtimeValues", Kind::NamedTexts),
-    ("sds", Kind::Message),
+    ("binaryPath", Kind::Text),
     ("serviceCluster", Kind::Text),
-    ("statNameLength", Kind::Whole),
-    ("statsCompression", Kind::Bool),
-    ("statsEvictionInterval", Kind::Duration),
-    ("statsdUdpAddress", Kind::AddressOrNone),
-    ("statusPort", Kind::Port),
-    ("terminationDrainDuration", Kind::Duration),
-    ("tracing", Kind::Message),
     (
         "tracingServiceName",
         Kind::OneOf(&["APP_LABEL_AND_NAMESPACE", "CANONICAL_NAME_ONLY", "CANONICAL_NAME_AND_NAMESPACE"]),
     ),
+    ("drainDuration", Kind::Seconds),
+    ("parentShutdownDuration", Kind::Seconds),
+    ("discoveryAddress", Kind::Address),
+    ("discoveryRefreshDelay", Kind::Duration),
     ("zipkinAddress", Kind::Text),
+    ("statsdUdpAddress", Kind::AddressOrNone),
+    ("envoyMetricsServiceAddress", Kind::AddressOrNone),
+    ("proxyAdminPort", Kind::Port),
+    ("availabilityZone", Kind::Text),
+    ("controlPlaneAuthPolicy", Kind::OneOf(&["NONE", "MUTUAL_TLS"])),
+    ("customConfigFile", Kind::Text),
+    ("statNameLength", Kind::Whole),
+    ("concurrency", Kind::Whole),
+    ("proxyBootstrapTemplatePath", Kind::Text),
+    ("interceptionMode", Kind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
+    ("tracing", Kind::Message),
+    ("sds", Kind::Message),
+    ("envoyAccessLogService", Kind::Message),
+    ("envoyMetricsService", Kind::Message),
+    ("proxyMetadata", Kind::NamedTexts),
+    ("runtimeValues", Kind::NamedTexts),
+    ("statusPort", Kind::Port),
+    ("extraStatTags", Kind::Texts),
+    ("gatewayTopology", Kind::Message),
+    ("terminationDrainDuration", Kind::Duration),
+    ("meshId", Kind::Text),
+    ("readinessProbe", Kind::Message),
+    ("proxyStatsMatcher", Kind::Message),
+    ("holdApplicationUntilProxyStarts", Kind::Bool),
+    ("caCertificatesPem", Kind::Texts),
+    ("image", Kind::Message),
+    ("privateKeyProvider", Kind::Message),
+    ("proxyHeaders", Kind::Message),
+    ("fileFlushInterval", Kind::Duration),
+    ("fileFlushMinSizeKb", Kind::Whole),
+    ("statsCompression", Kind::Bool),
+    ("statsEvictionInterval", Kind::Duration),
 ];
 
-/// What was written.
+/// The names of the fields, in their order.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|(name, _)| *name)
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
     /// The fields that are known, by their names in JSON.
@@ -140,9 +143,9 @@ pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
 }
 
 fn unknown(name: &str, key: &str) -> String {
-    let meant = nearest(key, FIELDS.iter().map(|(known, _)| *known));
-    let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    format!("{name}: {key} is no field of a ProxyConfig and has no effect{meant}")
+    let near = nearest(key, names());
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    format!("{name}: {key} is no field of a ProxyConfig and has no effect{near}")
 }
 
 /// Where in the field, the item, what is wrong.

@@ -15,13 +15,12 @@ use std::collections::BTreeMap;
 pub struct Values {
     /// All of it, for templates that name what no code of ours knows.
     pub raw: Value,
-    /// `global.hub`: what stands before the name of an image.
+    /// `global.hub`: the prefix of image names.
     pub hub: String,
-    /// `global.tag`.
     pub tag: String,
     /// `global.variant`: the type of image, `debug` or `distroless`; empty for what the tag says.
     pub variant: String,
-    /// `global.imagePullPolicy`, where it is said.
+    /// `global.imagePullPolicy`, where it is set.
     pub pull_policy: Option<PullPolicy>,
     /// `global.imagePullSecrets`: names.
     pub pull_secrets: Vec<String>,
@@ -30,11 +29,11 @@ pub struct Values {
     pub log_as_json: bool,
     /// `global.nativeNftables`.
     pub native_nftables: bool,
-    /// `global.multiCluster.clusterName`; empty if nobody says.
+    /// `global.multiCluster.clusterName`; empty if it is not set.
     pub cluster: String,
-    /// `global.network`; empty if nobody says.
+    /// `global.network`; empty if it is not set.
     pub network: String,
-    /// `global.meshID`; empty where the mesh's trust domain stands for it.
+    /// `global.meshID`; empty where the mesh's trust domain takes its place.
     pub mesh_id: String,
     /// Where the agent gets its certificate: `global.caAddress`, else the control plane of the revision.
     pub ca_address: String,
@@ -44,7 +43,7 @@ pub struct Values {
     pub native: Native,
     /// The control plane's name; empty for the default one.
     pub revision: String,
-    /// `sidecarInjectorWebhook.rewriteAppHTTPProbe`. Only Istio's agent answers rewritten probes, so it is off until said.
+    /// `sidecarInjectorWebhook.rewriteAppHTTPProbe`. Only Istio's agent answers rewritten probes, so the default is off.
     pub rewrite_probes: bool,
 }
 
@@ -87,7 +86,7 @@ pub struct Proxy {
     pub outlier_log: String,
 }
 
-/// What of `global.proxy` stands for annotations that a pod has not.
+/// What `global.proxy` says for pods without the annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
     pub include_networks: Wildcard<Network>,
@@ -125,7 +124,7 @@ pub struct Init {
 pub struct Cni {
     /// Whether a plugin sets the rules.
     pub enabled: bool,
-    /// Whether it is asked for by the annotation of Multus.
+    /// Whether pods request it by the annotation of Multus.
     pub multus: bool,
 }
 
@@ -156,7 +155,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Understands a tree; `name` is that of the text.
+    /// Reads a tree; `name` is that of the text.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
         let (raw, wrong) = defaults::over(given, defaults::values());
         let mut fields = Reader::of(name, &raw);
@@ -208,12 +207,12 @@ fn network(fields: &mut Reader<'_>) -> String {
 }
 
 fn ca_address(fields: &mut Reader<'_>, revision: &str) -> String {
-    let said = fields.text("global.caAddress");
+    let stated = fields.text("global.caAddress");
     let namespace = fields.text("global.istioNamespace");
-    match (said.as_str(), revision) {
+    match (stated.as_str(), revision) {
         ("", "" | "default") => format!("istiod.{namespace}.svc:15012"),
         ("", revision) => format!("istiod-{revision}.{namespace}.svc:15012"),
-        _ => said,
+        _ => stated,
     }
 }
 
@@ -280,7 +279,7 @@ fn cni(fields: &mut Reader<'_>) -> Cni {
     Cni { enabled: new || old, multus: fields.text("pilot.cni.provider") == "multus" }
 }
 
-/// What is not said is `auto`, as with Istio.
+/// The default is `auto`, as with Istio.
 fn native(fields: &mut Reader<'_>) -> Native {
     // Checked here for all who ask for them later.
     fields.named_texts("pilot.env");
@@ -292,7 +291,7 @@ fn native(fields: &mut Reader<'_>) -> Native {
 fn resources(fields: &mut Reader<'_>, path: &str) -> Value {
     let given = free(fields, path);
     for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
-        // `claims` are a list, and nobody's quantities.
+        // `claims` are a list, without quantities.
         if kind != "claims" {
             for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
                 if let Err(text_of_fault) = crate::quantity::read(&text) {

@@ -7,7 +7,6 @@ use mesh::data::yaml::block;
 use mesh::{Problem, Problems};
 use serde_json::Value;
 
-/// A text with other values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,

@@ -23,17 +23,14 @@ pub struct Surroundings {
     pub native_sidecars: bool,
 }
 
-/// A manifest whose pods are injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     pub text: String,
-    /// How many of its objects are injected.
     pub injected: usize,
     /// What its author should know, in the manifest's order.
     pub notes: Vec<Note>,
 }
 
-/// A manifest that can't be injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub problems: Problems,
@@ -50,11 +47,11 @@ impl From<Problems> for Refused {
 /// Something that a manifest's author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// An object whose pods are left alone, and why.
+    /// An object whose pods are skipped, and why.
     Skipped { kind: String, name: String, decision: Decision },
     /// An object that holds pods, but is of no kind that is known.
     Stranger { at: String, what: String, meant: Option<&'static str> },
-    /// What is odd about one.
+    /// A warning about one.
     Warning { at: String, text: String },
     /// A document that could not be edited and was written again, without its comments.
     Rewritten { at: String },
@@ -175,11 +172,11 @@ impl Work<'_> {
                 self.warn(&at, [&format!("{text}; left as it is")]);
                 continue;
             }
-            // What is no text is a problem already. As a text it lets the others come to light.
+            // A value that is not a string is a problem already. As a string it lets others come to light.
             let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
             match inject(meant.as_ref().unwrap_or(pod), &admission, self.configuration) {
                 Err(problems) => {
-                    // Whoever misspells one name may misspell another.
+                    // An author who misspells one name may misspell another.
                     let annotations = texts(pod, "annotations");
                     let unknown: Vec<String> =
                         annotations.keys().filter_map(|name| mesh::pod::unknown(name)).collect();

@@ -1,5 +1,5 @@
-//! What a manifest's author hardly meant: documents that are no objects, kinds that are almost known, pods without
-//! containers. All of it passes as it was written: whoever applies it is told more.
+//! What a manifest's author hardly intended: documents that are no objects, kinds that are almost known, pods without
+//! containers. All of it passes as it was written: the API server reports more.
 
 use mesh::pod::kinds;
 use serde_json::Value;
@@ -17,12 +17,12 @@ pub(super) fn no_object(document: &Value) -> Option<String> {
     Some(format!("is no object of Kubernetes, {lacks}; left as it is"))
 }
 
-/// The kind that was probably meant by a stranger: what it is, beginning with its kind.
+/// The known kind that an unknown one resembles; `what` begins with the kind.
 pub(super) fn kind(what: &str) -> Option<&'static str> {
     let kind = what.split(' ').next().unwrap_or_default();
-    // A known one is of another group, and meant as it is.
-    let meant = || kinds().find(|known| strsim::osa_distance(kind, known) <= 2);
-    if kinds().any(|known| known == kind) { None } else { meant() }
+    // A known kind belongs to another group.
+    let near = || kinds().find(|known| strsim::osa_distance(kind, known) <= 2);
+    if kinds().any(|known| known == kind) { None } else { near() }
 }
 
 /// A pod, or a template, without any container.
@@ -35,7 +35,7 @@ pub(super) fn containers(pod: &Value) -> Option<String> {
         // What has another form is a problem already.
         Some(_) => return None,
     };
-    let meant = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
-    let meant = meant.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
-    Some(format!("{text}, and the API server refuses a pod without containers{meant}"))
+    let near = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
+    let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
+    Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }

@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeSet, str::FromStr};
 use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 
-/// A list or a mapping in brackets gets lines of its own before it becomes longer than this.
+/// A list or a mapping in brackets is broken into lines before it becomes longer than this.
 const MAX_WIDTH: usize = 100;
 
 /// How often a document is edited at most. What an anchor stands for changes with it, also where its aliases stand: the
-/// second time, those get values of their own.
+/// second time, those get separate values.
 const TIMES: usize = 2;
 
 /// The text of a document with a new value; `None` if it can't be edited so, as where a key would have to go that `<<` brings.
@@ -50,14 +50,14 @@ fn sequence(node: &Sequence, old: &[Value], new: &[Value], in_flow: bool) {
         let identity = |(at, item)| if by_place { format!("{at}") } else { identity(item) };
         items.iter().enumerate().map(identity).collect()
     };
-    let (known, wanted) = (identities(old), identities(new));
-    let all: BTreeSet<&String> = wanted.iter().collect();
+    let (known, target) = (identities(old), identities(new));
+    let all: BTreeSet<&String> = target.iter().collect();
     let mut items: Vec<(&String, &Value)> = known.iter().zip(old).collect();
     for at in (0..items.len()).rev().filter(|at| !all.contains(&known[*at])) {
         node.remove(at);
         items.remove(at);
     }
-    for (at, (identity, new)) in wanted.iter().zip(new).enumerate() {
+    for (at, (identity, new)) in target.iter().zip(new).enumerate() {
         let further = items[at..].iter().position(|(other, _)| *other == identity);
         if further != Some(0) {
             if let Some(from) = further.map(|further| at + further) {
@@ -107,7 +107,6 @@ fn identity(item: &Value) -> String {
     name.unwrap_or(item).to_string()
 }
 
-/// A new value.
 fn written(value: &Value) -> impl AsYaml {
     let text = block(&in_order_of(None, value));
     Document::from_str(&text).expect("what is written is YAML")

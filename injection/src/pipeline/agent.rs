@@ -31,7 +31,7 @@ pub(super) fn serve(pod: &mut Pod, values: &Values, mesh: &Mesh) -> Result<Vec<S
     Ok(warnings)
 }
 
-/// Where the agent answers; `None` where an annotation turns it off. One that is no port can only be a template's, and has no
+/// Where the agent answers; `None` where an annotation turns it off. An invalid port can only come from a template, and has no
 /// effect.
 fn port(pod: &Pod, of_mesh: u16) -> Option<u16> {
     let annotated = pod.annotation(known::STATUS_PORT);

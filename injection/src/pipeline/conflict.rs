@@ -14,9 +14,9 @@ const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
 /// Settles what a patch has brought into conflict in the containers of a pod. Of a patch that deletes it takes what it says.
 pub(super) fn settle(merged: &mut Pod, patch: &Value) {
-    let said = |list: List| patch.get("spec")?.get(list.field())?.as_array();
+    let given = |list: List| patch.get("spec")?.get(list.field())?.as_array();
     for list in List::OF_CONTAINERS {
-        for over in said(list).into_iter().flatten().filter_map(Value::as_object) {
+        for over in given(list).into_iter().flatten().filter_map(Value::as_object) {
             let name = over.get("name").and_then(Value::as_str);
             if let Some(item) = merged.items_mut(list).iter_mut().find(|item| Some(item.name()) == name) {
                 container(item.fields_mut(), over);
@@ -59,9 +59,9 @@ fn within(
 
 /// If one of the fields was merged over an object, the others go.
 fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
-    let said = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
-    if fields.iter().any(|field| said(field)) {
-        merged.retain(|field, _| said(field) || !fields.contains(&field.as_str()));
+    let given = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
+    if fields.iter().any(|field| given(field)) {
+        merged.retain(|field, _| given(field) || !fields.contains(&field.as_str()));
     }
 }
 

@@ -91,19 +91,19 @@ fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, 
 }
 
 /// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
-/// itself has is meant to differ.
+/// itself has may differ.
 fn other(validation: &Validation<'_>, name: &str, starting: &[&Value], found: &Capture) -> Option<Problem> {
     if name != INIT || validation.own.container(name).is_some() {
         return None;
     }
-    let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
+    let mut intended = (*starting.iter().find(|container| container.name() == name)?).clone();
     let arguments = validation.sidecar.arguments();
     let as_json = json!(arguments);
-    if meant.get("args") == Some(&as_json) {
+    if intended.get("args") == Some(&as_json) {
         return None;
     }
-    meant["args"] = as_json;
-    if matches!(capture(validation.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
+    intended["args"] = as_json;
+    if matches!(capture(validation.pod, &[&intended]), Ok(Some((_, intended))) if intended == *found) {
         return None;
     }
     let words = arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });

@@ -133,17 +133,17 @@ fn targets(text: &str) -> Result<Vec<Target>, &str> {
 /// # Errors
 /// Every port that is none of the application's.
 pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, Problems> {
-    let mut said = Scrape::of(pod);
-    let refuses = boolean(&said.scrape) == Some(false);
-    // Whoever names the agent's own port has seen to it himself.
-    if refuses || said.port == status_port.to_string() {
+    let mut given = Scrape::of(pod);
+    let refuses = boolean(&given.scrape) == Some(false);
+    // A pod that names the agent's own port is configured already.
+    if refuses || given.port == status_port.to_string() {
         return Ok(None);
     }
-    let wanted = plain(SCRAPE_TARGETS);
-    let several = pod.annotations().find(|(name, _)| plain(name) == wanted).map(|(_, text)| targets(text));
+    let desired = plain(SCRAPE_TARGETS);
+    let several = pod.annotations().find(|(name, _)| plain(name) == desired).map(|(_, text)| targets(text));
     let mut warning = None;
     match several {
-        Some(Ok(targets)) => said.targets = targets,
+        Some(Ok(targets)) => given.targets = targets,
         Some(Err(item)) => {
             warning = Some(format!(
                 "the annotation {SCRAPE_TARGETS} has {item:?}, which names no port, and has no effect; expected PORT:PATH,.."
@@ -151,13 +151,13 @@ pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, P
         }
         None => {}
     }
-    let problems = said.problems(status_port);
+    let problems = given.problems(status_port);
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
     let Some(proxy) = pod.container_mut(PROXY) else { return Ok(warning) };
-    if said != Scrape::default() {
-        let json = serde_json::to_string(&said).expect("texts are JSON");
+    if given != Scrape::default() {
+        let json = serde_json::to_string(&given).expect("texts are JSON");
         proxy.set_variable(VARIABLE, &as_go_writes(&json));
     }
     let agent = Scrape {
@@ -196,7 +196,7 @@ pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
     let before = earlier.variable(VARIABLE).map(serde_json::from_str::<Scrape>);
     match before {
         Some(Ok(before)) => before.annotate(pod),
-        // The agent asks nobody, so there was nothing before.
+        // The agent scrapes nothing, so there was nothing before.
         None => Scrape::default().annotate(pod),
         Some(Err(_)) => {}
     }

@@ -37,19 +37,17 @@ use std::collections::BTreeMap;
 /// The label with the network of a pod.
 const NETWORK: &str = "topology.istio.io/network";
 
-/// What becomes of a pod.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Skipped(Decision),
     Injected(Box<Injected>),
 }
 
-/// A pod that was injected.
 #[derive(Clone, Debug)]
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// What is odd, for whoever made the pod; without the warning of the decision.
+    /// For the author of the pod; without the warning of the decision.
     pub warnings: Vec<String>,
 }
 
@@ -219,7 +217,7 @@ fn dns_warning(own: &Pod) -> Option<String> {
     ))
 }
 
-/// Tells the proxy where it is, and what the path of the request says. Returns a warning.
+/// Sets the proxy's cluster, network, and the variables of the request's path. Returns a warning.
 fn variables(pod: &mut Pod, admission: &AdmissionContext, sidecar: &Sidecar) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
         admission.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -11,8 +11,8 @@ const CORE_DUMP: &str = "enable-core-dump";
 ///
 /// The proxy comes behind the application's containers, so that `kubectl exec` goes to those, or before them if they are
 /// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes behind them, so
-/// that they are not captured while nobody answers yet. Where the proxy starts among them, both come before it, and it
-/// before the rest. Whether the application waits is asked whatever the proxy is: a template may have it among the
+/// that they are not captured before the proxy runs. Where the proxy starts among them, both come before it, and it
+/// before the rest. Whether the application waits counts for every kind of proxy: a template may have it among the
 /// containers though it would be a native sidecar.
 pub(super) fn arrange(pod: &mut Pod, hold: bool) {
     let containers = pod.items_mut(List::Containers);

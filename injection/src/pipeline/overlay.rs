@@ -42,15 +42,15 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
     let mut overrides = Overrides::default();
     for list in List::OF_CONTAINERS {
         for container in overlay.items(list) {
-            let Some(said) = own.item(list, container.name()) else { continue };
-            let mut said = said.clone();
-            if said.get("image").is_some_and(|image| image == AUTO || image == "") {
-                said.fields_mut().remove("image");
+            let Some(given) = own.item(list, container.name()) else { continue };
+            let mut given = given.clone();
+            if given.get("image").is_some_and(|image| image == AUTO || image == "") {
+                given.fields_mut().remove("image");
             }
-            let patch = json!({"spec": {list.field(): [without_nothings(&said)]}});
-            let title = format!("container {}", said.name());
+            let patch = json!({"spec": {list.field(): [without_nothings(&given)]}});
+            let title = format!("container {}", given.name());
             pod = patched(pod, &patch, &title)?;
-            overrides.keep(list, said);
+            overrides.keep(list, given);
         }
     }
     for list in [List::Volumes, List::ImagePullSecrets] {
@@ -80,16 +80,16 @@ fn patched(pod: Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
 /// knowing how it will be started.
 fn with_proxy_where(overlay: &Pod, own: &Pod) -> Pod {
     let mut pod = own.clone();
-    let (wanted, other) = match overlay.container(PROXY) {
+    let (target, other) = match overlay.container(PROXY) {
         Some((List::InitContainers, _)) => (List::InitContainers, List::Containers),
         Some(_) => (List::Containers, List::InitContainers),
         None => return pod,
     };
     if let Some(mut proxy) = pod.take(other, PROXY) {
-        if wanted == List::Containers {
+        if target == List::Containers {
             proxy.fields_mut().remove("restartPolicy");
         }
-        pod.edit(wanted, |items| items.push(proxy));
+        pod.edit(target, |items| items.push(proxy));
     }
     pod
 }
@@ -182,8 +182,8 @@ mod tests {
             json!({"spec": {"containers": [{}]}}),
             json!({"metadata": {"labels": {"a": 1}}}),
         ] {
-            let told = apply(&own, &[("mine", patch.clone())]).expect_err("no pod").to_string();
-            assert!(told.contains("template mine: "), "{patch}: {told}");
+            let shown = apply(&own, &[("mine", patch.clone())]).expect_err("no pod").to_string();
+            assert!(shown.contains("template mine: "), "{patch}: {shown}");
         }
     }
 }

@@ -47,7 +47,6 @@ pub(crate) trait Item {
     /// The items of one of its lists; none if it has no such list.
     fn list(&self, field: &str) -> &[Value];
 
-    /// Its fields.
     fn fields_mut(&mut self) -> &mut Fields;
 
     /// The value of a variable of a container, if that is a string.
@@ -103,7 +102,6 @@ pub(crate) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fiel
     value.as_object_mut().expect("it was made one")
 }
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pod(Value);
 
@@ -197,7 +195,6 @@ impl Pod {
         outcome
     }
 
-    /// The item of this name.
     pub(crate) fn item(&self, list: List, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
@@ -212,13 +209,11 @@ impl Pod {
         List::OF_CONTAINERS.into_iter().find_map(|list| Some((list, self.item(list, name)?)))
     }
 
-    /// The container of this name.
     pub(crate) fn container_mut(&mut self, name: &str) -> Option<&mut Value> {
         let (list, _) = self.container(name)?;
         self.items_mut(list).iter_mut().find(|item| item.name() == name)
     }
 
-    /// Takes an item out.
     pub(crate) fn take(&mut self, list: List, name: &str) -> Option<Value> {
         self.edit(list, |items| {
             let at = items.iter().position(|item| item.name() == name)?;
@@ -239,7 +234,6 @@ impl Pod {
         }
     }
 
-    /// A field of its spec.
     pub(crate) fn spec(&self, field: &str) -> Option<&Value> {
         self.0.get("spec")?.get(field)
     }
@@ -347,7 +341,7 @@ mod tests {
                 "initContainers": {},
             },
         });
-        let told = Pod::read("pod", written).expect_err("problems").to_string();
+        let shown = Pod::read("pod", written).expect_err("problems").to_string();
         for place in [
             "pod: metadata.labels.a: \"1\" is a number",
             "pod: metadata.annotations: is a list",
@@ -357,8 +351,8 @@ mod tests {
             "pod: spec.containers[2].securityContext.runAsUser: is \"x\"",
             "pod: spec.initContainers: is a mapping",
         ] {
-            assert!(told.contains(place), "{place} in {told}");
+            assert!(shown.contains(place), "{place} in {shown}");
         }
-        assert!(told.starts_with("7 problems"), "{told}");
+        assert!(shown.starts_with("7 problems"), "{shown}");
     }
 }

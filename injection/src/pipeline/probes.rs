@@ -7,10 +7,10 @@ use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The variable that tells the agent what it was asked instead of.
+/// The variable with the original probes, for the agent.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
 
-/// A place of a container where something is asked: an object's field, within which field, and the paths' ends.
+/// A probe or hook of a container: its field, the field around it, and the agent's path.
 struct Place {
     within: Option<&'static str>,
     field: &'static str,
@@ -26,12 +26,10 @@ const PLACES: [Place; 5] = [
 ];
 
 impl Place {
-    /// What the agent answers.
     fn path(&self, container: &str) -> String {
         format!("{}/{container}/{}", self.path.0, self.path.1)
     }
 
-    /// The probe or the hook.
     fn handler<'a>(&self, container: &'a mut Value) -> Option<&'a mut Map<String, Value>> {
         let fields = match self.within {
             None => container.as_object_mut()?,
@@ -60,9 +58,9 @@ struct Captured {
 
 impl Captured {
     fn of(pod: &Pod) -> Self {
-        let said = |name: &str| pod.annotation(name).unwrap_or_default();
-        let only = !matches!(said(INCLUDE_INBOUND), "" | "*");
-        let listed = said(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
+        let given = |name: &str| pod.annotation(name).unwrap_or_default();
+        let only = !matches!(given(INCLUDE_INBOUND), "" | "*");
+        let listed = given(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
         let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<Vec<u16>>();
         Self { only: only && !ports.is_empty(), ports }
     }
@@ -76,7 +74,7 @@ impl Captured {
 /// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
 /// their container does not have. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Vec<String> {
-    let (mut asked, mut warnings) = (BTreeMap::new(), Vec::new());
+    let (mut query, mut warnings) = (BTreeMap::new(), Vec::new());
     let captured = Captured::of(pod);
     let is_native = pod.item(List::InitContainers, PROXY).is_some();
     for list in List::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == List::Containers) {
@@ -100,17 +98,17 @@ pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Vec<String> {
                 let asks_agent = port == status_port && action.get("path").is_some_and(|asks| *asks == path);
                 if captured.has(port) && !asks_agent {
                     redirect(handler, way, &path, status_port);
-                    asked.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
+                    query.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
                 }
             }
         }
     }
-    if !asked.is_empty()
+    if !query.is_empty()
         && let Some(proxy) = pod.container_mut(PROXY)
     {
-        let asked: Vec<String> =
-            asked.into_iter().map(|(path, asks)| format!("{}:{asks}", json!(path))).collect();
-        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", asked.join(","))));
+        let query: Vec<String> =
+            query.into_iter().map(|(path, asks)| format!("{}:{asks}", json!(path))).collect();
+        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", query.join(","))));
     }
     warnings
 }
@@ -124,7 +122,6 @@ fn known(names: &[(String, u16)]) -> String {
     }
 }
 
-/// Ports by their names.
 fn named_ports(container: &Value) -> Vec<(String, u16)> {
     let named = |port: &Value| {
         let number = port["containerPort"].as_u64().and_then(|number| u16::try_from(number).ok())?;
@@ -170,8 +167,8 @@ fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Optio
 }
 
 /// The port that a handler asks; `None` where it says none, or a name that the container does not give.
-fn port(said: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
-    let port = match said? {
+fn port(given: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
+    let port = match given? {
         Value::Number(number) => u16::try_from(number.as_u64()?).ok(),
         Value::String(text) => {
             let named = names.iter().find(|(name, _)| name == text).map(|(_, port)| *port);
@@ -184,8 +181,8 @@ fn port(said: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
 
 /// Gives back the probes that an earlier injection has sent to its agent.
 pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
-    let told = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
-    let Some(Value::Object(told)) = told else { return };
+    let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
+    let Some(Value::Object(shown)) = shown else { return };
     for list in List::OF_CONTAINERS {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
             let name = container.name().to_owned();
@@ -193,7 +190,7 @@ pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
                 let path = place.path(&name);
                 let Some(handler) = place.handler(container) else { continue };
                 let asks_agent = handler.get("httpGet").is_some_and(|asks| asks["path"] == path.as_str());
-                let Some(original) = told.get(&path).filter(|_| asks_agent) else { continue };
+                let Some(original) = shown.get(&path).filter(|_| asks_agent) else { continue };
                 for way in WAYS {
                     if let Some(Value::Object(action)) = original.get(way) {
                         handler.remove("httpGet");
@@ -216,7 +213,7 @@ mod tests {
     }
 
     /// The handler of a readiness probe, what it becomes, and what the agent is told.
-    fn check(handler: &Value, expected: &Value, told: Option<Value>) {
+    fn check(handler: &Value, expected: &Value, shown: Option<Value>) {
         let ports = json!([{"name": "web", "containerPort": 8080}]);
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));
         let mut after = before.clone();
@@ -225,7 +222,7 @@ mod tests {
         assert_eq!(&app["readinessProbe"], expected);
         let proxy = after.item(List::Containers, PROXY).expect("the proxy").clone();
         let variable = proxy.variable(VARIABLE).map(|text| serde_json::from_str(text).expect("JSON"));
-        assert_eq!(variable, told.map(|told| json!({"/app-health/app/readyz": told})));
+        assert_eq!(variable, shown.map(|shown| json!({"/app-health/app/readyz": shown})));
         // What comes back is rewritten to the same.
         let mut again = after.clone();
         restore(&mut again, &proxy);
@@ -282,7 +279,7 @@ mod tests {
         });
         let before = pod(&container);
         let mut after = before.clone();
-        let told = rewrite(&mut after, 15020);
+        let shown = rewrite(&mut after, 15020);
         assert_eq!(after, before);
         let expected = [("livenessProbe", "\"wbe\""), ("startupProbe", "70000")].map(|(probe, port)| {
             format!(
@@ -290,7 +287,7 @@ mod tests {
                  container's: web"
             )
         });
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]
@@ -299,9 +296,9 @@ mod tests {
         let mut pod =
             pod(&json!({"name": "app", "readinessProbe": probe, "livenessProbe": {"grpc": {"port": 1}}}));
         rewrite(&mut pod, 15020);
-        let told = pod.container(PROXY).and_then(|(_, proxy)| proxy.variable(VARIABLE));
+        let shown = pod.container(PROXY).and_then(|(_, proxy)| proxy.variable(VARIABLE));
         let expected = r#"{"/app-health/app/livez":{"grpc":{"port":1,"service":null}},"/app-health/app/readyz":{"httpGet":{"path":"/a?b\u0026c","port":80,"host":"x","scheme":"HTTP","httpHeaders":[]}}}"#;
-        assert_eq!(told, Some(expected));
+        assert_eq!(shown, Some(expected));
     }
 
     #[test]

@@ -26,12 +26,12 @@ impl Status {
     /// What a pod says; `None` where it was not injected.
     ///
     /// # Errors
-    /// Where nobody can read it, why. Istio takes such a pod for one that was not injected.
+    /// Why it can't be read. Istio treats such a pod as not injected.
     pub(super) fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
-    /// Of an overlay: all that the templates have said, and nothing else.
+    /// Of an overlay: what the templates add, and nothing else.
     pub(super) fn of_overlay(overlay: &Pod, revision: &str) -> Self {
         let names = |list| {
             let names: Vec<String> = overlay.items(list).iter().map(|item| item.name().to_owned()).collect();

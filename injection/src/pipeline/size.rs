@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn one_that_would_fill_the_memory_is_refused() {
-        let told = check(&json!(vec![json!({"a": 1}); 300_000])).expect_err("too large").to_string();
-        assert!(told.contains("more values than 96 MiB of memory hold"), "{told}");
+        let shown = check(&json!(vec![json!({"a": 1}); 300_000])).expect_err("too large").to_string();
+        assert!(shown.contains("more values than 96 MiB of memory hold"), "{shown}");
     }
 }

@@ -16,13 +16,13 @@ pub(super) fn chosen<'a>(
     pod: &Pod,
     configuration: &'a Configuration,
 ) -> Result<Vec<(&'a str, &'a Template)>, Problems> {
-    let (source, asked): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
+    let (source, query): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
         Some(text) => (TEMPLATES, text.split(',').map(str::trim).collect()),
         None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
     };
     let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for name in asked {
-        // What an alias stands for is no alias again.
+    for name in query {
+        // Aliases are not nested.
         let alias = configuration.aliases.get(name);
         let names = alias.map_or_else(|| vec![name], |names| names.iter().map(String::as_str).collect());
         for one in names {

@@ -30,7 +30,7 @@ pub(crate) fn has_mark(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// Whether the list of a container with this name may be left out. What an injection says of its own containers, users may
+/// Whether the list of a container with this name may be left out. What an injection sets for the containers that it adds, users may
 /// say too, and then it has to be read.
 pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)

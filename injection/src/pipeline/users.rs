@@ -4,13 +4,13 @@ use super::pod::{Item, List, Pod, object_in};
 use crate::sidecar::{INIT, Identity, Init, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
-/// The annotation by which OpenShift tells which users the pods of a namespace run as.
+/// OpenShift's annotation with the users of a namespace's pods.
 const OPENSHIFT_RANGE: &str = "openshift.io/sa.scc.uid-range";
 /// The fields of a security context that say as whom a container runs.
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
-/// tells their traffic apart.
+/// distinguishes their traffic.
 pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_RANGE) {
         return;
@@ -27,30 +27,30 @@ pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::admission::Nam
 /// Follows what the user says of the proxy's user and group, in all places that have to say the same. Built-in templates do
 /// so themselves; Go templates know nothing of it.
 ///
-/// With TPROXY nobody may say as which user the proxy runs: it has to be root to make transparent sockets.
+/// With TPROXY the proxy's user can't be chosen: it has to be root to create transparent sockets.
 pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar) -> Option<String> {
     let (_, user) = own.container(PROXY)?;
     overlay.container(PROXY)?;
-    let told: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
-    if told.is_empty() {
+    let text: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
+    if text.is_empty() {
         return None;
     }
     let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
     if let Some(proxy) = pod.container_mut(PROXY) {
         let context = object_in(proxy.fields_mut(), "securityContext");
-        told.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
+        text.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
     }
     let starting = pod.items_mut(List::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
             let context = object_in(container.fields_mut(), "securityContext");
-            told.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
+            text.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
         }
         name_proxy(container, sidecar);
     }
-    let said = user.runs_as(IDS[0]).filter(|said| *said != sidecar.proxy_identity.user)?;
+    let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.proxy_identity.user)?;
     Some(format!(
-        "runAsUser {said} of {PROXY} is passed over: with interception mode {} it has to be {}",
+        "runAsUser {given} of {PROXY} is passed over: with interception mode {} it has to be {}",
         sidecar.mode.name(),
         sidecar.proxy_identity.user
     ))

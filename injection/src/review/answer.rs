@@ -9,7 +9,6 @@ pub(crate) const JSON: &str = "application/json";
 /// The answer, and what of it is counted and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status of HTTP.
     pub status: u16,
     pub content_type: &'static str,
     pub body: Vec<u8>,
@@ -20,7 +19,6 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub outcome: Outcome,
-    /// Why.
     pub reason: String,
     /// The kind, namespace and name of the object; empty where they are unknown.
     pub object: String,
@@ -29,7 +27,6 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The pod gets a patch.
@@ -38,12 +35,12 @@ pub enum Outcome {
     Skipped,
     /// It is refused: it can't be injected.
     Refused,
-    /// The call is no review.
+    /// The call is not a review.
     Malformed,
 }
 
 impl Answer {
-    /// One that is no review's: a status of HTTP, and why in words.
+    /// An answer that is not a review: an HTTP status and the reason.
     pub fn text(status: u16, reason: &str) -> Self {
         let report = Report {
             outcome: Outcome::Malformed,

@@ -6,7 +6,7 @@ use crate::admission::Namespace;
 /// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
 const STABLE_MINOR: u32 = 33;
 
-/// A cluster. It is asked in the midst of a review, so it answers at once, with what it knows.
+/// A cluster. It is queried during a review, so it answers at once, with what it knows.
 pub trait Cluster {
     /// A namespace, with its labels and annotations as far as they are known.
     fn namespace(&self, name: &str) -> Namespace;
@@ -15,7 +15,7 @@ pub trait Cluster {
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
-/// A cluster of which nobody tells anything.
+/// A cluster about which nothing is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unknown {
     pub native_sidecars: bool,
@@ -31,7 +31,7 @@ impl Cluster for Unknown {
     }
 }
 
-/// Whether a kubelet of this version can run native sidecars, as far as nobody forbids it; `None` if it is no version.
+/// Whether a kubelet of this version can run native sidecars, unless it is disabled; `None` if the version can't be parsed.
 ///
 /// Distributions add to versions: `v1.33.1-gke.1`, `v1.33.2+k3s1`, `v1.33+`.
 pub fn runs_native_sidecars(version: &str) -> Option<bool> {

@@ -33,9 +33,7 @@ pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub method: &'a str,
-    /// Without a query.
     pub path: &'a str,
-    /// The header `Content-Type`.
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
 }
@@ -43,7 +41,7 @@ pub struct Call<'a> {
 /// Answers a call: the pod of its review is injected, let through or refused.
 ///
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
-/// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is no review.
+/// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is not a review.
 pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
     answer_by(call, cluster, |pod, admission| pipeline::inject(pod, admission, configuration))
 }
@@ -136,11 +134,11 @@ mod tests {
     use super::*;
     use crate::decision::Reason;
     use crate::pipeline::Injected;
-    use base64::{Engine, engine::general_purpose::STANDARD};
+    use data_encoding::BASE64;
     use mesh::Problem;
     use serde_json::{Map, json};
 
-    /// An injector that labels pods, leaves alone those of one namespace and refuses those without a `spec`.
+    /// An injector that labels pods, skips those of one namespace and refuses those without a `spec`.
     fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::Outcome, Problems> {
         let decision =
             |inject| Decision { inject, reason: Reason::ByPolicy, warning: Some("odd\nlabel".into()) };
@@ -201,10 +199,10 @@ mod tests {
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"Pod"}"#,
         ];
         for body in others {
-            let said: Value = serde_json::from_str(&text(200, Some(JSON), body.as_bytes())).expect("JSON");
-            assert_eq!((&said["apiVersion"], &said["kind"]), (&VERSIONS[0].into(), &KIND.into()));
-            assert_eq!(said["response"]["allowed"], false);
-            assert!(said["response"]["status"]["message"].as_str().is_some_and(|text| !text.is_empty()));
+            let given: Value = serde_json::from_str(&text(200, Some(JSON), body.as_bytes())).expect("JSON");
+            assert_eq!((&given["apiVersion"], &given["kind"]), (&VERSIONS[0].into(), &KIND.into()));
+            assert_eq!(given["response"]["allowed"], false);
+            assert!(given["response"]["status"]["message"].as_str().is_some_and(|text| !text.is_empty()));
         }
         for request in [Value::Null, json!([]), json!("x")] {
             let answer = review(VERSIONS[1], &request);
@@ -219,13 +217,14 @@ mod tests {
             for (own, expected) in [(None, "shop"), (Some(""), "shop"), (Some("own"), "own")] {
                 let pod = json!({ "metadata": { "generateName": "web-", "namespace": own }, "spec": {} });
                 let answer = review(version, &json!({ "uid": "u1", "namespace": "shop", "object": pod }));
-                let said = body_of(&answer);
-                assert_eq!((&said["apiVersion"], &said["kind"]), (&version.into(), &KIND.into()));
-                let response = &said["response"];
+                let given = body_of(&answer);
+                assert_eq!((&given["apiVersion"], &given["kind"]), (&version.into(), &KIND.into()));
+                let response = &given["response"];
                 assert_eq!((&response["uid"], &response["allowed"]), (&"u1".into(), &true.into()));
                 assert_eq!(response["patchType"], "JSONPatch");
                 assert_eq!(response["warnings"], json!(["odd label", "careful"]));
-                let patch = STANDARD.decode(response["patch"].as_str().expect("a patch")).expect("base64");
+                let patch =
+                    BASE64.decode(response["patch"].as_str().expect("a patch").as_bytes()).expect("base64");
                 let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
                 let mut patched = pod.clone();
                 json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
@@ -247,8 +246,8 @@ mod tests {
         assert_eq!(response["allowed"], outcome == Outcome::Skipped, "{request}");
         assert_eq!((&response["patch"], &response["patchType"]), (&Value::Null, &Value::Null), "{request}");
         assert!(answer.report.reason.contains(message), "{request}: {}", answer.report.reason);
-        let told = response["status"]["message"].as_str();
-        assert_eq!(told.unwrap_or(&answer.report.reason), answer.report.reason);
+        let shown = response["status"]["message"].as_str();
+        assert_eq!(shown.unwrap_or(&answer.report.reason), answer.report.reason);
     }
 
     #[test]
@@ -319,8 +318,9 @@ mod tests {
         let patched = |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>| {
             let answer = answer_by(&call, &Unknown::default(), injector);
             let answer = body_of(&answer);
-            let patch =
-                STANDARD.decode(answer["response"]["patch"].as_str().expect("a patch")).expect("base64");
+            let patch = BASE64
+                .decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes())
+                .expect("base64");
             let mut patched = pod.clone();
             let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
             json_patch::patch(&mut patched, &patch).expect("a patch of the pod");

@@ -67,9 +67,9 @@ fn found(body: &[u8]) -> (Option<&'static str>, String) {
                 let value = || serde_json::from_slice::<String>(&body[at - 1..=at + length]).ok();
                 match (&path[..], name) {
                     ([(b'{', _)], b"apiVersion") => {
-                        let said = value();
+                        let given = value();
                         version =
-                            VERSIONS.into_iter().find(|known| said.as_deref() == Some(*known)).or(version);
+                            VERSIONS.into_iter().find(|known| given.as_deref() == Some(*known)).or(version);
                     }
                     ([(b'{', _), (b'{', b"request")], b"uid") => uid = value().unwrap_or(uid),
                     _ => {}
@@ -94,7 +94,6 @@ fn length(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// The request of a review.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a>(&'a Value);
 
@@ -137,7 +136,7 @@ impl<'a> Request<'a> {
         format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
     }
 
-    /// What is asked about, if it says so and it is no pod: another resource, or a part of one, such as `pods/eviction`.
+    /// The resource of the request, if it is not pods: another resource, or a part of one, such as `pods/eviction`.
     pub(crate) fn other_than_pods(self) -> Option<String> {
         let resource = self.0.get("resource")?;
         let (group, name) = (text(resource, "group"), text(resource, "resource"));

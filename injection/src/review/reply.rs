@@ -2,10 +2,9 @@
 
 use super::reading::{Request, Review, Unreadable};
 use super::{Answer, JSON, KIND, Outcome, Report};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-/// An answer before it is written.
 pub(crate) struct Reply {
     pub(crate) version: &'static str,
     pub(crate) outcome: Outcome,
@@ -46,7 +45,7 @@ impl Reply {
         }
         if let Some(patch) = &self.patch {
             response.insert("patchType".to_owned(), "JSONPatch".into());
-            response.insert("patch".to_owned(), STANDARD.encode(patch).into());
+            response.insert("patch".to_owned(), BASE64.encode(patch.as_bytes()).into());
         }
         if !self.warnings.is_empty() {
             // They become headers of the API server's answer, which hold no line breaks.

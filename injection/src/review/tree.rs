@@ -34,7 +34,7 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
     let read = PartSeed { reading: &reading, part: Part::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
-        // A container said its name behind its variables, and they matter.
+        // The name of a container followed its variables, and they matter.
         (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),
@@ -84,13 +84,11 @@ impl Part {
         }
     }
 
-    /// What an item of it is.
     fn item(self) -> Self {
         if self == Self::Containers { Self::Container } else { Self::Other }
     }
 }
 
-/// A value that is to be read.
 #[derive(Clone, Copy)]
 struct PartSeed<'a> {
     reading: &'a Reading,
@@ -102,9 +100,8 @@ impl PartSeed<'_> {
         Self { part, ..self }
     }
 
-    /// Takes from what is left.
-    fn take<E: Error>(self, wanted: impl FnOnce(&mut Allowance) -> Result<(), TooLarge>) -> Result<(), E> {
-        wanted(&mut self.reading.left.borrow_mut()).map_err(|too_large| {
+    fn take<E: Error>(self, target: impl FnOnce(&mut Allowance) -> Result<(), TooLarge>) -> Result<(), E> {
+        target(&mut self.reading.left.borrow_mut()).map_err(|too_large| {
             self.reading.too_large.set(Some(too_large));
             E::custom(too_large)
         })
@@ -249,8 +246,8 @@ mod tests {
     #[test]
     fn a_pod_too_large_is_told_from_what_is_no_json() {
         let many = format!(r#"{{"request":{{"object":[{}0]}}}}"#, r#"{"a":0},"#.repeat(400_000));
-        let told = read(many.as_bytes(), Depth::Whole).expect_err("too large");
-        assert!(told.contains("more values than"), "{told}");
+        let shown = read(many.as_bytes(), Depth::Whole).expect_err("too large");
+        assert!(shown.contains("more values than"), "{shown}");
         let elsewhere = many.replace("object", "options");
         assert!(read(elsewhere.as_bytes(), Depth::Whole).is_ok(), "nobody asks for it");
         assert!(read(b"{} x", Depth::Whole).expect_err("no JSON").contains("no JSON"));

@@ -17,19 +17,16 @@ pub(super) struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    /// Those of a pod.
     pub(super) fn of(pod: &'a Value) -> Self {
         let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
         let warnings = given.keys().filter_map(|name| pod::unknown(name)).collect();
         Self { given, problems: Vec::new(), warnings }
     }
 
-    /// The text of an annotation.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.given.get(name).copied()
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.given.iter().map(|(name, value)| (*name, *value))
     }
@@ -64,7 +61,6 @@ impl<'a> Annotations<'a> {
         self.read(name, "is no boolean; expected true or false", boolean)
     }
 
-    /// An amount of a resource.
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
         match quantity::read(value) {

@@ -14,7 +14,6 @@ const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 /// The greatest number of a user or a group that the API takes.
 const MAX_ID: u32 = i32::MAX.unsigned_abs();
 
-/// A user and a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub user: i64,

@@ -22,7 +22,6 @@ use mesh::Setting;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The settings of a pod's sidecar.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     pub mode: Mode,

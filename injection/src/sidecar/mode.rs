@@ -1,7 +1,6 @@
 //! How a pod's traffic reaches its proxy: the interception mode, the init container, and what another proxy than Istio's
 //! changes about that.
 
-/// The container of the proxy.
 pub const PROXY: &str = "istio-proxy";
 /// The init container that sets the capture rules.
 pub(crate) const INIT: &str = "istio-init";

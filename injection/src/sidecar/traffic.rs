@@ -18,9 +18,7 @@ const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub mode: Mode,
-    /// Where the proxy listens for outbound connections.
     pub outbound_port: u16,
-    /// Where it listens for inbound ones.
     pub inbound_port: u16,
     /// The number, of a user or of a group, by which the rules know the proxy.
     pub proxy: i64,

@@ -36,7 +36,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]
     items
 }
 
-/// What stands under a name, with the name in it.
+/// The value of a key, with the key as its name.
 fn named_item((name, item): (String, Value)) -> Value {
     match item {
         Value::Object(fields) => {

@@ -14,7 +14,6 @@ use crate::sidecar::Sidecar;
 use mesh::{Problem, Problems};
 use serde_json::Value;
 
-/// A template.
 #[derive(Clone, Debug)]
 pub enum Template {
     BuiltIn(BuiltIn),
@@ -49,7 +48,7 @@ impl Template {
         }
     }
 
-    /// The patch of the pod, for a strategic merge. `warnings` gets what is odd about it.
+    /// The patch of the pod, for a strategic merge, and `warnings` about it.
     ///
     /// # Errors
     /// Every problem with what the template is filled with.

@@ -21,13 +21,13 @@ pub(super) fn with(networks: String, network: &str) -> String {
     if known.iter().any(is_it) {
         return networks;
     }
-    let mut wanted = json!({"name": name});
+    let mut added = json!({"name": name});
     if !namespace.is_empty() {
-        wanted["namespace"] = namespace.into();
+        added["namespace"] = namespace.into();
     }
     // Into the text: its order and spaces are the owner's.
     let between = if known.is_empty() { "" } else { ", " };
-    format!("{}{between}{wanted}{}", &networks[..end], &networks[end..])
+    format!("{}{between}{added}{}", &networks[..end], &networks[end..])
 }
 
 #[cfg(test)]

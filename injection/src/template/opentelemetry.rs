@@ -65,13 +65,13 @@ mod tests {
         containers: &[(&str, &str)],
         expected: &str,
     ) {
-        let said = |pairs: &[(&str, &str)], name: &str| {
+        let given = |pairs: &[(&str, &str)], name: &str| {
             pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
         let containers: Vec<(String, String)> =
             containers.iter().map(|(name, image)| ((*name).to_owned(), (*image).to_owned())).collect();
         let found =
-            attributes(|name| said(annotations, name), |name| said(labels, name), namespace, &containers);
+            attributes(|name| given(annotations, name), |name| given(labels, name), namespace, &containers);
         assert_eq!(found, expected, "{annotations:?} {labels:?} {containers:?}");
     }
 
@@ -84,14 +84,14 @@ mod tests {
         check(&[], &[], "shop", &web, "service.namespace=shop,service.instance.id=shop.$(POD_NAME).web");
         check(&[], &[VERSION], "shop", &web, all);
         check(&[], &[VERSION], "shop", &[web[0], ("istio-proxy", "auto")], all);
-        let said = [
+        let given = [
             ("resource.opentelemetry.io/service.namespace", "all"),
             ("resource.opentelemetry.io/service.version", "2"),
             ("resource.opentelemetry.io/service.instance.id", "one"),
         ];
         let expected = "service.namespace=all,service.version=2,service.instance.id=one";
-        check(&said, &[VERSION], "shop", &web, expected);
-        check(&[(said[1].0, "")], &[VERSION], "shop", &web, all);
+        check(&given, &[VERSION], "shop", &web, expected);
+        check(&[(given[1].0, "")], &[VERSION], "shop", &web, all);
     }
 
     #[test]

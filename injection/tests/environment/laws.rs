@@ -74,14 +74,14 @@ proptest! {
     fn routes_do_what_is_wanted(scene in scene(), others in proptest::collection::vec(value(), 3)) {
         let plan = scene.plan();
         let default = scene.environment["spec"]["envLabel"]["defaultSubset"].as_str();
-        let asked = plan.environments.iter().chain(&others).map(|value| Some(value.as_str())).chain([None]);
-        let asked: Vec<Option<&str>> = asked.collect();
+        let query = plan.environments.iter().chain(&others).map(|value| Some(value.as_str())).chain([None]);
+        let query: Vec<Option<&str>> = query.collect();
         for planned in &plan.services {
             let own = own(&scene, &planned.name);
-            let wanted = |value: Option<&str>| expected(&own, &plan.environments, default, value);
+            let target = |value: Option<&str>| expected(&own, &plan.environments, default, value);
             if let Some(choices) = &planned.choices {
-                for value in &asked {
-                    prop_assert_eq!(choices.subset(*value).map(str::to_owned), wanted(*value));
+                for value in &query {
+                    prop_assert_eq!(choices.subset(*value).map(str::to_owned), target(*value));
                 }
             }
             match &planned.disposition {
@@ -90,20 +90,20 @@ proptest! {
                     let subsets = destination_rule["spec"]["subsets"].as_array().expect("subsets");
                     let headers: &[&str] =
                         if scene.environment["spec"]["envHeader"].is_null() { &["X-Virtual-Env"] } else { &["X-Virtual-Env", "X-Other"] };
-                    for (header, value) in headers.iter().flat_map(|header| asked.iter().map(move |value| (header, value))) {
+                    for (header, value) in headers.iter().flat_map(|header| query.iter().map(move |value| (header, value))) {
                         let found = walk(routes, &value.map(|value| (*header, value)).into_iter().collect::<Vec<_>>());
-                        prop_assert_eq!(&found, &wanted(*value), "{} {:?}", header, value);
+                        prop_assert_eq!(&found, &target(*value), "{} {:?}", header, value);
                         prop_assert!(found.is_none_or(|found| subsets.iter().any(|subset| subset["name"] == found)));
                     }
                     // The header wins, whatever an alias says.
-                    for (first, second) in asked.iter().flatten().flat_map(|first| asked.iter().flatten().map(move |second| (first, second))) {
+                    for (first, second) in query.iter().flatten().flat_map(|first| query.iter().flatten().map(move |second| (first, second))) {
                         let found = walk(routes, &[("X-Virtual-Env", first), ("X-Other", second)]);
-                        prop_assert_eq!(found, wanted(Some(first)), "{} before {}", first, second);
+                        prop_assert_eq!(found, target(Some(first)), "{} before {}", first, second);
                     }
                 }
                 // Then nothing is lost without routes: either no pod has an environment, or all requests go one way.
                 Disposition::Unrouted(_) => {
-                    let ways: BTreeSet<Option<String>> = asked.iter().map(|value| wanted(*value)).collect();
+                    let ways: BTreeSet<Option<String>> = query.iter().map(|value| target(*value)).collect();
                     prop_assert!(own.is_empty() || ways.len() == 1, "{:?}", ways);
                 }
                 Disposition::Refused(problems) => prop_assert!(false, "{}", problems),

@@ -1,6 +1,6 @@
 //! The webhook of the environment tag: each row of its tables.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use injection::environment::tag::answer;
 use injection::review::{Answer, Call, Outcome};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn operation(object: &Value) -> Option<(Value, Value)> {
         return None;
     };
     assert_eq!((found.report.outcome, &response["patchType"]), (Outcome::Injected, &json!("JSONPatch")));
-    let patch = STANDARD.decode(patch.as_str().expect("text")).expect("base64");
+    let patch = BASE64.decode(patch.as_str().expect("text").as_bytes()).expect("base64");
     let patch: Value = serde_json::from_slice(&patch).expect("JSON");
     let mut patched = object.clone();
     let operations: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a patch");
@@ -188,9 +188,9 @@ fn pods_that_cannot_be_read_are_refused_with_every_reason() {
 #[test]
 fn a_review_is_answered_in_its_version() {
     for version in ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"] {
-        let mut asked = review(&request("shop", &pod(&json!({"virtual-env": "a"}), &with_env(&json!([])))));
-        asked["apiVersion"] = json!(version);
-        let (found, body) = post(&asked);
+        let mut query = review(&request("shop", &pod(&json!({"virtual-env": "a"}), &with_env(&json!([])))));
+        query["apiVersion"] = json!(version);
+        let (found, body) = post(&query);
         assert_eq!((&body["apiVersion"], &body["kind"]), (&json!(version), &json!("AdmissionReview")));
         assert_eq!((&*found.report.object, &*found.report.uid), ("Pod shop/web", "u-1"));
     }

@@ -274,9 +274,9 @@ fn what_is_wrong_is_told_by_line_and_function() {
         ("{{ b64dec `?` }}", "b64dec is given no base 64"),
     ];
     for (text, expected) in rows {
-        let told = world.render(text).expect_err(text);
-        assert!(told.contains(expected), "{text}: {told}");
-        assert!(told.len() < 600 && !told.contains("map["), "{told}");
+        let shown = world.render(text).expect_err(text);
+        assert!(shown.contains(expected), "{text}: {shown}");
+        assert!(shown.len() < 600 && !shown.contains("map["), "{shown}");
     }
 }
 
@@ -308,8 +308,8 @@ fn set_changes_the_variable_that_it_names() {
                 {{- $_ := unset $x \"a\" }}\nx: {{ toJson $x }}";
     let expected = serde_json::json!({"x": {"b": 2, "0": 0, "1": 1}});
     assert_eq!(World::new().render(text), Ok(expected));
-    let told = World::new().render("{{ $_ := set .Values \"a\" 1 }}").expect_err("no variable");
-    assert!(told.contains("set changes \".Values\" in place"), "{told}");
+    let shown = World::new().render("{{ $_ := set .Values \"a\" 1 }}").expect_err("no variable");
+    assert!(shown.contains("set changes \".Values\" in place"), "{shown}");
 }
 
 #[test]

@@ -88,11 +88,11 @@ fn no_text_of_a_pod_becomes_structure() {
         for text in TEXTS {
             world.pod["metadata"]["annotations"]["x"] = (*text).into();
             match world.render(template) {
-                Err(told) => {
+                Err(shown) => {
                     refused += 1;
                     assert!(
-                        told.contains("would be read as YAML") && told.contains("x: "),
-                        "{template}{text:?}: {told}"
+                        shown.contains("would be read as YAML") && shown.contains("x: "),
+                        "{template}{text:?}: {shown}"
                     );
                 }
                 Ok(made) => {
@@ -113,10 +113,10 @@ fn no_text_of_a_pod_becomes_structure() {
 #[test]
 fn a_template_that_wants_structure_of_a_pod_is_told_so() {
     let template = "a: 1\n{{ annotation .ObjectMeta `x` `` }}\n";
-    let told = World::annotated("x", "privileged: true").render(template).expect_err("refused");
-    assert!(told.contains("x: \"privileged: true\" would be read as YAML"), "{told}");
-    let told = World::annotated("x", "a b").render(template).expect_err("no YAML");
-    assert!(told.contains("template: is no YAML or JSON: line 2, column 1"), "{told}");
+    let shown = World::annotated("x", "privileged: true").render(template).expect_err("refused");
+    assert!(shown.contains("x: \"privileged: true\" would be read as YAML"), "{shown}");
+    let shown = World::annotated("x", "a b").render(template).expect_err("no YAML");
+    assert!(shown.contains("template: is no YAML or JSON: line 2, column 1"), "{shown}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_is_handed_to_a_writer_is_taken_whatever_it_says() {
             assert!(made.expect_err("a stand-in").contains("would be read"));
             continue;
         }
-        let made = made.unwrap_or_else(|told| panic!("{text:?}: {told}"));
+        let made = made.unwrap_or_else(|shown| panic!("{text:?}: {shown}"));
         assert_eq!(made["a"], *text);
         assert_eq!(made["b"], json!({"note": "plain", "x": text}));
         assert_eq!(made["c"], made["b"]);
@@ -181,28 +181,28 @@ fn whoever_says_it_is_named() {
     let mut world = World::annotated("x", "harmless: not, when quoted");
     world.pod["metadata"]["annotations"]["bad"] = "v\"\nprivileged: \"true".into();
     world.pod["spec"]["containers"][0]["args"] = json!(["--flag={\"a\": 1}"]);
-    let told = world
+    let shown = world
         .render("a: \"{{ annotation .ObjectMeta `bad` `` }}\"\nb: \"{{ annotation .ObjectMeta `x` `` }}\"\n")
         .expect_err("refused");
-    assert!(told.starts_with("1 problem in the input"), "{told}");
+    assert!(shown.starts_with("1 problem in the input"), "{shown}");
     assert!(
-        told.contains(r#"bad: "v\"\nprivileged: \"true" would be read as YAML where template puts it"#),
-        "{told}"
+        shown.contains(r#"bad: "v\"\nprivileged: \"true" would be read as YAML where template puts it"#),
+        "{shown}"
     );
     world.pod["metadata"]["annotations"]["bad"] = "fine".into();
     world.pod["spec"]["containers"][0]["name"] = "a\nb: c".into();
-    let told = world.render("a: {{ (index .Spec.Containers 0).Name }}\n").expect_err("refused");
-    assert!(told.contains(r#"pod.spec.containers[0].name: "a\nb: c" would be read"#), "{told}");
+    let shown = world.render("a: {{ (index .Spec.Containers 0).Name }}\n").expect_err("refused");
+    assert!(shown.contains(r#"pod.spec.containers[0].name: "a\nb: c" would be read"#), "{shown}");
 }
 
 #[test]
 fn nothing_is_no_value() {
     let world = World::new();
-    let told =
+    let shown =
         world.render("a: 1\nb: {{ .Values.none }}\nc: {{ print .Values.none }}\n").expect_err("nothing");
     assert!(
-        told.starts_with("2 problems") && told.contains("\"b: <no value>\" holds <no value>, in line 2"),
-        "{told}"
+        shown.starts_with("2 problems") && shown.contains("\"b: <no value>\" holds <no value>, in line 2"),
+        "{shown}"
     );
     assert_eq!(world.render("{{ if .Values.none.deeper }}a: 1{{ end }}"), Ok(json!({})));
 }

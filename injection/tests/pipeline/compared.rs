@@ -114,7 +114,7 @@ fn another_configuration_is_told_place_by_place() {
         ],
     );
     let never = setup(&json!({"config": {"neverInjectSelector": [{"matchLabels": {"app": "web"}}]}}));
-    assert!(matches!(verdict(&never, &runs, &never.configuration), Verdict::LeftAlone(_)));
+    assert!(matches!(verdict(&never, &runs, &never.configuration), Verdict::Skipped(_)));
     let gone = setup(&json!({"config": {"templates": {"sidecar": "{{ fail `no` }}"}}}));
     assert!(matches!(verdict(&gone, &runs, &gone.configuration), Verdict::Refused(_)));
 }

@@ -88,8 +88,8 @@ fn check(about: &str, setup: &Setup, pod: &Value, expected: &[(&str, Value)]) {
 }
 
 fn refused(about: &str, setup: &Setup, pod: &Value, expected: &str) {
-    let told = setup.inject(pod).expect_err(about).to_string();
-    assert!(told.contains(expected), "{about}: {told}");
+    let shown = setup.inject(pod).expect_err(about).to_string();
+    assert!(shown.contains(expected), "{about}: {shown}");
 }
 
 const PROXY_ENV: &str = "spec > containers > istio-proxy > env > ";
@@ -194,23 +194,23 @@ fn the_image_type_of_a_proxy_config_is_the_proxys() {
 #[test]
 fn several_places_to_scrape_and_a_secure_one() {
     let setup = setup(&json!({}), &json!({"enablePrometheusMerge": true}));
-    let told = format!("{PROXY_ENV}ISTIO_PROMETHEUS_ANNOTATIONS > value");
+    let shown = format!("{PROXY_ENV}ISTIO_PROMETHEUS_ANNOTATIONS > value");
     let annotations =
         json!({"prometheus.istio.io/scrape-targets": " 8080:/a , 9100,", "prometheus.io/scrape": "true"});
     let targets = json!([{"port": "8080", "path": "/a"}, {"port": "9100", "path": "/metrics"}]);
     let expected = json!({"scrape": "true", "path": "", "port": "", "targets": targets});
-    check("targets", &setup, &pod(&annotations, &[], &json!({})), &[(&told, expected)]);
+    check("targets", &setup, &pod(&annotations, &[], &json!({})), &[(&shown, expected)]);
     // A list that can't be read leaves the single port.
     let annotations = json!({"prometheus.istio.io/scrape-targets": ":/a", "prometheus.io/port": "9090"});
     let expected = json!({"scrape": "", "path": "", "port": "9090"});
-    check("no port", &setup, &pod(&annotations, &[], &json!({})), &[(&told, expected)]);
+    check("no port", &setup, &pod(&annotations, &[], &json!({})), &[(&shown, expected)]);
     for port in ["0", "15000", "15004", "15020", "15021", "15090", "015090", "70000", "http"] {
         let targets = json!({"prometheus.istio.io/scrape-targets": format!("{port}:/x,9100")});
         let named = format!("prometheus.istio.io/scrape-targets: \"{port}\" is");
         refused(port, &setup, &pod(&targets, &[], &json!({})), &named);
     }
     let refusing = json!({"prometheus.istio.io/scrape-targets": "15090:/x", "prometheus.istio.io/merge-metrics": "false"});
-    check("not merged", &setup, &pod(&refusing, &[], &json!({})), &[(&told, Value::Null)]);
+    check("not merged", &setup, &pod(&refusing, &[], &json!({})), &[(&shown, Value::Null)]);
 
     let secure = "metadata > annotations > prometheus.istio.io/secure-port";
     let config = |port: &str| json!({"proxy.istio.io/config": format!("proxyMetadata: {{ENVOY_SECURE_MERGED_METRICS_PORT: {port:?}}}")});
@@ -309,7 +309,7 @@ fn owners_and_networks() {
 #[test]
 fn probes_as_the_agent_reads_them() {
     let rewriting = setup(&json!({"sidecarInjectorWebhook": {"rewriteAppHTTPProbe": true}}), &json!({}));
-    let told = format!("{PROXY_ENV}ISTIO_KUBE_APP_PROBERS > value");
+    let shown = format!("{PROXY_ENV}ISTIO_KUBE_APP_PROBERS > value");
     let web = json!({
         "readinessProbe": {"httpGet": {"path": "/r", "port": "htttp"}},
         "livenessProbe": {"grpc": {"port": 9000}},
@@ -321,5 +321,5 @@ fn probes_as_the_agent_reads_them() {
     });
     let probe =
         ("spec > containers > web > readinessProbe", json!({"httpGet": {"path": "/r", "port": "htttp"}}));
-    check("an unknown port", &rewriting, &pod(&json!({}), &[], &web), &[(&told, expected), probe]);
+    check("an unknown port", &rewriting, &pod(&json!({}), &[], &web), &[(&shown, expected), probe]);
 }

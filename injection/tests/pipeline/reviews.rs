@@ -4,7 +4,7 @@
 use crate::cases::Case;
 use crate::laws::entangled;
 use crate::rfc6902::apply;
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use injection::configuration::{Text, Texts};
 use injection::review::{Answer, Call, Outcome as Answered, Unknown, answer};
 use injection::{AdmissionContext, Configuration, Namespace, Outcome, inject};
@@ -69,11 +69,12 @@ fn check(pod: &Value, configuration: &Configuration) {
     let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
     let whole = inject(pod, &AdmissionContext { namespace, ..AdmissionContext::default() }, configuration);
     let answer = answered(pod, configuration);
-    let said: Value = serde_json::from_slice(&answer.body).expect("JSON");
+    let given: Value = serde_json::from_slice(&answer.body).expect("JSON");
     match whole {
         Ok(Outcome::Injected(injected)) => {
-            let patch = said["response"]["patch"].as_str().unwrap_or_else(|| panic!("{pod}: {said}"));
-            let patch = serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("JSON");
+            let patch = given["response"]["patch"].as_str().unwrap_or_else(|| panic!("{pod}: {given}"));
+            let patch =
+                serde_json::from_slice(&BASE64.decode(patch.as_bytes()).expect("base64")).expect("JSON");
             assert_eq!(apply(pod, &patch), Ok(injected.pod), "{pod}");
             let warnings: Vec<String> =
                 injected.decision.warning.into_iter().chain(injected.warnings).collect();
@@ -82,8 +83,8 @@ fn check(pod: &Value, configuration: &Configuration) {
         Ok(Outcome::Skipped(_)) => assert_eq!(answer.report.outcome, Answered::Skipped, "{pod}"),
         Err(problems) => {
             assert_eq!(answer.report.outcome, Answered::Refused, "{pod}");
-            let told = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            assert!(answer.report.reason.ends_with(&told), "{pod}: {} {told}", answer.report.reason);
+            let shown = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            assert!(answer.report.reason.ends_with(&shown), "{pod}: {} {shown}", answer.report.reason);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! webhooks call this server at all.
 
 use super::callers::Caller;
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr};
@@ -31,7 +31,7 @@ pub(super) fn patch(
         .flatten()
         .filter(|webhook| is_called_at(webhook, service) && !has(webhook, bundle))
         .map(|webhook| {
-            json!({ "name": webhook.name, "clientConfig": { "caBundle": STANDARD.encode(bundle) } })
+            json!({ "name": webhook.name, "clientConfig": { "caBundle": BASE64.encode(bundle.as_bytes()) } })
         })
         .collect();
     let version = configuration.metadata.resource_version.as_deref().unwrap_or_default();
@@ -60,7 +60,6 @@ pub(super) fn caller(configuration: Option<&MutatingWebhookConfiguration>, servi
     Caller { webhooks, fault }
 }
 
-/// Whom a webhook calls.
 fn called(webhook: &MutatingWebhook) -> String {
     let client = &webhook.client_config;
     match (&client.service, &client.url) {
@@ -97,7 +96,7 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 fn has(webhook: &MutatingWebhook, bundle: &str) -> bool {
-    webhook.client_config.ca_bundle.as_ref().is_some_and(|held| held.0 == bundle.as_bytes())
+    webhook.client_config.ca_bundle.as_ref().is_some_and(|current| current.0 == bundle.as_bytes())
 }
 
 #[cfg(test)]
@@ -147,7 +146,7 @@ mod tests {
             let mut webhook = json!({ "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "clientConfig": { "service": { "name": service, "namespace": "mesh" } } });
             if let Some(bundle) = bundle {
-                webhook["clientConfig"]["caBundle"] = STANDARD.encode(bundle).into();
+                webhook["clientConfig"]["caBundle"] = BASE64.encode(bundle.as_bytes()).into();
             }
             webhook
         };
@@ -167,7 +166,10 @@ mod tests {
             made["webhooks"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
         assert_eq!(names, ["new", "old"]);
         assert_eq!(made["metadata"]["resourceVersion"], "7");
-        assert_eq!(made["webhooks"][0]["clientConfig"], json!({ "caBundle": STANDARD.encode("bundle") }));
+        assert_eq!(
+            made["webhooks"][0]["clientConfig"],
+            json!({ "caBundle": BASE64.encode("bundle".as_bytes()) })
+        );
         let right = configuration(json!([webhook("right", "injector", Some("bundle"))]));
         assert_eq!(patch(&right, &ours, "bundle"), None);
         assert_eq!(patch(&configuration(Value::Null), &ours, "bundle"), None);

@@ -17,14 +17,13 @@ pub(super) struct Trusted {
     pub(super) life: Life,
 }
 
-/// An authority that can sign.
 #[derive(Debug)]
 pub(super) struct Ca {
     pub(super) trusted: Trusted,
     key: KeyPair,
 }
 
-/// From when to when something is meant to be used, in seconds since 1970.
+/// The period in which something is used, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub(super) born: i64,
@@ -81,7 +80,6 @@ pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, Unusable> {
 }
 
 impl Ca {
-    /// A new one.
     pub(super) fn make(now: i64, lifetime: Duration) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
         let life = life(now, lifetime);
@@ -89,12 +87,11 @@ impl Ca {
         Ok(Self { trusted: Trusted { der: signed.der().clone(), life }, key })
     }
 
-    /// One that was stored.
     pub(super) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
         let trusted = Trusted::read(CertificateDer::from_pem_slice(certificate).map_err(Unusable::Text)?)?;
         let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(Unusable::Text)?;
         let key = KeyPair::try_from(&key).map_err(Unusable::Key)?;
-        // A key's public half stands in its certificate as it is.
+        // A certificate contains the public key unchanged.
         let public = key.public_key_raw();
         if !trusted.der.windows(public.len()).any(|part| part == public) {
             return Err(Unusable::Mismatch);
@@ -112,16 +109,17 @@ impl Ca {
         let mut life = life(now, lifetime);
         life.ends = life.ends.min(self.trusted.life.ends);
         let key = KeyPair::generate()?;
-        let mut wanted = CertificateParams::new(names)?;
-        wanted.distinguished_name = DistinguishedName::new();
-        wanted.distinguished_name.push(DnType::CommonName, names.first().map_or(NAME, String::as_str));
-        wanted.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        wanted.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        wanted.use_authority_key_identifier_extension = true;
-        limit(&mut wanted, life);
+        let mut leaf = CertificateParams::new(names)?;
+        leaf.distinguished_name = DistinguishedName::new();
+        leaf.distinguished_name.push(DnType::CommonName, names.first().map_or(NAME, String::as_str));
+        leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        leaf.use_authority_key_identifier_extension = true;
+        limit(&mut leaf, life);
         let own = params(self.trusted.life);
-        let signed = wanted.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
-        Ok(Leaf { chain: vec![signed.der().clone()], key: key.serialize_der(), life })
+        let signed = leaf.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Ok(Leaf { chain: vec![signed.der().clone()], key, life })
     }
 }
 

@@ -4,15 +4,13 @@
 
 use super::ca::{Ca, Life};
 use crate::serve::tls::{Identity, Refused};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::{sync::Arc, time::Duration};
 
-/// A certificate with its key.
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub(super) chain: Vec<CertificateDer<'static>>,
-    /// PKCS #8.
-    pub(super) key: Vec<u8>,
+    pub(super) key: PrivateKeyDer<'static>,
     pub(super) life: Life,
 }
 
@@ -28,60 +26,47 @@ pub(super) fn names(service: &str, namespace: &str) -> Vec<String> {
     ]
 }
 
-/// What the server shows at present.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) identity: Arc<Identity>,
-    /// Who has signed it.
     signer: CertificateDer<'static>,
     life: Life,
 }
 
 impl Shown {
-    /// The first one.
-    pub(super) fn first(signer: &Ca, leaf: Leaf) -> Result<Self, Refused> {
-        let life = leaf.life;
-        let (chain, key) = leaf.parts();
-        Ok(Self { identity: Identity::new(chain, key)?, signer: signer.trusted.der.clone(), life })
-    }
-
-    /// The next one. Connections that are open stay as they are.
-    pub(super) fn next(&mut self, signer: &Ca, leaf: Leaf) -> Result<(), Refused> {
-        let life = leaf.life;
-        let (chain, key) = leaf.parts();
-        self.identity.set(chain, key)?;
-        (self.signer, self.life) = (signer.trusted.der.clone(), life);
-        Ok(())
-    }
-
     /// When the next one is due: after two thirds of this one's life, or at once if another authority signs now.
     pub(super) fn due(&self, signer: &Ca) -> i64 {
         if self.signer == signer.trusted.der { self.life.part(2, 3) } else { i64::MIN }
     }
 }
 
-impl Leaf {
-    fn parts(self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        (self.chain, PrivatePkcs8KeyDer::from(self.key).into())
-    }
+/// Why a certificate can't be made or shown.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("no certificate can be made")]
+    Make(#[source] rcgen::Error),
+    #[error("a certificate just made can't be shown")]
+    Show(#[source] Refused),
 }
 
-/// Shows a new certificate if one is due.
+/// Shows a new certificate if one is due. Open connections keep the one that they were opened with.
 pub(super) fn refresh(
     shown: &mut Option<Shown>,
     signer: &Ca,
     names: &[String],
     now: i64,
     lifetime: Duration,
-) -> Result<bool, super::Failure> {
+) -> Result<bool, Failure> {
     if shown.as_ref().is_some_and(|shown| now < shown.due(signer)) {
         return Ok(false);
     }
-    let leaf = signer.sign(names, now, lifetime).map_err(super::Failure::Make)?;
-    match shown {
-        Some(shown) => shown.next(signer, leaf).map_err(super::Failure::Show)?,
-        None => *shown = Some(Shown::first(signer, leaf).map_err(super::Failure::Show)?),
-    }
+    let Leaf { chain, key, life } = signer.sign(names, now, lifetime).map_err(Failure::Make)?;
+    let identity = match shown {
+        Some(Shown { identity, .. }) => identity.set(chain, key).map(|()| Arc::clone(identity)),
+        None => Identity::new(chain, key),
+    };
+    let identity = identity.map_err(Failure::Show)?;
+    *shown = Some(Shown { identity, signer: signer.trusted.der.clone(), life });
     Ok(true)
 }
 

@@ -14,7 +14,6 @@
 mod bundle;
 mod ca;
 mod callers;
-mod failure;
 mod leaf;
 mod reconciler;
 mod rotation;
@@ -26,12 +25,10 @@ use crate::{input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
 use cluster::access;
-use failure::Failure;
 use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
-/// Its flags.
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct Flags {

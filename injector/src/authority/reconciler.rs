@@ -1,10 +1,9 @@
 //! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
-    Failure,
     bundle::{self, Service},
     callers::Callers,
-    leaf::{self, Shown},
+    leaf::{self, Failure, Shown},
     rotation::{self, Authorities, Step},
     store,
 };
@@ -34,19 +33,16 @@ const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// However far off the next step is, the clock is looked at again after this time: clocks are set, machines sleep.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// How long a write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the API server may take to answer at the start of a watch.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long certificates live.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetimes {
     pub(super) authority: Duration,
     pub(super) certificate: Duration,
 }
 
-/// What a watch has reported.
 enum News {
     Secret(Option<Secret>),
     Configuration(String, Option<MutatingWebhookConfiguration>),
@@ -62,7 +58,6 @@ pub(crate) struct CertificateReconciler {
     names: Vec<String>,
     /// The webhook configurations that are watched.
     callers: Arc<Callers>,
-    /// How many they are.
     watched: usize,
     lifetimes: Lifetimes,
     news: BoxStream<'static, News>,
@@ -305,7 +300,6 @@ impl CertificateReconciler {
     }
 }
 
-/// Why a write was not done.
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
     #[error("the API server did not do it")]

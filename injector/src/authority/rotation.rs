@@ -12,10 +12,8 @@
 use super::ca::{Ca, Trusted};
 use std::time::Duration;
 
-/// All authorities of the injector.
 #[derive(Debug)]
 pub(super) struct Authorities {
-    /// This one signs.
     pub(super) current: Ca,
     /// This one is announced, and will sign.
     pub(super) next: Option<Ca>,
@@ -23,12 +21,10 @@ pub(super) struct Authorities {
     pub(super) previous: Vec<Trusted>,
 }
 
-/// What was done to the authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// There was none that can sign: one was made.
     Begun,
-    /// The next one was made.
     Announced,
     /// The next one signs now.
     Exchanged,
@@ -80,37 +76,37 @@ pub(super) fn step(
     lifetime: Duration,
     announced: bool,
 ) -> Result<Option<Step>, rcgen::Error> {
-    let Some(held) = known else {
+    let Some(authorities) = known else {
         let current = Ca::make(now, lifetime)?;
         *known = Some(Authorities { current, next: None, previous: Vec::new() });
         return Ok(Some(Step::Begun));
     };
-    let before = held.previous.len();
-    held.previous.retain(|trusted| !trusted.life.is_over(now));
-    let forgotten = held.previous.len() < before;
-    if held.next.as_ref().is_some_and(|next| next.trusted.life.is_over(now)) {
-        held.next = None;
+    let before = authorities.previous.len();
+    authorities.previous.retain(|trusted| !trusted.life.is_over(now));
+    let forgotten = authorities.previous.len() < before;
+    if authorities.next.as_ref().is_some_and(|next| next.trusted.life.is_over(now)) {
+        authorities.next = None;
     }
-    let current = held.current.trusted.life;
-    match held.next.take() {
+    let current = authorities.current.trusted.life;
+    match authorities.next.take() {
         None if current.is_over(now) => {
-            held.current = Ca::make(now, lifetime)?;
+            authorities.current = Ca::make(now, lifetime)?;
             Ok(Some(Step::Begun))
         }
         None if now >= current.part(2, 3) => {
-            held.next = Some(Ca::make(now, lifetime)?);
+            authorities.next = Some(Ca::make(now, lifetime)?);
             Ok(Some(Step::Announced))
         }
         None => Ok(forgotten.then_some(Step::Forgotten)),
         Some(next) if current.is_over(now) || (announced && now >= takes_over(&next)) => {
-            let last = std::mem::replace(&mut held.current, next).trusted;
+            let last = std::mem::replace(&mut authorities.current, next).trusted;
             if !last.life.is_over(now) {
-                held.previous.push(last);
+                authorities.previous.push(last);
             }
             Ok(Some(Step::Exchanged))
         }
         Some(next) => {
-            held.next = Some(next);
+            authorities.next = Some(next);
             Ok(forgotten.then_some(Step::Forgotten))
         }
     }
@@ -125,27 +121,30 @@ mod tests {
 
     /// What happens second by second while bundles are known everywhere from `announced` on.
     fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, Step)>, Option<Authorities>) {
-        let (mut known, mut told) = (None, Vec::new());
+        let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();
         for second in 0..until {
             let now = START + second;
             let due = known.as_ref().map_or(i64::MIN, Authorities::due);
             let done = step(&mut known, now, LIFETIME, announced(second)).expect("keys");
-            let held = known.as_ref().expect("it has begun");
+            let authorities = known.as_ref().expect("it has begun");
             assert!(done.is_none() || due <= now, "{second}: {done:?} was due at {}", due - START);
-            assert!(!held.current.trusted.life.is_over(now), "{second}: what signs has ended");
+            assert!(!authorities.current.trusted.life.is_over(now), "{second}: what signs has ended");
             if done == Some(Step::Exchanged) {
-                assert!(trusted.contains(&held.current.trusted.pem()), "{second}: nobody trusts it yet");
+                assert!(
+                    trusted.contains(&authorities.current.trusted.pem()),
+                    "{second}: nobody trusts it yet"
+                );
             }
-            trusted = held.bundle();
-            told.extend(done.map(|done| (second, done)));
+            trusted = authorities.bundle();
+            text.extend(done.map(|done| (second, done)));
         }
-        (told, known)
+        (text, known)
     }
 
     #[test]
     fn an_authority_follows_the_other_and_each_is_trusted_first() {
-        let (told, known) = story(510, |_| true);
+        let (text, known) = story(510, |_| true);
         let expected = [
             (0, Step::Begun),
             (200, Step::Announced),
@@ -155,16 +154,16 @@ mod tests {
             (403, Step::Exchanged),
             (500, Step::Forgotten),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(text, expected);
         assert_eq!(known.expect("authorities").bundle().matches("BEGIN").count(), 1);
     }
 
     #[test]
     fn an_exchange_waits_for_webhooks_but_not_for_ever() {
-        let (told, _) = story(260, |second| second > 250);
-        assert_eq!(told[1..], [(200, Step::Announced), (251, Step::Exchanged)]);
-        let (told, known) = story(301, |_| false);
-        assert_eq!(told[1..], [(200, Step::Announced), (300, Step::Exchanged)], "it ends");
+        let (text, _) = story(260, |second| second > 250);
+        assert_eq!(text[1..], [(200, Step::Announced), (251, Step::Exchanged)]);
+        let (text, known) = story(301, |_| false);
+        assert_eq!(text[1..], [(200, Step::Announced), (300, Step::Exchanged)], "it ends");
         assert!(known.expect("authorities").previous.is_empty());
     }
 
@@ -183,7 +182,7 @@ mod tests {
         let (_, mut known) = story(202, |_| true);
         let done = step(&mut known, START + 10_000, LIFETIME, true).expect("keys");
         assert_eq!(done, Some(Step::Begun));
-        let held = known.expect("authorities");
-        assert!(held.next.is_none() && held.previous.is_empty());
+        let authorities = known.expect("authorities");
+        assert!(authorities.next.is_none() && authorities.previous.is_empty());
     }
 }

@@ -77,12 +77,12 @@ mod tests {
         let (mut known, now) = (None, 1_795_305_600);
         for (after, keys) in [(0, 2), (200, 4), (210, 3), (401, 4), (420, 3)] {
             while step(&mut known, now + after, Duration::from_secs(300), true).expect("keys").is_some() {}
-            let held = known.as_ref().expect("authorities");
-            let secret = write(held, "certificates", None);
+            let kept = known.as_ref().expect("authorities");
+            let secret = write(kept, "certificates", None);
             assert_eq!(secret.data.as_ref().map(BTreeMap::len), Some(keys), "{after}");
             let read = read(&secret).expect("usable").expect("authorities");
-            assert_eq!(read.bundle(), held.bundle());
-            assert_eq!(read.current.pem(), held.current.pem());
+            assert_eq!(read.bundle(), kept.bundle());
+            assert_eq!(read.current.pem(), kept.current.pem());
         }
     }
 

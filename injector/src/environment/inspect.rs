@@ -10,14 +10,12 @@ use std::{
     time::Duration,
 };
 
-/// Where the operator answers if nothing else is said, as upstream's does.
+/// The operator's default address, as upstream's.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
-/// How long the operator may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
     #[command(subcommand)]

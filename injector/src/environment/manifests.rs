@@ -1,4 +1,4 @@
-//! What manifests hold of a namespace's environments: read once, with the place of each object, so that whatever is said of
+//! What manifests hold of a namespace's environments: read once, with the place of each object, so that each message about
 //! one later names its file and line.
 //!
 //! Of an object that is given twice the last one counts, as `kubectl apply` would have it.
@@ -14,7 +14,6 @@ use mesh::{Problem, Problems, pod::Located};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the manifests hold.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) environments: Vec<VirtualEnvironment>,
@@ -22,9 +21,8 @@ pub(super) struct Manifests {
     pub(super) workloads: Vec<Workload>,
     /// What is of a kind that we make, each with its namespace.
     pub(super) existing: Vec<(String, Existing)>,
-    /// What is odd, in words.
     pub(super) warnings: Vec<String>,
-    /// Where each object stands, by its title.
+    /// The file and line of each object, by its title.
     places: BTreeMap<String, String>,
 }
 
@@ -71,17 +69,17 @@ impl Manifests {
         let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
         if is_ours && value["kind"] == resource::KIND {
             let one = VirtualEnvironment::read(&value, namespace);
-            if self.stand(&one.title(), &one.name, &place)? {
+            if self.record(&one.title(), &one.name, &place)? {
                 self.environments.retain(|there| there.title() != one.title());
             }
             self.environments.push(one);
         } else if let Some(one) = Service::read(&value, namespace) {
-            if self.stand(&one.title(), &one.name, &place)? {
+            if self.record(&one.title(), &one.name, &place)? {
                 self.services.retain(|there| there.title() != one.title());
             }
             self.services.push(one);
         } else if let Some(one) = Workload::read(&value, namespace) {
-            if self.stand(&one.title(), &one.name, &place)? {
+            if self.record(&one.title(), &one.name, &place)? {
                 self.workloads.retain(|there| there.title() != one.title());
             }
             self.workloads.push(one);
@@ -95,8 +93,8 @@ impl Manifests {
         Ok(())
     }
 
-    /// Keeps where an object stands. Whether it was given before.
-    fn stand(&mut self, title: &str, name: &str, place: &str) -> Result<bool, Problem> {
+    /// Records the place of an object. Returns whether it was given before.
+    fn record(&mut self, title: &str, name: &str, place: &str) -> Result<bool, Problem> {
         if name.is_empty() {
             let text = "is missing; expected the object's name";
             return Err(Problem::of(&format!("{place}: {title}, metadata.name"), text));
@@ -109,7 +107,7 @@ impl Manifests {
         Ok(before.is_some())
     }
 
-    /// What is said of an object, with its file and line before it.
+    /// A message about an object, with its file and line before it.
     pub(super) fn at(&self, text: &str) -> String {
         // Names of objects hold neither.
         let title = text.split([',', ':']).next().unwrap_or_default();

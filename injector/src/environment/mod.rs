@@ -11,7 +11,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use injection::environment::{crd, inventory};
 use std::{error::Error, process::ExitCode};
 
-/// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
     #[command(subcommand)]
@@ -62,7 +61,6 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Reads the name of an object.
 fn name(text: &str) -> Result<String, String> {
     let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
     if inventory::is_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }

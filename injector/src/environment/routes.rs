@@ -18,7 +18,6 @@ use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 /// As wide as terminals are at least.
 const WIDTH: usize = 80;
 
-/// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
     /// Manifests with VirtualEnvironments, Services, Deployments and StatefulSets; - is standard input
@@ -35,14 +34,14 @@ pub(crate) struct Flags {
     table: bool,
 }
 
-/// A namespace's environment, and what becomes of it.
+/// A namespace's environment with its plan.
 struct Routed<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a Spec,
     plan: Plan,
 }
 
-/// What is wrong with the manifests. Nothing could have been changed, so nothing is said of that.
+/// What is wrong with the manifests. The command changes nothing, so the message does not mention changes.
 #[derive(Debug)]
 struct Refused(Problems);
 
@@ -61,10 +60,10 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let (manifests, mut problems) = Manifests::read(&flags.files, &flags.namespace);
     let is_whole = problems.is_empty();
     let mut warnings = manifests.warnings.clone();
-    let mut odd = Vec::new();
-    let routed = routed(&manifests, &mut problems, &mut odd);
+    let mut notes = Vec::new();
+    let routed = routed(&manifests, &mut problems, &mut notes);
     // What seems to lack may stand in a file that can't be read.
-    warnings.extend(odd.into_iter().filter(|_| is_whole));
+    warnings.extend(notes.into_iter().filter(|_| is_whole));
     // They may say why something is wrong.
     warn(&warnings);
     if !problems.is_empty() {
@@ -97,7 +96,7 @@ fn warn(warnings: &[String]) {
     }
 }
 
-/// The plan of each namespace with a VirtualEnvironment. What is wrong is added to the problems, what is odd to the warnings.
+/// The plan of each namespace with a VirtualEnvironment. Appends to problems and warnings.
 fn routed<'a>(
     manifests: &'a Manifests,
     problems: &mut Vec<Problem>,
@@ -110,11 +109,11 @@ fn routed<'a>(
     // Whatever becomes of the Service.
     problems.extend(manifests.services.iter().flat_map(|service| service.problems().iter().cloned()));
     let mut routed = Vec::new();
-    let mut odd = Vec::new();
+    let mut notes = Vec::new();
     for all in by_namespace.values() {
         let Some(environment) = acting(all.iter().copied()) else { continue };
         for other in all.iter().filter(|other| **other != environment) {
-            odd.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
+            notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
         // What does not act is checked all the same.
         problems
@@ -130,17 +129,17 @@ fn routed<'a>(
                 Disposition::Routed { .. } | Disposition::Unrouted(_) => {}
             }
         }
-        odd.extend(plan.warnings.clone());
-        odd.extend(silence(environment, spec, &plan));
+        notes.extend(plan.warnings.clone());
+        notes.extend(missing_routes(environment, spec, &plan));
         routed.push(Routed { environment, spec, plan });
     }
-    warnings.extend(odd.iter().map(|text| manifests.at(text)));
-    warnings.extend(elsewhere(manifests, &by_namespace));
+    warnings.extend(notes.iter().map(|text| manifests.at(text)));
+    warnings.extend(without_environment(manifests, &by_namespace));
     routed
 }
 
-/// Why nothing comes of Services, or of the VirtualEnvironment itself.
-fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<String> {
+/// Why Services, or the VirtualEnvironment itself, get no routes.
+fn missing_routes(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<String> {
     let namespace = &environment.namespace;
     if plan.services.is_empty() {
         return vec![format!(
@@ -149,7 +148,7 @@ fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<St
         )];
     }
     let unrouted = plan.services.iter().filter_map(|service| match service.disposition {
-        Disposition::Unrouted(reason) if reason.is_odd() => Some((&service.name, reason)),
+        Disposition::Unrouted(reason) if reason.is_suspicious() => Some((&service.name, reason)),
         Disposition::Unrouted(_) | Disposition::Routed { .. } | Disposition::Refused(_) => None,
     });
     let lines = unrouted.map(|(name, reason)| {
@@ -167,7 +166,10 @@ fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<St
 }
 
 /// Namespaces with Services and without a VirtualEnvironment.
-fn elsewhere(manifests: &Manifests, environments: &BTreeMap<&str, Vec<&VirtualEnvironment>>) -> Vec<String> {
+fn without_environment(
+    manifests: &Manifests,
+    environments: &BTreeMap<&str, Vec<&VirtualEnvironment>>,
+) -> Vec<String> {
     let mut services: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in manifests.services.iter().filter(|service| !environments.contains_key(&*service.namespace))
     {
@@ -183,7 +185,7 @@ fn elsewhere(manifests: &Manifests, environments: &BTreeMap<&str, Vec<&VirtualEn
     lines.collect()
 }
 
-/// What a namespace is to have, beside what is the user's own.
+/// The objects that a namespace should have, without the user's.
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
     let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();

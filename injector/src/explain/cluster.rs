@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, error::Error, path::PathBuf, time::Duration};
 use tokio::runtime::Builder;
 
-/// Its flags.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Flags {
@@ -31,10 +30,10 @@ pub(super) struct Flags {
 
 /// How long the API server may stay silent.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Where Istio is, as far as a webhook that calls a URL tells.
+/// Where Istio is, the default for a webhook that calls a URL.
 const ISTIO: &str = "istio-system";
 
-/// By what one injector is told from another: its Service's namespace and name, and its revision.
+/// What identifies an injector: its Service's namespace and name, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     namespace: String,
@@ -42,7 +41,6 @@ struct Identity {
     revision: String,
 }
 
-/// What the cluster says.
 #[derive(Default)]
 pub(super) struct Answer {
     pub(super) injectors: Vec<Injector>,
@@ -56,7 +54,7 @@ impl Flags {
     }
 
     /// The injectors of the cluster and whether its kubelets run native sidecars, with everything that is wrong with the
-    /// configuration; namespaces are told what the cluster knows of them.
+    /// configuration; `namespaces` gets what the cluster knows.
     pub(super) fn ask(
         &self,
         sources: &Sources,
@@ -64,12 +62,12 @@ impl Flags {
         namespaces: &mut Namespaces,
     ) -> (Answer, Vec<Problem>) {
         let named = names(manifests, namespaces);
-        let asked = Builder::new_current_thread()
+        let answer = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| error.to_string())
             .and_then(|runtime| runtime.block_on(self.fetch(sources, &named)));
-        match asked {
+        match answer {
             Ok((found, answer, problems)) => {
                 found.iter().for_each(|namespace| namespaces.describe(namespace));
                 (answer, problems)
@@ -78,7 +76,6 @@ impl Flags {
         }
     }
 
-    /// The flag that names the cluster.
     fn flag(&self) -> String {
         match (&self.context, &self.kubeconfig) {
             (Some(context), _) => format!("--context {context}"),
@@ -128,7 +125,7 @@ impl Flags {
     }
 }
 
-/// The namespaces of all objects that describe pods. What is wrong with manifests is told by whoever explains them.
+/// The namespaces of all objects that describe pods. Problems of manifests are reported later.
 fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String> {
     let documents = manifests.iter().filter_map(|(name, text)| holders(name, text).ok()).flatten();
     let holders = documents.flat_map(|document| document.holders);

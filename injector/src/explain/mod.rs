@@ -18,12 +18,11 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-/// How it ends where some pod is not injected.
+/// The exit code if a pod is not injected.
 const NOT_INJECTED: u8 = 3;
-/// How it ends where some pod is refused, or nothing can be said.
+/// The exit code if a pod is refused, or the input is invalid.
 const PROBLEMS: u8 = 1;
 
-/// Its flags.
 #[derive(Args)]
 #[command(after_help = "\
 Exit codes: 0 where all pods are injected, 3 where one is not, 1 where one is refused or the input is wrong, 2 for a wrong call. \
@@ -117,7 +116,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 fn code(explained: &Explained) -> u8 {
     match explained.verdict {
         Verdict::Injected => 0,
-        Verdict::NotCalled | Verdict::LeftAlone => NOT_INJECTED,
+        Verdict::NotCalled | Verdict::Skipped => NOT_INJECTED,
         Verdict::Refused => PROBLEMS,
     }
 }
@@ -143,7 +142,7 @@ fn print(flags: &Flags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
 /// The command that goes on, for a shell.
 fn command(flags: &Flags) -> String {
     if flags.cluster.is_asked() {
-        // What the cluster has told, no file holds.
+        // The cluster's configuration is in no file.
         let words: Vec<String> = std::env::args().skip(1).collect();
         let words = injection::explain::command(&words);
         return format!("sidecar-injector {words} --explain --matrix");
@@ -184,7 +183,7 @@ fn hand_over(flags: &Flags, pods: &str) -> Result<u8, Problems> {
         .spawn()
         .map_err(|error| failed(&error))?;
     if let Some(mut input) = child.stdin.take() {
-        // One that ends without reading tells why itself.
+        // A program that ends without reading reports why.
         match input.write_all(pods.as_bytes()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(failed(&error)),
             Ok(()) | Err(_) => {}

@@ -1,6 +1,6 @@
 //! Several manifests as one stream.
 
-/// The texts, one behind the other. A single one stays as it is; between several stands what tells documents apart, where
+/// The texts, one behind the other. A single one is unchanged; between several a marker separates documents, where
 /// nothing does yet.
 pub(super) fn join(texts: &[&str]) -> String {
     let [first, rest @ ..] = texts else { return String::new() };

@@ -16,7 +16,6 @@ use injection::{path, pipeline::TEMPLATES};
 use mesh::{Problem, Problems};
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
-/// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
     #[command(flatten)]
@@ -61,7 +60,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let done = injected(flags).map_err(Box::<dyn Error>::from).and_then(|files| print(flags, &files));
     match done {
-        // With a difference asked for, 1 is no error.
+        // With --diff, 1 is not an error.
         Err(error) if flags.diff => {
             output::report(format_args!("sidecar-injector: {error}"));
             Ok(ExitCode::from(2))
@@ -70,7 +69,6 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// A file, before and after.
 struct File {
     name: String,
     text: String,
@@ -93,7 +91,7 @@ fn print(flags: &Flags, files: &[File]) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All files, or all that is wrong with them. What is odd is told in either case.
+/// All files, or all their problems. Warnings are printed in either case.
 fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
     let (configuration, mut problems) = configuration(&flags.sources, flags.revision.as_deref());
     configuration.warnings.iter().for_each(warn);
@@ -104,7 +102,7 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
         problems.extend(found);
         injection::Namespaces::default()
     });
-    // What is wrong with a text is told below.
+    // Problems of a text are reported below.
     let documents = read.iter().filter_map(|file| mesh::pod::values(&file.name, &file.text).ok());
     documents.flatten().for_each(|document| namespaces.describe(&document));
     let around = Surroundings {
@@ -138,7 +136,7 @@ fn is_about_templates(problem: &Problem) -> bool {
 
 fn report(note: &Note) {
     match note {
-        // As upstream prints it, for whoever looks for it in logs.
+        // As upstream prints it, because scripts look for it in logs.
         Note::Skipped { .. } => anstream::eprintln!("{note}"),
         Note::Stranger { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
     }

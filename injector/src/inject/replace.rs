@@ -7,7 +7,7 @@ use std::{
     process,
 };
 
-/// Writes a file: beside it first, then in its place, so that nobody ever sees a part of it. What is no file, such as a
+/// Writes a file: beside it first, then in its place, so that no reader sees a part of it. What is not a file, such as a
 /// pipe, is written to.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     written(path, text).map_err(|error| {
@@ -40,7 +40,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&beside, &path)
     })();
     if done.is_err() {
-        // The first error is the one to tell.
+        // The first error is reported.
         let _ = fs::remove_file(&beside);
     }
     done

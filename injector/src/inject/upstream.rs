@@ -1,4 +1,4 @@
-//! Flags of `istioctl kube-inject` that ask a cluster. They are known, so that whoever gives one is told what to give instead.
+//! Flags of `istioctl kube-inject` that ask a cluster. They are refused with the replacement.
 
 use clap::Args;
 

@@ -31,7 +31,6 @@ pub(super) struct Whole {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     TooLong,
@@ -48,8 +47,8 @@ impl Whole {
 
     /// Takes more, if the budget allows.
     fn extend(&mut self, bytes: &[u8], budget: &Budget) -> Result<(), Unreadable> {
-        let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let needed = (self.bytes.len() + bytes.len()).div_ceil(UNIT).saturating_sub(held);
+        let kept = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let needed = (self.bytes.len() + bytes.len()).div_ceil(UNIT).saturating_sub(kept);
         let needed = u32::try_from(needed).map_err(|_| Unreadable::Busy)?;
         let more = Arc::clone(&budget.0).try_acquire_many_owned(needed).map_err(|_| Unreadable::Busy)?;
         match &mut self.permit {

@@ -40,7 +40,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Its flags.
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(super) struct Flags {
@@ -69,7 +68,6 @@ pub(super) enum When {
 
 /// How long the server is not ready for want of what is watched.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a page of a list may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// So that a large cluster is never in memory as a whole.
 const PAGE_SIZE: u32 = 500;
@@ -104,7 +102,7 @@ impl Cluster {
     /// Takes what flags decide, and follows the API server from then on.
     ///
     /// # Errors
-    /// When the watch is wanted, and it is not known where the API server is.
+    /// When the watch is enabled, and the API server's address is unknown.
     pub(super) async fn begin(
         flags: &Flags,
         kubeconfig: Option<&Path>,
@@ -266,6 +264,6 @@ fn one_of<T: Clone + Send + Sync + 'static>(
     let names = PossibleValuesParser::new(words.iter().map(|(name, _)| *name));
     names.try_map(|text| {
         let found = words.iter().find(|(name, _)| *name == text);
-        found.map(|(_, meant)| meant.clone()).ok_or("expected one of the words listed")
+        found.map(|(_, value)| value.clone()).ok_or("expected one of the words listed")
     })
 }

@@ -10,7 +10,6 @@ use mesh::{Problem, Problems};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 
-/// A text of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Config,
@@ -83,7 +82,7 @@ impl Place {
     }
 }
 
-/// Tries the templates of a configuration on a plain pod. What is odd about those that a pod has to name is logged.
+/// Tries the templates of a configuration on a plain pod. Problems of those that a pod has to name are logged.
 ///
 /// # Errors
 /// What keeps the default ones from being filled: nearly every pod would be refused.
@@ -114,7 +113,7 @@ pub(super) fn certificate_files(certificate: &Path, key: &Path) -> Files {
 /// Parses the contents of these files.
 ///
 /// # Errors
-/// When it is no certificate, or no key.
+/// When the certificate or the key is invalid.
 pub(super) fn certificate(
     contents: &Contents,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Refused> {

@@ -95,7 +95,6 @@ impl Acceptor {
     }
 }
 
-/// One of them.
 struct Connection {
     tls: Option<TlsAcceptor>,
     metrics: Arc<Metrics>,
@@ -112,16 +111,16 @@ struct Turn {
 
 impl Turn {
     fn new(timer: &Arc<IoTimeout>, slot: &Arc<Slot>) -> Self {
-        timer.asked();
-        slot.asked();
+        timer.begin_request();
+        slot.begin_request();
         Self { timer: Arc::clone(timer), slot: Arc::clone(slot) }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.timer.answered() {
-            self.slot.answered();
+        if self.timer.end_request() {
+            self.slot.end_request();
         }
     }
 }
@@ -153,7 +152,7 @@ impl Connection {
             Some(tls) => {
                 let agreed = tokio::select! {
                     agreed = time::timeout(self.timeout, tls.accept(stream)) => agreed,
-                    () = self.slot.wanted() => Ok(Err(io::ErrorKind::ConnectionAborted.into())),
+                    () = self.slot.evicted() => Ok(Err(io::ErrorKind::ConnectionAborted.into())),
                 };
                 match agreed {
                     Ok(Ok(stream)) => {
@@ -231,7 +230,7 @@ impl Connection {
                 _ = stop.wait_for(|stop| *stop) => true,
                 () = last.notified() => true,
                 // An answer may be on its way still.
-                () = self.slot.wanted() => !self.slot.is_silent(),
+                () = self.slot.evicted() => !self.slot.is_silent(),
             }
         };
         let ended = tokio::select! {

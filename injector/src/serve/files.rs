@@ -14,7 +14,6 @@ use std::{
 /// How often they are read again when they change meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// One file of several.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
@@ -22,11 +21,10 @@ pub(super) struct File {
     pub(super) optional: bool,
 }
 
-/// Several.
 #[derive(Clone, Debug)]
 pub(super) struct Files(pub(super) Vec<File>);
 
-/// By what a change is seen: for each file its device, number, size and times; `None` where there is no file.
+/// By what a change is seen: for each file its device, number, size and times; `None` where the file does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marks(Vec<Option<[u64; 7]>>);
 
@@ -38,7 +36,6 @@ pub(super) struct Contents {
     pub(super) digest: u64,
 }
 
-/// Why there is nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
     #[error("{}: can't be read", path.display())]

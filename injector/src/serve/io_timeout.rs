@@ -39,7 +39,6 @@ impl IoTimeout {
         Self { timeout, deadline, idle, open, bytes_ask }
     }
 
-    /// Bytes have come.
     pub(crate) fn arrived(&self) {
         if self.bytes_ask && self.idle.swap(false, Ordering::Relaxed) {
             self.deadline.send_replace(Instant::now() + self.timeout);
@@ -47,13 +46,13 @@ impl IoTimeout {
     }
 
     /// A head is complete: there is time for a body, and for an answer to be made of it.
-    pub(crate) fn asked(&self) {
+    pub(crate) fn begin_request(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.deadline.send_replace(Instant::now() + 2 * self.timeout);
     }
 
     /// An answer is on its way, or its client has given it up. Whether it was the last one.
-    pub(crate) fn answered(&self) -> bool {
+    pub(crate) fn end_request(&self) -> bool {
         let is_last = self.open.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last {
             self.idle.store(true, Ordering::Relaxed);

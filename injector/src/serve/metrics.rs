@@ -121,7 +121,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A call for injection was answered.
     pub(super) fn reviewed(&self, outcome: Outcome, took: Duration) {
         self.reviews.inc();
         self.seconds.observe(took.as_secs_f64());
@@ -133,7 +132,6 @@ impl Metrics {
         .inc();
     }
 
-    /// A call for an environment tag was answered.
     pub(super) fn tagged(&self, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Injected => "tagged",

@@ -52,7 +52,6 @@ const MAX_THREADS: usize = 4;
 /// For numbers and readiness; a scraper needs one or two.
 const MAX_PLAIN_CONNECTIONS: usize = 32;
 
-/// Its flags.
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct Flags {
@@ -267,9 +266,9 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     };
     let mut plain_address = None;
     let mut plain = None;
-    if let Some(wanted) = flags.metrics_address {
-        let listener = listen(wanted)
-            .map_err(|error| format!("--metrics-address {wanted}: can't be listened on: {error}"))?;
+    if let Some(target) = flags.metrics_address {
+        let listener = listen(target)
+            .map_err(|error| format!("--metrics-address {target}: can't be listened on: {error}"))?;
         plain_address = Some(listener.local_addr()?);
         let server = Arc::clone(server);
         let answer = move |request| {

@@ -30,7 +30,6 @@ use tokio::task::spawn_blocking;
 /// as much memory as its text, which is given back with the thread.
 const LONG: usize = 512 * 1024;
 
-/// What answers are made of.
 pub(super) struct Server {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
@@ -44,9 +43,9 @@ pub(super) struct Server {
     pub(super) budget: Budget,
     /// How long a client may take for a body.
     pub(super) timeout: Duration,
-    /// Held while a long review is worked on.
+    /// Locked while a long review is processed.
     pub(super) alone: Mutex<()>,
-    /// Why pods can't be injected by the configuration, as far as that is known before any is asked about.
+    /// Why pods can't be injected by the configuration, as far as that is known before the first review.
     pub(super) unfit: RwLock<Option<String>>,
     /// The webhooks that should call; none where they are not watched.
     pub(super) callers: Option<Arc<Callers>>,
@@ -154,7 +153,7 @@ impl Server {
             }
         };
         let mut response = self.logged(subject, answer, start);
-        // What else comes may be the rest of the body.
+        // Further bytes may be the rest of the body.
         if !read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -204,7 +203,6 @@ impl Server {
     }
 }
 
-/// Something on which readiness depends, and why it fails.
 struct Check {
     name: &'static str,
     result: Result<(), String>,

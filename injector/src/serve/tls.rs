@@ -19,12 +19,12 @@ use x509_cert::{Certificate, der::Decode, time::Time};
 
 /// A certificate with its key, in the place where the server looks for it at each handshake.
 pub(crate) struct Identity {
-    held: RwLock<Held>,
+    state: RwLock<State>,
     provider: Arc<CryptoProvider>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct State {
     key: Arc<CertifiedKey>,
     expires: i64,
 }
@@ -56,11 +56,11 @@ impl Identity {
         key: PrivateKeyDer<'static>,
     ) -> Result<Arc<Self>, Refused> {
         let provider = Arc::new(ring::default_provider());
-        let held = RwLock::new(held(&provider, chain, key)?);
-        Ok(Arc::new(Self { held, provider }))
+        let state = RwLock::new(state(&provider, chain, key)?);
+        Ok(Arc::new(Self { state, provider }))
     }
 
-    /// The next certificate. Connections that are open stay as they are.
+    /// The next certificate. Open connections keep the old one.
     ///
     /// # Errors
     /// As for the first; then nothing has changed.
@@ -69,18 +69,18 @@ impl Identity {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<(), Refused> {
-        let held = held(&self.provider, chain, key)?;
-        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
+        let state = state(&self.provider, chain, key)?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         Ok(())
     }
 
     /// When the certificate ends, in seconds since 1970.
     pub(crate) fn expires(&self) -> i64 {
-        self.held().expires
+        self.state().expires
     }
 
-    fn held(&self) -> Held {
-        self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn state(&self) -> State {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -92,25 +92,25 @@ impl fmt::Debug for Identity {
 
 impl ResolvesServerCert for Identity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.held().key)
+        Some(self.state().key)
     }
 }
 
-fn held(
+fn state(
     provider: &CryptoProvider,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<Held, Refused> {
+) -> Result<State, Refused> {
     let own = chain.first().ok_or(Refused::NoCertificate)?;
     let expires = validity(own).ok_or(Refused::Validity)?.end;
     let key = CertifiedKey::from_der(chain, key, provider).map_err(Refused::Mismatch)?;
-    Ok(Held { key: Arc::new(key), expires })
+    Ok(State { key: Arc::new(key), expires })
 }
 
 /// A chain and a key from the texts of a Secret (`tls.crt`, `tls.key`).
 ///
 /// # Errors
-/// When one of them is no such text.
+/// When one of them is invalid.
 pub(crate) fn from_pem(
     certificate: &[u8],
     key: &[u8],
@@ -159,8 +159,8 @@ mod tests {
         let certificate = params.self_signed(&key).expect("a certificate");
         let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let pem = |label: &str, der: &[u8]| {
-            use base64::{Engine, engine::general_purpose::STANDARD};
-            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+            use data_encoding::BASE64;
+            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(der))
         };
         let texts = (pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der()));
         (texts.0, texts.1, vec![certificate.der().clone()], der)

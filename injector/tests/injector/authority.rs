@@ -1,6 +1,6 @@
 //! `serve --self-signed` against the played API server: replicas that start at once, rotation, repair, faults, a kill.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
@@ -106,14 +106,14 @@ pub(super) fn configuration(service: &str) -> Value {
 pub(super) fn bundle(cluster: &Cluster) -> String {
     let found = cluster.find(WEBHOOKS, "", CONFIGURATION).unwrap_or_default();
     let text = found["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
-    String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
+    String::from_utf8(BASE64.decode(text.as_bytes()).expect("base64")).expect("text")
 }
 
 /// A text in the Secret.
 pub(super) fn stored(cluster: &Cluster, key: &str) -> String {
     let secret = cluster.find("secrets", NAMESPACE, SECRET).unwrap_or_default();
     let text = secret["data"][key].as_str().unwrap_or_default().to_owned();
-    String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
+    String::from_utf8(BASE64.decode(text.as_bytes()).expect("base64")).expect("text")
 }
 
 /// kubectl creates a pod, for which the webhook has to be called.
@@ -123,8 +123,8 @@ pub(super) fn create(cluster: &Cluster, name: &str) {
     let file = cluster.file(&format!("{name}.json"));
     fs::write(&file, pod.to_string()).expect("written");
     let before = cluster.state().reviews.len();
-    let (succeeded, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
-    assert!(succeeded, "{told}");
+    let (succeeded, shown) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
+    assert!(succeeded, "{shown}");
     let pod = cluster.find("pods", "shop", name).expect("a pod");
     let containers = pod["spec"]["containers"].as_array().expect("a list");
     assert!(containers.iter().any(|container| container["name"] == "istio-proxy"), "it is injected");
@@ -241,8 +241,8 @@ fn survives(verb: &'static str, plural: &'static str, fault: Fault) {
     let mut replica = Replica::start(&cluster, "one", &[]);
     cluster.route(NAMESPACE, "sidecar-injector", replica.address());
     until("the webhook trusts it", || {
-        let held = bundle(&cluster);
-        !held.is_empty() && held == stored(&cluster, "ca.crt")
+        let kept = bundle(&cluster);
+        !kept.is_empty() && kept == stored(&cluster, "ca.crt")
     });
     assert!(cluster.state().faults.is_empty(), "{verb} {plural}: the fault has been met");
     create(&cluster, "web");

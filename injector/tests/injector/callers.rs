@@ -46,7 +46,7 @@ fn webhooks_that_do_not_call_are_told_once_and_counted() {
     let names = format!("{CONFIGURATION},missing");
     let mut replica = Replica::start(&cluster, "one", &["--webhook-configurations", &names]);
     let address = replica.address();
-    let told = |replica: &Replica| {
+    let shown = |replica: &Replica| {
         let log = replica.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let lines =
@@ -55,8 +55,8 @@ fn webhooks_that_do_not_call_are_told_once_and_counted() {
     };
     let get = |path: &str| get(&cluster, address, path);
     until("it is ready without them", || get("/ready").0 == 200);
-    until("both are told", || told(&replica).len() == 2);
-    let both = told(&replica).join("\n");
+    until("both are told", || shown(&replica).len() == 2);
+    let both = shown(&replica).join("\n");
     assert!(both.contains("\"missing\": \"there is no webhook configuration of this name"), "{both}");
     let expected = "(Service istio-system/another); expected the Service istio-system/sidecar-injector";
     assert!(both.contains(expected), "{both}");
@@ -74,7 +74,7 @@ fn webhooks_that_do_not_call_are_told_once_and_counted() {
     until("it calls", || metric(&format!("{CONFIGURATION}\"}} 1")));
     assert!(get("/ready?verbose").1.contains(&format!("[+]webhooks/{CONFIGURATION} ok: 1 call")));
     assert!(replica.log().contains("the webhook configuration calls this server"));
-    assert_eq!(told(&replica).len(), 2, "once for each");
+    assert_eq!(shown(&replica).len(), 2, "once for each");
     replica.stop();
 }
 

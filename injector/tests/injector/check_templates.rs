@@ -56,11 +56,11 @@ fn check(words: &[&str], code: i32, expected: &[&str]) {
         .args(words)
         .output()
         .expect("the injector");
-    let told =
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
     for expected in expected {
-        assert!(told.contains(expected), "{words:?}: {expected} in {told}");
+        assert!(text.contains(expected), "{words:?}: {expected} in {text}");
     }
 }
 

@@ -44,9 +44,9 @@ fn exit_codes_say_how_it_ends() {
     let enabled = ["--namespace-labels", "istio-injection=enabled"];
     let check = |file: &str, flags: &[&str], code: i32, out: &str| {
         let output = explain(file, flags);
-        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(code), "{flags:?}: {told}");
-        assert!(told.contains(out), "{out}: {told}");
+        let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {shown}");
+        assert!(shown.contains(out), "{out}: {shown}");
     };
     check(&web, &enabled, 0, "Deployment shop/web: injected, because webhook namespace is called");
     check(&web, &[], 3, "or          kubectl label namespace shop istio-injection=enabled");
@@ -117,10 +117,10 @@ fn the_injected_pods_go_on_to_the_tool() {
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
     let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
     let output = explain(&web, &flags);
-    let told = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(9), "{told}");
-    assert!(told.contains("explain -f - --matrix --uid 1000\n"), "{told}");
-    let given = told.lines().find(|line| line.starts_with('{')).expect("the pods");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(9), "{shown}");
+    assert!(shown.contains("explain -f - --matrix --uid 1000\n"), "{shown}");
+    let given = shown.lines().find(|line| line.starts_with('{')).expect("the pods");
     let given: Value = serde_json::from_str(given).expect("JSON");
     let pod = &given["items"][0]["spec"]["template"]["spec"];
     assert_eq!(

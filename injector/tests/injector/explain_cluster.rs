@@ -39,10 +39,10 @@ fn configuration(name: &str, revision: &str, service: (&str, &str), label: (&str
 }
 
 fn check(cluster: &Cluster, flags: &[&str], code: i32, parts: &[&str]) {
-    let (found, told) = explain(cluster, flags);
-    assert_eq!(found, code, "{told}");
+    let (found, shown) = explain(cluster, flags);
+    assert_eq!(found, code, "{shown}");
     for part in parts {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(shown.contains(part), "{part}: {shown}");
     }
 }
 
@@ -51,12 +51,17 @@ fn check(cluster: &Cluster, flags: &[&str], code: i32, parts: &[&str]) {
 fn namespaces_webhooks_and_configuration_are_the_clusters() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.kubeconfig();
-    let asked = ["--kubeconfig", word(&kubeconfig)];
+    let query = ["--kubeconfig", word(&kubeconfig)];
     cluster.namespace("shop", &json!({ "istio.io/rev": "blue" }));
-    check(&cluster, &asked, 1, &["the cluster has no webhook that injects"]);
-    let odd = ("mesh", "yes");
-    cluster.put(&configuration("istio-sidecar-injector-blue", "blue", ("istio-system", "istiod-blue"), odd));
-    check(&cluster, &asked, 1, &["namespace istio-system has no ConfigMap with the config of revision blue"]);
+    check(&cluster, &query, 1, &["the cluster has no webhook that injects"]);
+    let notes = ("mesh", "yes");
+    cluster.put(&configuration(
+        "istio-sidecar-injector-blue",
+        "blue",
+        ("istio-system", "istiod-blue"),
+        notes,
+    ));
+    check(&cluster, &query, 1, &["namespace istio-system has no ConfigMap with the config of revision blue"]);
     let values = r#"{"global": {"proxy": {"image": "blue.example/proxy:1"}}}"#;
     cluster.put(&map(
         "istio-system",
@@ -72,25 +77,25 @@ fn namespaces_webhooks_and_configuration_are_the_clusters() {
         ("green", "yes"),
     ));
     cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": "policy: disabled" })));
-    check(&cluster, &asked, 3, &["no webhook of revision default or blue is called for it"]);
+    check(&cluster, &query, 3, &["no webhook of revision default or blue is called for it"]);
     cluster.namespace("shop", &json!({ "mesh": "yes" }));
     let called = "injected, because webhook rev.namespace of istio-sidecar-injector-blue is called";
-    check(&cluster, &asked, 0, &[called, "from blue.example/proxy:1", "--explain --matrix"]);
+    check(&cluster, &query, 0, &[called, "from blue.example/proxy:1", "--explain --matrix"]);
     check(&cluster, &["--context", "c"], 0, &[called]);
     check(&cluster, &["--context", "none"], 1, &["--context none: "]);
     cluster.namespace("shop", &json!({ "green": "yes" }));
     check(
         &cluster,
-        &asked,
+        &query,
         3,
         &["not injected, because webhook rev.namespace of istio-sidecar-injector is called", "policy"],
     );
     // Flags win.
     let config = cluster.file("config");
     fs::write(&config, "policy: enabled").expect("written");
-    check(&cluster, &[&asked[..], &["--inject-config", word(&config)]].concat(), 0, &["injected, because"]);
-    check(&cluster, &[&asked[..], &["--namespace-labels", "mesh=yes,green="]].concat(), 0, &[called]);
-    check(&cluster, &[&asked[..], &["--auto"]].concat(), 2, &["cannot be used with"]);
+    check(&cluster, &[&query[..], &["--inject-config", word(&config)]].concat(), 0, &["injected, because"]);
+    check(&cluster, &[&query[..], &["--namespace-labels", "mesh=yes,green="]].concat(), 0, &[called]);
+    check(&cluster, &[&query[..], &["--auto"]].concat(), 2, &["cannot be used with"]);
 }
 
 /// Kubelets of 1.33 and newer run native sidecars, and the webhook gives pods one where all do.
@@ -98,7 +103,7 @@ fn namespaces_webhooks_and_configuration_are_the_clusters() {
 fn kubelets_and_conditions_of_the_cluster_count() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.kubeconfig();
-    let asked = ["--kubeconfig", word(&kubeconfig)];
+    let query = ["--kubeconfig", word(&kubeconfig)];
     cluster.namespace("shop", &json!({ "mesh": "yes" }));
     cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": "policy: enabled" })));
     let mut webhooks = configuration("c", "default", ("mesh", "sidecar-injector"), ("mesh", "yes"));
@@ -108,31 +113,31 @@ fn kubelets_and_conditions_of_the_cluster_count() {
             "status": { "nodeInfo": { "kubeletVersion": version } } }));
     };
     let beside = "istio-proxy in containers";
-    check(&cluster, &asked, 0, &[beside]);
+    check(&cluster, &query, 0, &[beside]);
     node("new", "v1.33.1");
-    check(&cluster, &asked, 0, &["istio-proxy in initContainers"]);
+    check(&cluster, &query, 0, &["istio-proxy in initContainers"]);
     node("old", "v1.32.9");
-    check(&cluster, &asked, 0, &[beside]);
-    check(&cluster, &[&asked[..], &["--native-sidecars"]].concat(), 0, &["istio-proxy in initContainers"]);
-    let (_, told) = explain(&cluster, &asked);
-    assert!(!told.contains("matchConditions"), "{told}");
+    check(&cluster, &query, 0, &[beside]);
+    check(&cluster, &[&query[..], &["--native-sidecars"]].concat(), 0, &["istio-proxy in initContainers"]);
+    let (_, shown) = explain(&cluster, &query);
+    assert!(!shown.contains("matchConditions"), "{shown}");
     webhooks["webhooks"][0]["matchConditions"] =
         json!([{ "name": "not-jobs", "expression": "!has(object.metadata.ownerReferences)" }]);
     cluster.put(&webhooks);
     let unevaluated = "webhook rev.namespace has matchConditions, which are not evaluated here";
-    check(&cluster, &asked, 0, &[unevaluated, "injected, because"]);
+    check(&cluster, &query, 0, &[unevaluated, "injected, because"]);
 }
 
 #[test]
 fn rights_that_lack_are_told() {
     let cluster = Cluster::start();
     let account = cluster.account("shop", "nobody");
-    let said = "cannot list resource \"mutatingwebhookconfigurations\"";
+    let given = "cannot list resource \"mutatingwebhookconfigurations\"";
     check(
         &cluster,
         &["--kubeconfig", word(&account)],
         1,
-        &["warning: namespace shop can't be read: ", said, "(403)"],
+        &["warning: namespace shop can't be read: ", given, "(403)"],
     );
 }
 
@@ -160,7 +165,7 @@ fn create(cluster: &Cluster, values: &str) -> (bool, String) {
 fn what_a_pod_security_standard_refuses_is_known_before() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.kubeconfig();
-    let asked = ["--kubeconfig", word(&kubeconfig)];
+    let query = ["--kubeconfig", word(&kubeconfig)];
     let labels = json!({ "istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "baseline" });
     cluster.namespace("shop", &labels);
     cluster.namespace("mesh", &json!({}));
@@ -168,15 +173,15 @@ fn what_a_pod_security_standard_refuses_is_known_before() {
     cluster.put(&configuration("c", "default", service, ("istio-injection", "enabled")));
     cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG })));
     let refused = "initContainers istio-init: it adds NET_ADMIN, NET_RAW";
-    check(&cluster, &asked, 1, &["Pod Security Standard baseline", refused]);
-    let (created, told) = create(&cluster, "{}");
-    assert!(!created && told.contains("violates PodSecurity") && told.contains("istio-init"), "{told}");
+    check(&cluster, &query, 1, &["Pod Security Standard baseline", refused]);
+    let (created, shown) = create(&cluster, "{}");
+    assert!(!created && shown.contains("violates PodSecurity") && shown.contains("istio-init"), "{shown}");
     // As the plugin sets the rules.
-    let (created, told) = create(&cluster, r#"{"pilot": {"cni": {"enabled": true}}}"#);
-    assert!(created, "{told}");
+    let (created, shown) = create(&cluster, r#"{"pilot": {"cni": {"enabled": true}}}"#);
+    assert!(created, "{shown}");
     let pod = cluster.find("pods", "shop", "web").expect("a pod");
     assert_eq!(pod["spec"]["initContainers"][0]["name"], "istio-validation");
-    check(&cluster, &asked, 0, &["injected, because"]);
+    check(&cluster, &query, 0, &["injected, because"]);
 }
 
 /// The file of a kubeconfig is named where it can't be read.

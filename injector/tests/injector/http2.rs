@@ -72,8 +72,8 @@ async fn answer(sender: &mut SendRequest<Body>, request: Request<Body>) -> (u16,
 
 fn uid(answer: &(u16, String)) -> String {
     assert_eq!(answer.0, 200, "{}", answer.1);
-    let said: Value = serde_json::from_str(&answer.1).expect("JSON");
-    said["response"]["uid"].as_str().expect("a UID").to_owned()
+    let given: Value = serde_json::from_str(&answer.1).expect("JSON");
+    given["response"]["uid"].as_str().expect("a UID").to_owned()
 }
 
 fn asked(uid: &str) -> Request<Body> {

@@ -32,8 +32,8 @@ fn inject(words: &[&str], input: &str) -> (i32, String, String) {
 }
 
 fn injected(words: &[&str], input: &str) -> String {
-    let (status, printed, told) = inject(words, input);
-    assert_eq!(status, 0, "{told}");
+    let (status, printed, shown) = inject(words, input);
+    assert_eq!(status, 0, "{shown}");
     printed
 }
 
@@ -102,13 +102,13 @@ fn every_manifest_is_injected_where_it_stands_and_once() {
     let mut done = 0;
     for path in manifests() {
         let name = path.display().to_string();
-        let (status, printed, told) = inject(&["-f", &name], "");
+        let (status, printed, shown) = inject(&["-f", &name], "");
         if status == 1 {
-            assert!(told.contains(" in the input") && printed.is_empty(), "{name}: {told}");
+            assert!(shown.contains(" in the input") && printed.is_empty(), "{name}: {shown}");
             continue;
         }
-        assert_eq!(status, 0, "{name}: {told}");
-        assert!(!told.contains("written again"), "{name}: {told}");
+        assert_eq!(status, 0, "{name}: {shown}");
+        assert!(!shown.contains("written again"), "{name}: {shown}");
         assert_eq!(injected(&["-f", "-"], &printed), printed, "{name}");
         done += 1;
     }
@@ -116,23 +116,23 @@ fn every_manifest_is_injected_where_it_stands_and_once() {
 }
 
 /// What an injected object has to be, as kubectl reads it: it drops what is null, and adds what types have.
-fn holds(read: &Value, wanted: &Value, path: &str) {
-    match (read, wanted) {
-        (Value::Object(read), Value::Object(wanted)) => {
-            for (key, wanted) in wanted.iter().filter(|(_, value)| !value.is_null()) {
-                holds(read.get(key).unwrap_or(&Value::Null), wanted, &format!("{path}/{key}"));
+fn holds(read: &Value, target: &Value, path: &str) {
+    match (read, target) {
+        (Value::Object(read), Value::Object(target)) => {
+            for (key, target) in target.iter().filter(|(_, value)| !value.is_null()) {
+                holds(read.get(key).unwrap_or(&Value::Null), target, &format!("{path}/{key}"));
             }
         }
-        (Value::Array(read), Value::Array(wanted)) => {
-            assert_eq!(read.len(), wanted.len(), "{path}");
-            read.iter().zip(wanted).enumerate().for_each(|(at, (read, wanted))| {
-                holds(read, wanted, &format!("{path}/{at}"));
+        (Value::Array(read), Value::Array(target)) => {
+            assert_eq!(read.len(), target.len(), "{path}");
+            read.iter().zip(target).enumerate().for_each(|(at, (read, target))| {
+                holds(read, target, &format!("{path}/{at}"));
             });
         }
         (Value::Null, Value::Object(fields)) if fields.is_empty() => {}
         (Value::Null, Value::Bool(false)) => {}
-        (Value::Null, wanted) if *wanted == 0 => {}
-        (read, wanted) => assert_eq!(read, wanted, "{path}"),
+        (Value::Null, target) if *target == 0 => {}
+        (read, target) => assert_eq!(read, target, "{path}"),
     }
 }
 
@@ -146,15 +146,15 @@ fn kubectl_reads_what_was_meant() {
         let output = called("kubectl", &words, &printed);
         assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
         let read = values(std::str::from_utf8(&output.stdout).expect("UTF-8"));
-        let wanted = values(&printed).into_iter().filter(|value| !value.is_null());
-        let wanted: Vec<Value> = wanted
+        let target = values(&printed).into_iter().filter(|value| !value.is_null());
+        let target: Vec<Value> = target
             .flat_map(|value| match value.get("items") {
                 Some(Value::Array(items)) => items.clone(),
                 _ => vec![value],
             })
             .collect();
-        assert_eq!(read.len(), wanted.len(), "{file}");
-        read.iter().zip(&wanted).for_each(|(read, wanted)| holds(read, wanted, file));
+        assert_eq!(read.len(), target.len(), "{file}");
+        read.iter().zip(&target).for_each(|(read, target)| holds(read, target, file));
     }
 }
 
@@ -171,15 +171,15 @@ fn what_is_left_alone_is_told_and_stays_byte_for_byte() {
         "# nothing\n".to_owned(),
     ]
     .join("---\r\n");
-    let (status, printed, told) = inject(&["-f", "-", "--namespace", "shop"], &text);
-    assert_eq!((status, printed), (0, text), "{told}");
+    let (status, printed, shown) = inject(&["-f", "-", "--namespace", "shop"], &text);
+    assert_eq!((status, printed), (0, text), "{shown}");
     let expected = "\
 ===> Skipping injection because Pod \"shop/host\" has host networking enabled
 ===> Skipping injection because Pod \"shop/shy\" has sidecar injection disabled
 ===> Skipping injection because Pod \"kube-system/dns\" is in a namespace of the cluster's own
 warning: input: document 4: Rollout (argoproj.io/v1alpha1) r holds a pod's template, but is of no kind that is known; left as it is
 ";
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
 }
 
 #[test]
@@ -194,9 +194,10 @@ fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
     );
     let bad = folder.file("bad.yaml", &bad);
     let output = folder.path("out.yaml");
-    let (status, printed, told) = inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
-    assert_eq!((status, printed.as_str()), (1, ""), "{told}");
-    assert!(told.starts_with("warning: "), "what is odd is told too: {told}");
+    let (status, printed, shown) =
+        inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
+    assert_eq!((status, printed.as_str()), (1, ""), "{shown}");
+    assert!(shown.starts_with("warning: "), "what is odd is told too: {shown}");
     for part in [
         "missing.yaml\" can't be read",
         "bad.yaml: document 1, Deployment shop/web, line 12: sidecar.istio.io/interceptionMode: \"HALF\"",
@@ -204,7 +205,7 @@ fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
         "bad.yaml: document 1, Deployment shop/web: line 15, column 34: metadata.annotations.sidecar.istio.io/inject: \"true\" \
          is a boolean here, where Kubernetes takes a text; write it in quotes",
     ] {
-        assert!(told.contains(part), "{part}\nis not in\n{told}");
+        assert!(shown.contains(part), "{part}\nis not in\n{shown}");
     }
     assert!(!Path::new(&output).exists(), "half of it would be worse than nothing");
 }
@@ -263,8 +264,8 @@ fn configuration_comes_from_texts_or_from_config_maps() {
     assert_eq!(injected(&["-f", "-", "--valuesFile", &values], SHOP), by_map);
     let revised = injected(&["-f", "-", "--values", &values, "--revision", "canary"], SHOP);
     assert!(revised.contains("istio.io/rev: canary"), "{revised}");
-    let (status, _, told) = inject(&["-f", "-", "--mesh-config", &map], SHOP);
-    assert!(status == 1 && told.contains("holds ConfigMaps, but none with \"mesh\""), "{told}");
+    let (status, _, shown) = inject(&["-f", "-", "--mesh-config", &map], SHOP);
+    assert!(status == 1 && shown.contains("holds ConfigMaps, but none with \"mesh\""), "{shown}");
 }
 
 #[test]
@@ -317,9 +318,9 @@ fn what_manifests_and_flags_say_of_namespaces_counts_for_all_of_them() {
 #[test]
 fn flags_are_held_against_their_form() {
     let check = |words: &[&str], expected: &str| {
-        let (status, printed, told) = inject(&[&["-f", "-"], words].concat(), SHOP);
-        assert_eq!((status, printed.as_str()), (2, ""), "{words:?}: {told}");
-        assert!(told.contains(expected), "{expected}: {told}");
+        let (status, printed, shown) = inject(&[&["-f", "-"], words].concat(), SHOP);
+        assert_eq!((status, printed.as_str()), (2, ""), "{words:?}: {shown}");
+        assert!(shown.contains(expected), "{expected}: {shown}");
     };
     check(&["-n", "Bad_NS"], "expected up to 63 small letters");
     check(&["-r", "Bad rev"], "small letters, digits and -");
@@ -340,9 +341,9 @@ fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manife
     let folder = Folder::new("kinds");
     let shop = folder.file("shop.yaml", SHOP);
     for flag in ["--inject-config", "--values", "--mesh-config"] {
-        let (status, _, told) = inject(&["-f", "-", flag, &shop], SHOP);
-        assert_eq!(status, 1, "{told}");
-        assert!(told.contains("expected"), "{told}");
+        let (status, _, shown) = inject(&["-f", "-", flag, &shop], SHOP);
+        assert_eq!(status, 1, "{shown}");
+        assert!(shown.contains("expected"), "{shown}");
     }
     let one = folder.file("one.yaml", SHOP.split("---\n").next().expect("a Deployment"));
     for flag in ["--inject-config", "--values", "--mesh-config"] {
@@ -350,16 +351,16 @@ fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manife
             "      labels:\n",
             "      annotations: {sidecar.istio.io/interceptionMode: HALF}\n      labels:\n",
         );
-        let (status, _, told) = inject(&["-f", "-", flag, &one], &bad);
-        assert_eq!(status, 1, "{told}");
-        assert!(told.contains("is an object of Kubernetes, Deployment; expected"), "{told}");
-        assert!(told.contains("\"HALF\"") && told.contains("2 problems"), "{told}");
+        let (status, _, shown) = inject(&["-f", "-", flag, &one], &bad);
+        assert_eq!(status, 1, "{shown}");
+        assert!(shown.contains("is an object of Kubernetes, Deployment; expected"), "{shown}");
+        assert!(shown.contains("\"HALF\"") && shown.contains("2 problems"), "{shown}");
     }
     // A template that can't be read is no reason to say that there is none of its name.
     let config = folder.file("config.yaml", "polic: enabled\ntemplates: {own: {sidecar: []}}\n");
     let asks = SHOP
         .replace("      labels:\n", "      annotations: {inject.istio.io/templates: own}\n      labels:\n");
-    let (_, _, told) = inject(&["-f", "-", "--inject-config", &config], &asks);
-    assert!(told.contains("polic is no key of it"), "{told}");
-    assert!(told.contains("1 problem in") && told.contains("templates.own"), "{told}");
+    let (_, _, shown) = inject(&["-f", "-", "--inject-config", &config], &asks);
+    assert!(shown.contains("polic is no key of it"), "{shown}");
+    assert!(shown.contains("1 problem in") && shown.contains("templates.own"), "{shown}");
 }

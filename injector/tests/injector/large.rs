@@ -2,7 +2,7 @@
 
 use super::client::{pod, review};
 use super::webhook::{CONFIG, Webhook};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 use std::{
     io::Write,
@@ -41,7 +41,8 @@ fn with_variables(count: usize) -> Value {
 fn patched(webhook: &Webhook, pod: &Value) -> Value {
     let answer = webhook.connect().review("/inject", "u1", pod).expect("an answer").json();
     assert_eq!(answer["response"]["allowed"], true, "{}", answer["response"]["status"]);
-    let patch = STANDARD.decode(answer["response"]["patch"].as_str().expect("a patch")).expect("base64");
+    let patch =
+        BASE64.decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes()).expect("base64");
     let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
     let mut after = pod.clone();
     json_patch::patch(&mut after, &patch).expect("a patch of the pod");

@@ -2,7 +2,7 @@
 
 use super::client::{Client, pod};
 use super::webhook::{CONFIG, Webhook};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -66,7 +66,8 @@ fn no_review_fails_or_mixes_two_configurations() {
             assert_eq!(answer.status, 200, "{}", answer.text());
             let response = &answer.json()["response"];
             assert_eq!((&response["uid"], &response["allowed"]), (&body_of(uid).into(), &true.into()));
-            let patch = STANDARD.decode(response["patch"].as_str().expect("a patch")).expect("base64");
+            let patch =
+                BASE64.decode(response["patch"].as_str().expect("a patch").as_bytes()).expect("base64");
             let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
             let mut after = before.clone();
             json_patch::patch(&mut after, &patch).expect("a patch of the pod");

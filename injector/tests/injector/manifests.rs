@@ -81,9 +81,9 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
 
 #[test]
 fn yaml_json_and_kustomize_say_the_same() {
-    let wanted = objects(&EVERYTHING);
+    let target = objects(&EVERYTHING);
     let read: Vec<Value> = serde_saphyr::from_multiple(&printed(&EVERYTHING)).expect("YAML");
-    assert_eq!(read, wanted);
+    assert_eq!(read, target);
 
     let cluster = Cluster::start();
     let folder = cluster.file("installation");
@@ -97,7 +97,7 @@ fn yaml_json_and_kustomize_say_the_same() {
     let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
         objects.iter().map(|object| (name(object), object.clone())).collect()
     };
-    assert_eq!(by_name(&built), by_name(&wanted));
+    assert_eq!(by_name(&built), by_name(&target));
     assert!(
         fs::read_dir(&folder)
             .expect("a folder")
@@ -113,15 +113,15 @@ fn kubectl_applies_it_twice_and_the_second_time_changes_nothing() {
     fs::write(&file, printed(&EVERYTHING)).expect("written");
     for how in [&["apply"][..], &["apply", "--server-side", "--force-conflicts"]] {
         let words = [how, &["--validate=false", "-f", word(&file)]].concat();
-        let (succeeded, told) = cluster.kubectl(&words);
-        assert!(succeeded, "{told}");
-        let (succeeded, told) = cluster.kubectl(&words);
+        let (succeeded, shown) = cluster.kubectl(&words);
+        assert!(succeeded, "{shown}");
+        let (succeeded, shown) = cluster.kubectl(&words);
         // kubectl sends the selector of a budget each time: its patch strategy is `replace`.
         let ends = [" unchanged", " serverside-applied"];
         let is_same = |line: &str| {
             line.starts_with("poddisruptionbudget") || ends.iter().any(|end| line.ends_with(end))
         };
-        assert!(succeeded && told.lines().all(is_same), "{told}");
+        assert!(succeeded && shown.lines().all(is_same), "{shown}");
     }
     assert_eq!(cluster.all("deployments").len(), 2);
     assert_eq!(cluster.all("customresourcedefinitions").len(), 1);
@@ -140,8 +140,9 @@ fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let values = |matching: &str| [Value::Null, matching.into(), "other".into()];
     let labels = |pairs: [(&str, &Value); 2]| -> Value {
-        let said = pairs.iter().filter(|(_, value)| !value.is_null());
-        said.map(|(key, value)| ((*key).to_owned(), (*value).clone()))
+        let given = pairs.iter().filter(|(_, value)| !value.is_null());
+        given
+            .map(|(key, value)| ((*key).to_owned(), (*value).clone()))
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
@@ -152,15 +153,15 @@ fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
             for inject in &[Value::Null, "true".into(), "false".into()] {
                 for of_pod in &values(revision) {
                     let pod = labels([("sidecar.istio.io/inject", inject), ("istio.io/rev", of_pod)]);
-                    let asked: Vec<&Value> = webhooks
+                    let query: Vec<&Value> = webhooks
                         .iter()
                         .filter(|webhook| {
                             selects(&webhook["namespaceSelector"], &namespace)
                                 && selects(&webhook["objectSelector"], &pod)
                         })
                         .collect();
-                    assert!(asked.len() <= 1, "{namespace} {pod}: {asked:?}");
-                    for webhook in asked {
+                    assert!(query.len() <= 1, "{namespace} {pod}: {query:?}");
+                    for webhook in query {
                         let name = webhook["name"].as_str().expect("a name");
                         *counts
                             .entry(name.trim_end_matches(".sidecar-injector.istio.io").to_owned())
@@ -346,15 +347,15 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
         "metadata": { "name": "sidecar-injector-ca", "namespace": "istio-system" } }));
     until("it is whole again", || cluster.count("update", "secrets") > 0);
 
-    let asked = || -> BTreeSet<Access> {
+    let query = || -> BTreeSet<Access> {
         cluster.state().requests.iter().map(|(access, _)| access.clone()).collect()
     };
     let rules = granted(&all, "sidecar-injector");
     for (kind, rule) in &rules {
         let uses = |access: &Access| (kind == "Role") != access.namespace.is_empty() && grants(rule, access);
-        until(&format!("{kind} {rule} is used"), || asked().iter().any(uses));
+        until(&format!("{kind} {rule} is used"), || query().iter().any(uses));
     }
-    for access in &asked() {
+    for access in &query() {
         let kind = if access.namespace.is_empty() { "ClusterRole" } else { "Role" };
         let grants = |(of, rule): &(String, Value)| of == kind && grants(rule, access);
         assert!(rules.iter().any(grants), "not granted: {access:?}");
@@ -374,8 +375,8 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
         "metadata": { "name": "web", "namespace": "shop", "labels": { "virtual-env": "dev.red" } },
         "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
     fs::write(&file, pod.to_string()).expect("written");
-    let (succeeded, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
-    assert!(succeeded, "{told}");
+    let (succeeded, shown) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
+    assert!(succeeded, "{shown}");
     let called: Vec<String> = cluster.state().reviews.iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(
         called,
@@ -385,7 +386,7 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
     let pod = cluster.find("pods", "shop", "web").expect("a pod");
     let proxy =
         pod["spec"]["containers"].as_array().expect("a list").iter().find(|one| one["name"] == "istio-proxy");
-    let told = proxy.expect("a proxy")["env"].as_array().expect("a list").iter();
-    let told: Vec<&Value> = told.filter(|one| one["name"] == "VIRTUAL_ENVIRONMENT_TAG").collect();
-    assert_eq!(told, [&json!({ "name": "VIRTUAL_ENVIRONMENT_TAG", "value": "dev.red" })]);
+    let shown = proxy.expect("a proxy")["env"].as_array().expect("a list").iter();
+    let shown: Vec<&Value> = shown.filter(|one| one["name"] == "VIRTUAL_ENVIRONMENT_TAG").collect();
+    assert_eq!(shown, [&json!({ "name": "VIRTUAL_ENVIRONMENT_TAG", "value": "dev.red" })]);
 }

@@ -18,12 +18,12 @@ fn what_others_wrote_stays_unless_it_is_forced() {
             Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).args(words).output().expect("it starts");
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
-    let (done, told) = run(&[]);
-    assert!(!done && told.contains("kustomization.yaml is there already"), "{told}");
+    let (done, text) = run(&[]);
+    assert!(!done && text.contains("kustomization.yaml is there already"), "{text}");
     assert_eq!(fs::read_to_string(&foreign).expect("it is there"), "resources: [web.yaml]\n");
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
-    let (done, told) = run(&["--force"]);
-    assert!(done && told.contains(&format!("wrote {}", foreign.display())), "{told}");
+    let (done, text) = run(&["--force"]);
+    assert!(done && text.contains(&format!("wrote {}", foreign.display())), "{text}");
     assert!(run(&[]).0, "its own files are written anew");
 }
 
@@ -85,12 +85,12 @@ fn the_namespace_is_an_object_unless_it_is_somebody_elses() {
             Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").args(arguments).output();
         let out = out.expect("the program starts");
         assert!(out.status.success());
-        let [printed, told] =
+        let [printed, text] =
             [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        (printed.contains("kind: Namespace\n"), told)
+        (printed.contains("kind: Namespace\n"), text)
     };
-    let (is_there, told) = run(&[]);
-    assert!(is_there && told.contains("no --image"), "{told}");
+    let (is_there, text) = run(&[]);
+    assert!(is_there && text.contains("no --image"), "{text}");
     let image = ["--image", "example/injector:1"];
     assert_eq!(run(&image), (true, String::new()));
     for other in [&["--no-namespace"][..], &["--namespace", "default"], &["--namespace", "kube-system"]] {

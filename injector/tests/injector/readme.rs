@@ -39,8 +39,8 @@ fn commands_succeed() {
                 .env("PATH", &path)
                 .output()
                 .expect("the shell");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{document}: {command}: {said}");
+            let given = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{document}: {command}: {given}");
             seen += 1;
         }
     }
@@ -103,9 +103,9 @@ fn templates_of_the_document_inject() {
             .arg(file("values.yaml", values))
             .output()
             .expect("the program");
-        let (printed, told) =
+        let (printed, shown) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && told.is_empty(), "{asks}: {told}");
+        assert!(output.status.success() && shown.is_empty(), "{asks}: {shown}");
         assert!(printed.len() > pod.len() + 100, "{asks}: {printed}");
     }
     fs::remove_dir_all(&folder).expect("the folder goes");

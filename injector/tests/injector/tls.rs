@@ -34,15 +34,15 @@ fn tls_1_2_and_1_3_are_spoken_and_nothing_else() {
     }
     let mut old = TcpStream::connect(webhook.address).expect("a connection");
     old.write_all(&greeting_of_1_1()).expect("a greeting");
-    let mut said = Vec::new();
-    old.read_to_end(&mut said).expect("an end");
-    let alert = (said.first(), &said[said.len().saturating_sub(2)..]);
+    let mut given = Vec::new();
+    old.read_to_end(&mut given).expect("an end");
+    let alert = (given.first(), &given[given.len().saturating_sub(2)..]);
     assert_eq!(alert, (Some(&21), &[2, 70][..]), "a fatal alert: protocol_version");
     let mut plain = TcpStream::connect(webhook.address).expect("a connection");
     plain.write_all(b"GET /ready HTTP/1.1\r\nHost: webhook\r\n\r\n").expect("a request");
-    let mut said = Vec::new();
-    plain.read_to_end(&mut said).expect("an end");
-    assert!(!said.starts_with(b"HTTP"), "{said:?}");
+    let mut given = Vec::new();
+    plain.read_to_end(&mut given).expect("an end");
+    assert!(!given.starts_with(b"HTTP"), "{given:?}");
     assert_eq!(webhook.metric("sidecar_injector_handshake_failures_total"), 2.0);
 }
 

@@ -3,7 +3,7 @@
 
 use super::client::pod;
 use super::webhook::{CONFIG, Webhook};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::Command};
 use testkit::cluster::{Cluster, Fault};
@@ -35,7 +35,7 @@ fn injected(webhook: &Webhook, mut pod: Value) -> Value {
     let answer = webhook.connect().review("/inject", "u", &pod).expect("an answer").json();
     let patch = answer["response"]["patch"].as_str().unwrap_or_else(|| panic!("no patch: {answer}"));
     let patch: json_patch::Patch =
-        serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("RFC 6902");
+        serde_json::from_slice(&BASE64.decode(patch.as_bytes()).expect("base64")).expect("RFC 6902");
     json_patch::patch(&mut pod, &patch).expect("a patch of the pod");
     pod
 }
@@ -50,11 +50,11 @@ fn user(webhook: &Webhook) -> String {
 
 /// Whether the proxy is a native sidecar, of a pod that names this node, if any.
 fn is_native(webhook: &Webhook, node: Option<&str>) -> bool {
-    let mut asked = pod();
+    let mut query = pod();
     if let Some(node) = node {
-        asked["spec"]["nodeName"] = node.into();
+        query["spec"]["nodeName"] = node.into();
     }
-    let pod = injected(webhook, asked);
+    let pod = injected(webhook, query);
     let initial = pod["spec"]["initContainers"].as_array().expect("a list");
     initial.iter().any(|container| container["name"] == "istio-proxy")
 }
@@ -146,11 +146,17 @@ fn who_may_not_watch_serves_all_the_same() {
     cluster.state().faults.clear();
     until("a role was granted", || user(&webhook) == "1009" && is_native(&webhook, None));
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (1.0, 1.0));
-    let told = webhook.lines("the watch is disturbed");
-    let resources: BTreeSet<&str> = told.iter().filter_map(|line| line["resource"].as_str()).collect();
-    assert_eq!((told.len(), resources.len()), (2, 2), "once for each, however often it is tried: {told:#?}");
+    let shown = webhook.lines("the watch is disturbed");
+    let resources: BTreeSet<&str> = shown.iter().filter_map(|line| line["resource"].as_str()).collect();
+    assert_eq!(
+        (shown.len(), resources.len()),
+        (2, 2),
+        "once for each, however often it is tried: {shown:#?}"
+    );
     assert!(
-        told.iter().all(|line| line["error"].as_str().is_some_and(|text| text.contains("refused by a test")))
+        shown
+            .iter()
+            .all(|line| line["error"].as_str().is_some_and(|text| text.contains("refused by a test")))
     );
 }
 
@@ -221,16 +227,16 @@ fn without_a_cluster_the_watch_is_off_unless_it_is_asked_for() {
 
 #[test]
 fn a_watch_that_can_not_be_is_told_at_the_start() {
-    let told = |flags: &[&str]| {
+    let shown = |flags: &[&str]| {
         let files = ["serve", "--tls-cert", "missing", "--tls-key", "missing"];
         let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).args(files).args(flags).output();
         let out = out.expect("the program starts");
         assert!(!out.status.success());
         String::from_utf8_lossy(&out.stderr).into_owned()
     };
-    assert!(told(&["--watch-cluster=on"]).contains("name the API server with --kubeconfig"));
-    assert!(told(&["--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
-    let unused = told(&["--kubeconfig", "missing.yaml", "--watch-cluster=off"]);
+    assert!(shown(&["--watch-cluster=on"]).contains("name the API server with --kubeconfig"));
+    assert!(shown(&["--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
+    let unused = shown(&["--kubeconfig", "missing.yaml", "--watch-cluster=off"]);
     assert!(unused.contains("expected --watch-cluster auto or on, or --self-signed"), "{unused}");
-    assert!(told(&["--native-sidecars=maybe"]).contains("[possible values: auto, true, false]"));
+    assert!(shown(&["--native-sidecars=maybe"]).contains("[possible values: auto, true, false]"));
 }

@@ -17,12 +17,12 @@ fn is_deleted(cluster: &Cluster, name: &str) {
 }
 
 /// Starts, lets a fault meet the next request of a verb, and sees that all goes well afterwards.
-fn survives(verb: &'static str, fault: Fault, told: &str) {
+fn survives(verb: &'static str, fault: Fault, text: &str) {
     let scene = Scene::new();
     scene.cluster.fault(verb, "pods", fault);
     let program = start(&scene);
     is_deleted(&scene.cluster, "web");
-    until("the fault is told", || program.log().contains(told));
+    until("the fault is told", || program.log().contains(text));
     assert!(scene.cluster.state().faults.is_empty(), "the fault has been met");
     assert_eq!(program.stop(), Some(0));
 }

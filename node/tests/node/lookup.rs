@@ -27,9 +27,9 @@ fn knows(scene: &Scene) {
     scene.cluster.put(&pod("web"));
     let (code, stdout, stderr) = look(scene, "web", 20_000);
     assert_eq!(code, Some(0), "{stderr}");
-    let told: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!((&told["kind"], &told["metadata"]["uid"]), (&json!("Pod"), &pod("web")["metadata"]["uid"]));
-    assert_eq!(told["spec"], pod("web")["spec"]);
+    let shown: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!((&shown["kind"], &shown["metadata"]["uid"]), (&json!("Pod"), &pod("web")["metadata"]["uid"]));
+    assert_eq!(shown["spec"], pod("web")["spec"]);
 }
 
 #[test]

@@ -67,11 +67,11 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
     let scene = Scene::new();
     scene.cluster.put(&pod("web"));
     let kubeconfig = scene.cluster.kubeconfig();
-    let told = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
+    let shown = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
         .args(["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"])
         .args(["--timeout", "20000"])
         .output();
-    assert!(told.expect("the program starts").status.success());
+    assert!(shown.expect("the program starts").status.success());
     assert_eq!(allowed("../lookup/rbac.yaml"), requested(&scene));
 }
 

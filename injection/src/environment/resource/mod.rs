@@ -9,9 +9,7 @@ use crate::reader::Reader;
 use mesh::{Problem, Problems};
 use serde_json::Value;
 
-/// The group of VirtualEnvironment.
 pub const GROUP: &str = "env.alibaba.com";
-/// Its version.
 pub const VERSION: &str = "v1alpha2";
 pub const KIND: &str = "VirtualEnvironment";
 
@@ -43,7 +41,7 @@ pub struct Spec {
     pub aliases: Vec<Alias>,
     /// The label by which a pod names its environment.
     pub label: String,
-    /// What stands between an environment and what is derived from it.
+    /// The separator between an environment and the suffix of one derived from it.
     pub splitter: char,
     /// The environment of requests that name none, or none that has pods; `None` stands for all pods of a Service.
     pub default_subset: Option<String>,
@@ -62,14 +60,14 @@ pub(super) const HEADER: &str = "X-Virtual-Env";
 /// The label where none is named.
 pub(super) const LABEL: &str = "virtual-env";
 pub(super) const SPLITTER: char = '.';
-/// What of an alias' pattern stands for the environment, where nothing else is said.
+/// What of an alias' pattern stands for the environment, by default.
 pub(super) const PLACEHOLDER: &str = "(@)";
 
 /// Names that Istio takes for parts of a request's first line, and never for headers.
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
 
 impl VirtualEnvironment {
-    /// Understands an object of this kind. `namespace` is where it stands if it does not say so itself.
+    /// Understands an object of this kind. `namespace` is its namespace if it does not say so itself.
     pub fn read(object: &Value, namespace: &str) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default().to_owned();
@@ -86,7 +84,6 @@ impl VirtualEnvironment {
         }
     }
 
-    /// How problems name it.
     pub fn title(&self) -> String {
         format!("{KIND} {}/{}", self.namespace, self.name)
     }

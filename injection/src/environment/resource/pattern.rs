@@ -9,7 +9,7 @@
 pub struct Pattern(Vec<String>);
 
 impl Pattern {
-    /// Understands a text in which the placeholder stands for the environment.
+    /// Reads a text in which the placeholder stands for the environment.
     ///
     /// # Errors
     /// Why no environment makes it an expression, in words.
@@ -33,7 +33,7 @@ impl Pattern {
     }
 }
 
-/// What stands before a place in an expression.
+/// What precedes a place in an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -100,7 +100,7 @@ fn escaped(text: &str) -> Result<&str, &'static str> {
     let rest = &text[first.len_utf8()..];
     match first {
         '1'..='9' => Err("a \\ with a digit means what was found before, which RE2 does not do"),
-        // All up to \E stands for itself.
+        // All up to \E is literal.
         'Q' => Ok(rest.split_once("\\E").map_or("", |(_, rest)| rest)),
         _ => Ok(rest),
     }
@@ -110,7 +110,7 @@ fn escaped(text: &str) -> Result<&str, &'static str> {
 fn after_class(text: &str) -> Result<&str, &'static str> {
     let unclosed = "a [ is not closed; expected \\[ where it stands for itself";
     let mut rest = text.strip_prefix('^').unwrap_or(text);
-    // First in a class, it stands for itself.
+    // First in a class, it is literal.
     rest = rest.strip_prefix(']').unwrap_or(rest);
     loop {
         let first = rest.chars().next().ok_or(unclosed)?;

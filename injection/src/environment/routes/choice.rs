@@ -28,7 +28,6 @@ impl Choices {
     }
 }
 
-/// The name of an environment's subset.
 pub fn subset(environment: &str) -> String {
     environment.replace(['_', '.'], "-")
 }

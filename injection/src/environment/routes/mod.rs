@@ -22,23 +22,20 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The version of Istio's objects where nobody says which ones a cluster has: all since Istio 1.5 have it.
+/// The default version of Istio's objects: all since Istio 1.5 have it.
 pub const ISTIO: &str = "v1beta1";
 
-/// What a namespace is to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// All environments that workloads have.
     pub environments: BTreeSet<String>,
     /// Sorted by name.
     pub services: Vec<Planned>,
-    /// The EnvoyFilter that makes sidecars add the header, where it is wanted.
+    /// The EnvoyFilter that makes sidecars add the header, if it is enabled.
     pub filter: Option<Value>,
-    /// What is odd, in words.
     pub warnings: Vec<String>,
 }
 
-/// What a Service is to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub name: String,
@@ -59,17 +56,14 @@ pub enum Disposition {
     Refused(Problems),
 }
 
-/// Why a Service needs no routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is the API server.
     ApiServer,
     NoSelector,
     NoWorkload,
     /// None of its workloads has an environment.
     NoEnvironment,
     NoHttpPort,
-    /// All requests go the same way.
     OneWay,
 }
 
@@ -89,9 +83,9 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// Whether its author may have wanted routes. In a manifest that was written for it that is worth a word, in a namespace
+    /// Whether its author probably expected routes. In a manifest that was written for it that is worth a word, in a namespace
     /// with all that there is in a cluster it is not.
-    pub fn is_odd(self) -> bool {
+    pub fn is_suspicious(self) -> bool {
         match self {
             Self::ApiServer | Self::OneWay => false,
             Self::NoSelector | Self::NoWorkload | Self::NoEnvironment | Self::NoHttpPort => true,
@@ -163,14 +157,14 @@ fn tagged<'a>(
     found
 }
 
-/// What is odd about a VirtualEnvironment.
+/// Warnings about a VirtualEnvironment.
 fn spec_warnings(spec: &Spec) -> Vec<String> {
     let splitter = spec.splitter;
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
-    let odd = (!is_possible).then(|| {
+    let notes = (!is_possible).then(|| {
         format!("spec.envLabel.splitter: no label can hold {splitter:?}, so no environment is derived from another; expected . or - or _")
     });
-    odd.into_iter().collect()
+    notes.into_iter().collect()
 }
 
 struct PlanContext<'a> {

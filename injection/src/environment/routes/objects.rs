@@ -45,7 +45,7 @@ pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &
 }
 
 /// What a request must not have for the alias at this place to count: headers before it that hold an environment and nothing
-/// else. They name the default's too, for which there is no route. Of one with a pattern nobody knows what else it holds.
+/// else. They name the default's too, for which there is no route. One with a pattern may hold other values.
 fn without(spec: &Spec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
     let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));

@@ -6,7 +6,6 @@ mod shape;
 use mesh::Problem;
 use serde_json::{Map, Value};
 
-/// The annotation.
 pub const RULE: &str = "kt-virtual-environment/rule";
 
 /// Fields that put something else in the place of a route's destination (Istio refuses them beside one).
@@ -98,8 +97,8 @@ mod tests {
     use serde_json::json;
 
     fn read(text: &str) -> Result<Rule, String> {
-        let told = |problems: Vec<Problem>| problems.iter().map(|problem| format!("{problem}\n")).collect();
-        Rule::read("rule", text).map_err(told)
+        let shown = |problems: Vec<Problem>| problems.iter().map(|problem| format!("{problem}\n")).collect();
+        Rule::read("rule", text).map_err(shown)
     }
 
     #[test]

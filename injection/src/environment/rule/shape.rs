@@ -5,9 +5,8 @@
 use mesh::Problem;
 use serde_json::{Map, Value};
 
-/// What a value consists of.
 pub(super) enum Shape {
-    /// Whatever it is, it is taken as it stands.
+    /// A value that is taken as it is.
     Any,
     Object(&'static [(&'static str, Shape)]),
     List(&'static Shape),

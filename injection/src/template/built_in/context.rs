@@ -99,14 +99,14 @@ impl<'a> RenderContext<'a> {
         })))
     }
 
-    /// Annotations that tell a plugin what the init container's arguments would.
+    /// Annotations for a plugin, instead of the init container's arguments.
     fn plugin_annotations(&self) -> Map<String, Value> {
         /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
         /// The network that calls Istio's plugin.
         const PLUGIN: &str = "default/istio-cni";
-        let told = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
-        let mut found: Map<String, Value> = told.map(|(name, value)| (name, value.into())).collect();
+        let shown = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
+        let mut found: Map<String, Value> = shown.map(|(name, value)| (name, value.into())).collect();
         let cni = &self.input.values.cni;
         if cni.enabled && cni.multus {
             let own = self.annotation(NETWORKS).unwrap_or_default().to_owned();
@@ -138,7 +138,6 @@ impl<'a> RenderContext<'a> {
         Some(&self.input.values.proxy.seccomp).filter(|profile| !is_empty(profile))
     }
 
-    /// `resources` of the proxy.
     pub(super) fn resources(&self) -> Option<&'a Value> {
         Some(&self.input.sidecar.resources).filter(|resources| !is_empty(resources))
     }
@@ -174,12 +173,10 @@ impl<'a> RenderContext<'a> {
         self.input.pod.get("metadata")?.get(of)?.get(key)?.as_str()
     }
 
-    /// The containers of the pod.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.input.pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// The ports of all containers.
     pub(super) fn ports(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.containers().filter_map(|container| container.get("ports")?.as_array()).flatten()
     }
@@ -259,7 +256,6 @@ fn without_unset(mut object: Value) -> Value {
     object
 }
 
-/// A variable of a container.
 pub(super) fn variable(name: &str, value: impl Into<String>) -> Value {
     json!({"name": name, "value": value.into()})
 }

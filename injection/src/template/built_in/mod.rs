@@ -14,7 +14,6 @@ use context::RenderContext;
 use mesh::Problems;
 use serde_json::Value;
 
-/// A built-in template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
     /// Istio's proxy: its agent, which starts Envoy, as istiod expects it.
@@ -26,7 +25,6 @@ pub enum BuiltIn {
 }
 
 impl BuiltIn {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Sidecar, Self::Envoy, Self::Linkerd];
 
     /// The name by which configurations and pods choose it.

@@ -221,7 +221,7 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
     with_users(context, volumes, &context.input.sidecar.user_volumes, USER_VOLUMES, "name")
 }
 
-/// The list with the items of a pod's annotation. Merging tells items apart by `key`, so none may be in it twice.
+/// The list with the items of a pod's annotation. Merging identifies items by `key`, so none may be in it twice.
 fn with_users(
     context: &mut RenderContext<'_>,
     mut items: Vec<Value>,

@@ -1,6 +1,6 @@
 //! What a template sees: Istio's names, filled from what is known of a pod.
 
-use super::fields::{held, structure};
+use super::fields::{field_value, structure};
 use super::shapes::Shape;
 use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
@@ -55,7 +55,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
         ("ObjectMeta", metadata),
         ("Spec", of_pod("spec", Shape::Spec)),
         ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
-        ("MeshConfig", held(&mesh.raw, Shape::MeshConfig, &str::to_owned)),
+        ("MeshConfig", field_value(&mesh.raw, Shape::MeshConfig, &str::to_owned)),
         ("Values", plain(&values.raw)),
         ("Revision", values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
@@ -66,11 +66,11 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
         ("InboundTrafficPolicyMode", mesh.inbound_policy.name().into()),
         ("CompliancePolicy", compliance.into()),
     ];
-    // Istio's own has these fields and no others, so another name is a mistake, and told.
+    // Istio's own has these fields and no others, so another name is an error.
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// A ProxyConfig, with what protobuf has of it even where nobody has set it.
+/// A ProxyConfig, with the default that protobuf prints.
 fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
     let empty = Map::new();
     let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::ProxyConfig, text);

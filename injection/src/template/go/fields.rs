@@ -103,7 +103,7 @@ pub(super) fn structure(
             } else if OF_WORDS.contains(&name.as_str()) && value.is_object() {
                 super::data::with(value, text)
             } else {
-                held(value, shape.of(name), text)
+                field_value(value, shape.of(name), text)
             };
             fields.insert(text(&go_name(name)), value);
         }
@@ -111,12 +111,11 @@ pub(super) fn structure(
     fields
 }
 
-/// What a field holds.
-pub(super) fn held(value: &serde_json::Value, shape: Shape, text: &dyn Fn(&str) -> String) -> Value {
+pub(super) fn field_value(value: &serde_json::Value, shape: Shape, text: &dyn Fn(&str) -> String) -> Value {
     match value {
         serde_json::Value::Object(object) => Value::Map(structure(object, shape, text)),
         serde_json::Value::Array(items) => {
-            Value::Array(items.iter().map(|item| held(item, shape, text)).collect())
+            Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect())
         }
         scalar => super::data::with(scalar, text),
     }
@@ -140,8 +139,7 @@ pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &
     let shape =
         ORDERED.iter().enumerate().find(|(index, _)| fields.get(STRUCT) == Some(&Value::from(*index)));
     if let Some((_, shape)) = shape {
-        let place = |name: &str| shape.order().iter().position(|known| *known == name).unwrap_or(usize::MAX);
-        named.sort_by_key(|(name, _)| place(name));
+        named.sort_by_key(|(name, _)| shape.place(name));
     }
     named
 }
@@ -207,7 +205,7 @@ mod tests {
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         });
-        let seen = held(&pod, Shape::Spec, &str::to_owned);
+        let seen = field_value(&pod, Shape::Spec, &str::to_owned);
         let Value::Map(fields) = &seen else { panic!("{seen}") };
         assert_eq!(fields["RestartPolicy"], "".into());
         assert_eq!(fields["HostNetwork"], false.into());

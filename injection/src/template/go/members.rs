@@ -20,7 +20,7 @@ pub(super) fn member(args: &[Value]) -> Result<Value, FuncError> {
     }
 }
 
-/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go's are asked for behind `AsDuration`, or of the text
+/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go follow `AsDuration`, or of the text
 /// that this answers.
 fn of_duration(text: &str, name: &str) -> Option<Value> {
     const SECOND: i128 = 1_000_000_000;

@@ -7,7 +7,7 @@
 //! YAML       output     whole, a mapping; nothing of the pod's is read as structure
 //! ```
 //!
-//! Nothing is asked of the machine: `env` answers from `pilot.env` of the values, and no function knows a clock or chance.
+//! The machine is not read: `env` answers from `pilot.env` of the values, and no function knows a clock or chance.
 //! A function that is not offered fails where it is called and not where the template is read, so that a branch which no pod
 //! takes refuses no pod.
 
@@ -15,10 +15,10 @@ mod data;
 mod fields;
 mod functions;
 mod members;
-mod odd;
 mod output;
 mod shapes;
 mod standin;
+mod suspicious;
 mod text;
 
 use super::context::TemplateContext;
@@ -65,7 +65,7 @@ impl Template {
     /// Parses a template. `name` is what problems call it.
     ///
     /// # Errors
-    /// What is no template, by its line.
+    /// A syntax error, with its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
@@ -77,10 +77,10 @@ impl Template {
         Ok(Self { name: name.into(), parsed: Arc::new(parsed) })
     }
 
-    /// The patch of the pod. `warnings` gets what is odd about it.
+    /// The patch of the pod, and `warnings` about it.
     ///
     /// # Errors
-    /// What of the template can't be filled in, what it makes if that is no patch, and texts of the pod that would be read
+    /// What of the template can't be filled in, a result that is not a patch, and texts of the pod that would be read
     /// as YAML in it.
     pub fn render(
         &self,
@@ -90,16 +90,16 @@ impl Template {
         let plain = self.filled(context, &str::to_owned);
         warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
         let plain = plain.and_then(|text| output::patch(&self.name, &text, warnings));
-        if odd::texts(context).is_empty() {
+        if suspicious::texts(context).is_empty() {
             return plain;
         }
         match (plain, self.patch(context, &standin::cover)) {
-            (Ok(patch), Ok(meant)) => match output::difference(&patch, &meant) {
+            (Ok(patch), Ok(intended)) => match output::difference(&patch, &intended) {
                 None => Ok(patch),
-                Some(path) => Err(self.refused(context, Some(&meant), &path)),
+                Some(path) => Err(self.refused(context, Some(&intended), &path)),
             },
             // Only what the pod says makes the difference.
-            (Err(_), Ok(meant)) => Err(self.refused(context, Some(&meant), "what it makes")),
+            (Err(_), Ok(intended)) => Err(self.refused(context, Some(&intended), "what it makes")),
             (Ok(_), Err(_)) => Err(self.refused(context, None, "what it makes")),
             (Err(problems), Err(_)) => Err(problems),
         }
@@ -126,17 +126,17 @@ impl Template {
         Ok(filled)
     }
 
-    /// Names the texts of the pod that are structure: with the patch as it is meant, those that change it if they alone are
+    /// Names the texts of the pod that are structure: with the intended patch, those that change it if they alone are
     /// not covered; without, where there is none unless they are structure, those without which there is none.
-    fn refused(&self, context: &TemplateContext<'_>, meant: Option<&Value>, place: &str) -> Problems {
+    fn refused(&self, context: &TemplateContext<'_>, intended: Option<&Value>, place: &str) -> Problems {
         let mut problems = Vec::new();
-        for (who, text) in odd::texts(context) {
-            let is_plain = |other: &str| (other == text) == meant.is_some();
+        for (who, text) in suspicious::texts(context) {
+            let is_plain = |other: &str| (other == text) == intended.is_some();
             let alone = self.patch(context, &|other| {
                 if is_plain(other) { other.to_owned() } else { standin::cover(other) }
             });
-            let is_harmless = match meant {
-                Some(meant) => alone.is_ok_and(|patch| output::difference(&patch, meant).is_none()),
+            let is_harmless = match intended {
+                Some(intended) => alone.is_ok_and(|patch| output::difference(&patch, intended).is_none()),
                 None => alone.is_ok(),
             };
             if !is_harmless {

@@ -112,14 +112,14 @@ mod tests {
         let patch = |text: &str| patch("t", text, &mut Vec::new());
         assert_eq!(patch("a: 1\n---\nb: 2\n"), Ok(json!({"a": 1})));
         assert_eq!(patch(" \n# nothing\n"), Ok(json!({})));
-        let told = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
+        let shown = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
         assert!(
-            told.contains("\"- b: <no value>\" holds <no value>, in line 2") && told.contains("line 3"),
-            "{told}"
+            shown.contains("\"- b: <no value>\" holds <no value>, in line 2") && shown.contains("line 3"),
+            "{shown}"
         );
         for (text, expected) in [("- a\n", "no mapping"), ("a: [\n", "is no YAML")] {
-            let told = patch(text).expect_err("no patch").to_string();
-            assert!(told.contains(expected), "{told}");
+            let shown = patch(text).expect_err("no patch").to_string();
+            assert!(shown.contains(expected), "{shown}");
         }
     }
 }

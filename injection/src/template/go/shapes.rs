@@ -1,5 +1,6 @@
-//! Go's structures, as far as what is not set, or the order of fields, tells them from maps.
+//! Go's structures, as far as unset fields, or the order of fields, distinguish them from maps.
 
+use crate::mesh_config::proxy_config;
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
@@ -31,7 +32,7 @@ impl Unset {
     }
 }
 
-/// A structure, as far as its unset fields can be asked for.
+/// A structure with unset fields that templates read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     Metadata,
@@ -167,56 +168,20 @@ impl Shape {
         }
     }
 
-    /// The names in JSON in Go's order, where texts of the pod hold it: those of a port, and of a ProxyConfig (the order of
-    /// `mesh/v1alpha1/proxy.proto`). Others come behind.
-    pub(super) fn order(self) -> &'static [&'static str] {
-        match self {
-            Self::Port => &["name", "hostPort", "containerPort", "protocol", "hostIP"],
-            Self::ProxyConfig => &[
-                "configPath",
-                "binaryPath",
-                "serviceCluster",
-                "tracingServiceName",
-                "drainDuration",
-                "parentShutdownDuration",
-                "discoveryAddress",
-                "discoveryRefreshDelay",
-                "zipkinAddress",
-                "statsdUdpAddress",
-                "envoyMetricsServiceAddress",
-                "proxyAdminPort",
-                "availabilityZone",
-                "controlPlaneAuthPolicy",
-                "customConfigFile",
-                "statNameLength",
-                "concurrency",
-                "proxyBootstrapTemplatePath",
-                "interceptionMode",
-                "tracing",
-                "sds",
-                "envoyAccessLogService",
-                "envoyMetricsService",
-                "proxyMetadata",
-                "runtimeValues",
-                "statusPort",
-                "extraStatTags",
-                "gatewayTopology",
-                "terminationDrainDuration",
-                "meshId",
-                "readinessProbe",
-                "proxyStatsMatcher",
-                "holdApplicationUntilProxyStarts",
-                "caCertificatesPem",
-                "image",
-                "privateKeyProvider",
-                "proxyHeaders",
-            ],
+    /// The place of a field in Go's order, where templates print the structure as JSON: of a port, and of a ProxyConfig. Other
+    /// fields come behind.
+    pub(super) fn place(self, name: &str) -> usize {
+        const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
+        let place = match self {
+            Self::Port => OF_PORT.iter().position(|known| *known == name),
+            Self::ProxyConfig => proxy_config::names().position(|known| known == name),
             Self::Metadata
             | Self::Spec
             | Self::Container
             | Self::Resources
             | Self::MeshConfig
-            | Self::Other => &[],
-        }
+            | Self::Other => None,
+        };
+        place.unwrap_or(usize::MAX)
     }
 }

@@ -1,11 +1,11 @@
 //! Stand-ins for characters that mean something in YAML, so that what a pod says can be kept from being read as YAML.
 //!
-//! A template pastes texts into YAML. What the pod says comes from whoever makes pods, and may hold a line break, a quote, a
+//! A template pastes texts into YAML. The pod's texts come from its author, and may hold a line break, a quote, a
 //! colon. So a template is filled twice: with the texts, and with each such character of the pod's replaced by another
 //! that means nothing. No character of the pod's can then be structure. Both results, read as YAML, have to say the same.
 //!
 //! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
-//! told what stand-ins mean, and stand-ins take the places of the characters in what they answer.
+//! given what stand-ins mean, and stand-ins take the places of the characters in their results.
 
 use gtmpl_ng::Value;
 
@@ -35,13 +35,13 @@ fn begins_structure(text: &str) -> bool {
 }
 
 /// Whether a text holds a character that could be structure.
-pub(super) fn is_odd(text: &str) -> bool {
+pub(super) fn is_suspicious(text: &str) -> bool {
     text.contains(is_structure) || begins_structure(text)
 }
 
 /// A text with stand-ins.
 pub(super) fn cover(text: &str) -> String {
-    if !is_odd(text) {
+    if !is_suspicious(text) {
         return text.to_owned();
     }
     let begins = begins_structure(text);
@@ -131,12 +131,15 @@ mod tests {
         ] {
             let covered = cover(text);
             let is_left = |c: char| meant(c) == c && is_structure(c);
-            assert!(is_odd(text) && !covered.contains(is_left) && !begins_structure(&covered), "{text:?}");
+            assert!(
+                is_suspicious(text) && !covered.contains(is_left) && !begins_structure(&covered),
+                "{text:?}"
+            );
             assert_eq!(uncover(&covered), text);
         }
         assert_eq!(cover("a\u{f0022}"), "a\u{fffd}", "no pod needs it");
         for text in ["", "a", "10.0.0.0/8", "-1", "a-b", "15020", "true", "~", "a b", "é😀"] {
-            assert!(!is_odd(text), "{text:?}");
+            assert!(!is_suspicious(text), "{text:?}");
             assert_eq!(cover(text), text);
         }
     }

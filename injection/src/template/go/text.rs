@@ -30,7 +30,7 @@ const METHODS: [&str; 10] = [
     "Value",
 ];
 
-/// The text as the engine gets it. `lacking` tells what to say of a function that there is not.
+/// The text as the engine gets it. `lacking` returns the error for a function that does not exist.
 pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     // For each open block, how many more its end closes: one for each `else with`.
@@ -249,7 +249,7 @@ fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Optio
             path = format!("{path}.{name}");
             continue;
         }
-        // Of a duration that is asked for its hours, a number is wanted, and not the duration's text.
+        // `AsDuration.Hours` is a number and not the duration's text.
         let then = if name == "AsDuration" { names.next().map(|next| format!(".{next}")) } else { None };
         let of = if path.is_empty() { "." } else { &path };
         path = format!("({MEMBER} {of} \"{name}{}\")", then.unwrap_or_default());

@@ -37,6 +37,9 @@ pub(super) struct Core {
     /// What was made again at once, when, and which VirtualEnvironment acted: if it goes again soon, another program deletes
     /// it, and is not to be answered as fast as it deletes.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
+    /// When the last VirtualEnvironment of a namespace went. It may be deleted in order to be created again, so its routes are
+    /// kept for the debounce interval, whatever else is due.
+    abandoned: BTreeMap<String, Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,6 @@ struct Acting {
 }
 
 impl Work {
-    /// What is odd, in words.
     pub(super) fn notes(&self) -> Vec<String> {
         let Some(acting) = &self.acting else { return Vec::new() };
         match &acting.plan {
@@ -87,26 +89,34 @@ impl Work {
 
 impl Core {
     pub(super) fn new(debounce: Duration, istio: &'static str) -> Self {
-        let (due, failures, repaired) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { store: Store::default(), debounce, istio, leading: false, due, failures, repaired }
+        Self {
+            store: Store::default(),
+            debounce,
+            istio,
+            leading: false,
+            due: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            repaired: BTreeMap::new(),
+            abandoned: BTreeMap::new(),
+        }
     }
 
     pub(super) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Another version of Istio's objects is served than was known.
-    pub(super) fn speak(&mut self, istio: &'static str) {
+    /// Sets the version of Istio's objects that is served.
+    pub(super) fn set_version(&mut self, istio: &'static str) {
         self.istio = istio;
     }
 
-    /// Takes an event.
-    pub(super) fn see(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
+    /// Handles an event.
+    pub(super) fn handle(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
         let was_complete = self.store.is_complete();
         let before = (resource == Resource::Environments).then(|| self.store.ranking());
         let touched = self.store.take(resource, event);
         for namespace in touched.namespaces {
-            self.put_off(namespace, now);
+            self.defer(namespace, now);
         }
         // Most events are neither, and there may be many.
         if touched.lost.is_empty() && before.is_none() {
@@ -118,13 +128,16 @@ impl Core {
             if let Some(ranked) = ranking.get(&lost.namespace)
                 && self.may_repair(&lost, ranked.first().cloned().flatten(), now)
             {
-                self.hurry(lost.namespace, now);
+                self.expedite(lost.namespace, now);
             }
         }
         if let Some(before) = before {
+            let gone = before.keys().filter(|namespace| !ranking.contains_key(*namespace));
+            self.abandoned.extend(gone.map(|namespace| (namespace.clone(), now)));
+            self.abandoned.retain(|namespace, _| !ranking.contains_key(namespace));
             for (namespace, ranked) in &ranking {
                 if before.get(namespace) != Some(ranked) {
-                    self.hurry(namespace.clone(), now);
+                    self.expedite(namespace.clone(), now);
                 }
             }
         }
@@ -147,7 +160,7 @@ impl Core {
         true
     }
 
-    fn put_off(&mut self, namespace: String, now: Instant) {
+    fn defer(&mut self, namespace: String, now: Instant) {
         let (wait, longest) = (self.debounce, self.debounce * MAX_DEBOUNCES);
         let due = self.due.entry(namespace).or_insert(Due { since: now, at: now + wait, is_firm: false });
         // What is due already is not put off.
@@ -156,8 +169,8 @@ impl Core {
         }
     }
 
-    /// It is due now, and stays so.
-    fn hurry(&mut self, namespace: String, now: Instant) {
+    /// It is due now, whatever follows.
+    fn expedite(&mut self, namespace: String, now: Instant) {
         let due = self.due.entry(namespace).or_insert(Due { since: now, at: now, is_firm: true });
         (due.at, due.is_firm) = (due.at.min(now), true);
     }
@@ -168,7 +181,7 @@ impl Core {
         }
     }
 
-    /// This process leads from now on, or no longer.
+    /// Whether this process leads from now on.
     pub(super) fn lead(&mut self, leading: bool, now: Instant) {
         if leading && !self.leading {
             self.failures.clear();
@@ -189,7 +202,15 @@ impl Core {
         let (namespace, _) = self.due.iter().min_by_key(|(_, due)| due.at)?;
         let namespace = namespace.clone();
         self.due.remove(&namespace);
-        Some(self.work(namespace))
+        match self.abandoned.remove(&namespace) {
+            Some(gone) if now < gone + self.debounce => {
+                let due = Due { since: now, at: gone + self.debounce, is_firm: true };
+                self.abandoned.insert(namespace.clone(), gone);
+                self.due.insert(namespace, due);
+                self.start(now)
+            }
+            Some(_) | None => Some(self.work(namespace)),
+        }
     }
 
     /// What a namespace needs now.

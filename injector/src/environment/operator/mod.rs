@@ -45,7 +45,6 @@ use tokio::{
     time::timeout,
 };
 
-/// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
     /// Namespace of the routes [default: that of the kubeconfig, or of the pod]
@@ -149,7 +148,7 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let mut candidate =
         Candidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
-    // As good as for ever.
+    // Practically for ever.
     let always =
         tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
     let until = if flags.no_lease { always.subscribe() } else { candidate.until() };

@@ -24,7 +24,6 @@ use tokio::{sync::watch::Receiver, time};
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// What keeps routes.
 pub(super) struct Operator {
     /// Of which a call may last as long as a watch.
     pub(super) client: Client,
@@ -39,11 +38,10 @@ pub(super) struct Operator {
     pub(super) until: Receiver<Option<Instant>>,
 }
 
-/// Something under way.
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// Work under way, and its namespace.
-struct Doing {
+struct InProgress {
     namespace: String,
     done: Pending<Outcome>,
 }
@@ -53,7 +51,7 @@ impl Operator {
     pub(super) async fn run(mut self) {
         let mut istio = self.istio().await;
         loop {
-            self.core.borrow_mut().speak(istio);
+            self.core.borrow_mut().set_version(istio);
             istio = self.round(istio).await;
         }
     }
@@ -88,7 +86,7 @@ impl Operator {
     async fn round(&mut self, istio: &'static str) -> &'static str {
         let mut events = pin!(watch::events(&self.client, &self.scope, istio));
         let mut asking: Option<Pending<Option<&'static str>>> = None;
-        let mut doing: Option<Doing> = None;
+        let mut doing: Option<InProgress> = None;
         let next = loop {
             let now = Instant::now();
             let until = *self.until.borrow_and_update();
@@ -109,7 +107,7 @@ impl Operator {
                 Some((of, event)) = events.next() => match event {
                     Ok(event) => {
                         let is_done = matches!(event, Event::InitDone);
-                        self.core.borrow_mut().see(of, event, Instant::now());
+                        self.core.borrow_mut().handle(of, event, Instant::now());
                         if is_done && self.core.borrow().store().is_complete() {
                             self.unlisted = None;
                         }
@@ -146,7 +144,7 @@ impl Operator {
     }
 
     /// Begins the work that is due, if there is some.
-    fn next(&self, istio: &'static str, now: Instant) -> Option<Doing> {
+    fn next(&self, istio: &'static str, now: Instant) -> Option<InProgress> {
         let work = self.core.borrow_mut().start(now)?;
         self.metrics.rounds.inc();
         let namespace = work.namespace.clone();
@@ -161,7 +159,7 @@ impl Operator {
             until: self.until.clone(),
             metrics: self.metrics.clone(),
         };
-        Some(Doing { namespace, done: Box::pin(writer.work(work, Rc::clone(&self.core))) })
+        Some(InProgress { namespace, done: Box::pin(writer.work(work, Rc::clone(&self.core))) })
     }
 }
 

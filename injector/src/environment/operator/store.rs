@@ -10,7 +10,6 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Resource {
     Environments,
@@ -47,75 +46,61 @@ impl Resource {
     }
 }
 
-/// Namespace and name.
 type Key = (String, String);
-type Table<T> = cluster::store::Store<Key, T>;
+type Table = cluster::store::Store<Key, Fact>;
 
-/// What is known of an object, as far as it decides about routes.
-trait Fact: Sized {
-    fn read(object: Value, namespace: &str) -> Option<Self>;
+/// An object, as far as it decides about routes.
+#[derive(Debug)]
+enum Fact {
+    /// With its status.
+    Environment(VirtualEnvironment, Value),
+    Service(Service),
+    Workload(Workload),
+    Existing(Existing),
+}
+
+impl Fact {
+    fn read(resource: Resource, mut object: Value, namespace: &str) -> Option<Self> {
+        match resource {
+            Resource::Environments => {
+                let environment = VirtualEnvironment::read(&object, namespace);
+                Some(Self::Environment(environment, object["status"].take()))
+            }
+            Resource::Services => Service::read(&object, namespace).map(Self::Service),
+            Resource::Deployments | Resource::StatefulSets => {
+                Workload::read(&object, namespace).map(Self::Workload)
+            }
+            Resource::VirtualServices | Resource::DestinationRules | Resource::EnvoyFilters => {
+                Existing::of(object).map(Self::Existing)
+            }
+        }
+    }
 
     /// Whether routes are the same with the other one.
-    fn is_same(&self, other: &Self) -> bool;
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Environment(one, _), Self::Environment(other, _)) => one == other,
+            (Self::Service(one), Self::Service(other)) => one == other,
+            (Self::Workload(one), Self::Workload(other)) => one == other,
+            (Self::Existing(one), Self::Existing(other)) => one.says_as(other),
+            _ => false,
+        }
+    }
 
     /// Whether the operator has made the object.
     fn is_ours(&self) -> bool {
-        false
+        matches!(self, Self::Existing(object) if object.is_ours())
+    }
+
+    /// The UID of a VirtualEnvironment.
+    fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Environment(environment, _) => environment.uid.as_deref(),
+            Self::Service(_) | Self::Workload(_) | Self::Existing(_) => None,
+        }
     }
 }
 
-#[derive(Debug)]
-struct Environment {
-    environment: VirtualEnvironment,
-    status: Value,
-}
-
-impl Fact for Environment {
-    fn read(mut object: Value, namespace: &str) -> Option<Self> {
-        let environment = VirtualEnvironment::read(&object, namespace);
-        Some(Self { environment, status: object["status"].take() })
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.environment == other.environment
-    }
-}
-
-impl Fact for Service {
-    fn read(object: Value, namespace: &str) -> Option<Self> {
-        Self::read(&object, namespace)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self == other
-    }
-}
-
-impl Fact for Workload {
-    fn read(object: Value, namespace: &str) -> Option<Self> {
-        Self::read(&object, namespace)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self == other
-    }
-}
-
-impl Fact for Existing {
-    fn read(object: Value, _: &str) -> Option<Self> {
-        Self::of(object)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.says_as(other)
-    }
-
-    fn is_ours(&self) -> bool {
-        self.is_ours()
-    }
-}
-
-/// What an event changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     /// Namespaces whose routes may be others now.
@@ -124,7 +109,6 @@ pub(super) struct Touched {
     pub(super) lost: Vec<Lost>,
 }
 
-/// An object of ours that is gone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lost {
     pub(super) namespace: String,
@@ -138,60 +122,109 @@ impl Touched {
     }
 }
 
-/// All that is known.
+/// All objects, by their resources.
 #[derive(Debug, Default)]
-pub(super) struct Store {
-    environments: Table<Environment>,
-    services: Table<Service>,
-    deployments: Table<Workload>,
-    stateful_sets: Table<Workload>,
-    virtual_services: Table<Existing>,
-    destination_rules: Table<Existing>,
-    envoy_filters: Table<Existing>,
-}
+pub(super) struct Store([Table; Resource::ALL.len()]);
 
 impl Store {
-    /// Takes an event.
     pub(super) fn take(&mut self, resource: Resource, event: Event<Value>) -> Touched {
-        match resource {
-            Resource::Environments => take(&mut self.environments, resource, event),
-            Resource::Services => take(&mut self.services, resource, event),
-            Resource::Deployments => take(&mut self.deployments, resource, event),
-            Resource::StatefulSets => take(&mut self.stateful_sets, resource, event),
-            Resource::VirtualServices => take(&mut self.virtual_services, resource, event),
-            Resource::DestinationRules => take(&mut self.destination_rules, resource, event),
-            Resource::EnvoyFilters => take(&mut self.envoy_filters, resource, event),
+        let table = &mut self.0[resource as usize];
+        let lost = |(namespace, name): &Key, fact: &Fact| {
+            fact.is_ours().then(|| Lost { namespace: namespace.clone(), resource, name: name.clone() })
+        };
+        let read = |object: Value| {
+            let key = key(&object)?;
+            let fact = Fact::read(resource, object, &key.0)?;
+            Some((key, fact))
+        };
+        match event {
+            Event::Init => {
+                table.begin();
+                Touched::default()
+            }
+            Event::InitApply(object) => {
+                if let Some((key, fact)) = read(object) {
+                    table.list(key, fact);
+                }
+                Touched::default()
+            }
+            Event::InitDone => {
+                let before = table.complete();
+                let now = table.known();
+                let is_same = |key: &Key| match (before.get(key), now.get(key)) {
+                    (Some(before), Some(now)) => before.is_same(now),
+                    _ => false,
+                };
+                let changed = before.keys().chain(now.keys()).filter(|key| !is_same(key));
+                let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
+                Touched {
+                    namespaces: changed.map(|key| key.0.clone()).collect(),
+                    lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect(),
+                }
+            }
+            Event::Apply(object) => {
+                let Some((key, fact)) = read(object) else { return Touched::default() };
+                let is_same = table.known().get(&key).is_some_and(|before| before.is_same(&fact));
+                let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
+                table.insert(key, fact);
+                touched
+            }
+            Event::Delete(object) => {
+                let Some(key) = key(&object) else { return Touched::default() };
+                // A VirtualEnvironment of this name may have been created again before the deletion is reported.
+                let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+                let known = table.known().get(&key).and_then(Fact::uid);
+                if known.is_some_and(|known| uid.is_some_and(|uid| uid != known)) {
+                    return Touched::default();
+                }
+                let Some(fact) = table.remove(&key) else { return Touched::default() };
+                let lost = lost(&key, &fact).into_iter().collect();
+                Touched { lost, ..Touched::namespace(key.0) }
+            }
         }
     }
 
     /// Whether all that is watched was listed once.
     pub(super) fn is_complete(&self) -> bool {
-        self.environments.is_listed()
-            && self.services.is_listed()
-            && [&self.deployments, &self.stateful_sets].iter().all(|table| table.is_listed())
-            && self.objects().iter().all(|table| table.is_listed())
+        self.0.iter().all(Table::is_listed)
     }
 
-    fn objects(&self) -> [&Table<Existing>; 3] {
-        [&self.virtual_services, &self.destination_rules, &self.envoy_filters]
+    fn within<'a, T>(&'a self, namespace: &str, of: impl Fn(&'a Fact) -> Option<T>) -> Vec<T> {
+        let first = (namespace.to_owned(), String::new());
+        let facts = self.0.iter().flat_map(|table| {
+            table.known().range(&first..).take_while(|((of, _), _)| of == namespace).map(|(_, fact)| fact)
+        });
+        facts.filter_map(of).collect()
     }
 
     /// The VirtualEnvironments of a namespace, with their statuses.
     pub(super) fn environments(&self, namespace: &str) -> Vec<(&VirtualEnvironment, &Value)> {
-        within(&self.environments, namespace).map(|one| (&one.environment, &one.status)).collect()
+        self.within(namespace, |fact| match fact {
+            Fact::Environment(environment, status) => Some((environment, status)),
+            _ => None,
+        })
     }
 
     pub(super) fn services(&self, namespace: &str) -> Vec<Service> {
-        within(&self.services, namespace).cloned().collect()
+        self.within(namespace, |fact| match fact {
+            Fact::Service(service) => Some(service.clone()),
+            _ => None,
+        })
     }
 
     pub(super) fn workloads(&self, namespace: &str) -> Vec<Workload> {
-        let both = [&self.deployments, &self.stateful_sets].into_iter();
-        both.flat_map(|table| within(table, namespace)).cloned().collect()
+        self.within(namespace, |fact| match fact {
+            Fact::Workload(workload) => Some(workload.clone()),
+            _ => None,
+        })
     }
 
+    /// Objects of the kinds that the operator writes.
     pub(super) fn existing(&self, namespace: &str) -> Vec<Existing> {
-        self.objects().into_iter().flat_map(|table| within(table, namespace)).cloned().collect()
+        self.within(namespace, |fact| match fact {
+            Fact::Existing(object) => Some(object.clone()),
+            _ => None,
+        })
     }
 
     /// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
@@ -206,70 +239,17 @@ impl Store {
     }
 
     fn with_environments(&self) -> BTreeSet<String> {
-        self.environments.known().keys().map(|(namespace, _)| namespace.clone()).collect()
+        let environments = self.0[Resource::Environments as usize].known();
+        environments.keys().map(|(namespace, _)| namespace.clone()).collect()
     }
 
     /// Namespaces with a VirtualEnvironment, or with an object that the operator has made.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
-        let objects = self.objects().into_iter().flat_map(Table::known);
-        let ours =
-            objects.filter(|(_, object)| object.is_ours()).map(|((namespace, _), _)| namespace.clone());
-        self.with_environments().into_iter().chain(ours).collect()
-    }
-}
-
-fn within<'a, T>(table: &'a Table<T>, namespace: &str) -> impl Iterator<Item = &'a T> {
-    let from = table.known().range((namespace.to_owned(), String::new())..);
-    from.take_while(move |((of, _), _)| of == namespace).map(|(_, fact)| fact)
-}
-
-fn take<T: Fact>(table: &mut Table<T>, resource: Resource, event: Event<Value>) -> Touched {
-    let lost = |(namespace, name): &Key, fact: &T| {
-        fact.is_ours().then(|| Lost { namespace: namespace.clone(), resource, name: name.clone() })
-    };
-    let read = |object: Value| {
-        let key = key(&object)?;
-        let fact = T::read(object, &key.0)?;
-        Some((key, fact))
-    };
-    match event {
-        Event::Init => {
-            table.begin();
-            Touched::default()
-        }
-        Event::InitApply(object) => {
-            if let Some((key, fact)) = read(object) {
-                table.list(key, fact);
-            }
-            Touched::default()
-        }
-        Event::InitDone => {
-            let before = table.complete();
-            let now = table.known();
-            let is_same = |key: &Key| match (before.get(key), now.get(key)) {
-                (Some(before), Some(now)) => before.is_same(now),
-                _ => false,
-            };
-            let changed = before.keys().chain(now.keys()).filter(|key| !is_same(key));
-            let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
-            Touched {
-                namespaces: changed.map(|key| key.0.clone()).collect(),
-                lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect(),
-            }
-        }
-        Event::Apply(object) => {
-            let Some((key, fact)) = read(object) else { return Touched::default() };
-            let is_same = table.known().get(&key).is_some_and(|before| before.is_same(&fact));
-            let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
-            table.insert(key, fact);
-            touched
-        }
-        Event::Delete(object) => {
-            let Some(key) = key(&object) else { return Touched::default() };
-            let Some(fact) = table.remove(&key) else { return Touched::default() };
-            let lost = lost(&key, &fact).into_iter().collect();
-            Touched { lost, ..Touched::namespace(key.0) }
-        }
+        let objects = self.0.iter().flat_map(Table::known).filter(|(_, fact)| fact.is_ours());
+        self.with_environments()
+            .into_iter()
+            .chain(objects.map(|((namespace, _), _)| namespace.clone()))
+            .collect()
     }
 }
 

@@ -40,11 +40,11 @@ fn core(known: &[(Resource, Value)], now: Instant) -> Core {
 
 fn list(core: &mut Core, known: &[(Resource, Value)], now: Instant) {
     for of in Resource::ALL {
-        core.see(of, Event::Init, now);
+        core.handle(of, Event::Init, now);
         for (_, object) in known.iter().filter(|(other, _)| *other == of) {
-            core.see(of, Event::InitApply(object.clone()), now);
+            core.handle(of, Event::InitApply(object.clone()), now);
         }
-        core.see(of, Event::InitDone, now);
+        core.handle(of, Event::InitDone, now);
     }
 }
 
@@ -66,7 +66,7 @@ fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
     let now = Instant::now();
     let mut core = Core::new(5 * SECOND, "v1beta1");
     core.lead(true, now);
-    core.see(Resource::Environments, Event::Apply(environment("demo", "")), now);
+    core.handle(Resource::Environments, Event::Apply(environment("demo", "")), now);
     assert_eq!(core.next(), None);
     list(&mut core, &shop(), now);
     assert_eq!(core.next(), Some(now), "then at once");
@@ -87,15 +87,19 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
     let mut core = core(&shop()[1..], now);
     let now = now + 5 * SECOND;
     assert_eq!(core.start(now).map(|work| work.steps.len()), Some(0), "workloads alone ask for nothing");
-    core.see(Resource::Environments, Event::Apply(environment("demo", "2026-01-01T00:00:00Z")), now);
+    core.handle(Resource::Environments, Event::Apply(environment("demo", "2026-01-01T00:00:00Z")), now);
     assert_eq!(core.start(now).map(|work| work.steps.len()), Some(2));
-    core.see(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
+    core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next(), Some(now + 6 * SECOND));
-    core.see(Resource::Deployments, Event::Apply(workload("base.green")), now + 4 * SECOND);
+    core.handle(Resource::Deployments, Event::Apply(workload("base.green")), now + 4 * SECOND);
     assert_eq!(core.next(), Some(now + 9 * SECOND));
     // But not for ever.
     for second in 5..60 {
-        core.see(Resource::Deployments, Event::Apply(workload(&format!("x{second}"))), now + second * SECOND);
+        core.handle(
+            Resource::Deployments,
+            Event::Apply(workload(&format!("x{second}"))),
+            now + second * SECOND,
+        );
     }
     assert_eq!(core.next(), Some(now + 31 * SECOND), "six times as long at most");
 }
@@ -108,10 +112,10 @@ fn what_says_nothing_new_is_no_event() {
     let mut same = service();
     same["metadata"]["resourceVersion"] = json!("2");
     same["status"] = json!({"loadBalancer": {}});
-    core.see(Resource::Services, Event::Apply(same), now);
+    core.handle(Resource::Services, Event::Apply(same), now);
     let mut written = environment("demo", "2026-01-01T00:00:00Z");
     written["status"] = json!({"conditions": []});
-    core.see(Resource::Environments, Event::Apply(written), now);
+    core.handle(Resource::Environments, Event::Apply(written), now);
     list(&mut core, &shop(), now);
     assert_eq!(core.next(), None);
     // What a new list lacks is gone.
@@ -143,14 +147,14 @@ fn the_oldest_acts_and_the_others_are_told() {
     let mut core = core(&known, now);
     let work = core.start(now).expect("work");
     let statuses = core.statuses(&work, &[], "t");
-    let told = |name: &str| {
+    let shown = |name: &str| {
         let (_, status) = statuses.iter().find(|(of, _)| of == name).expect("told");
         (status["conditions"][0]["status"].clone(), status["conditions"][0]["reason"].clone())
     };
-    assert_eq!(told("demo"), (json!("True"), json!("Oldest")));
-    assert_eq!(told("a-later"), (json!("False"), json!("NotOldest")));
+    assert_eq!(shown("demo"), (json!("True"), json!("Oldest")));
+    assert_eq!(shown("a-later"), (json!("False"), json!("NotOldest")));
     // The next one takes over.
-    core.see(Resource::Environments, Event::Delete(environment("demo", "")), now);
+    core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now);
     let work = core.start(now + 5 * SECOND).expect("work");
     assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
 }
@@ -173,7 +177,7 @@ fn another_environment_that_acts_or_owns_is_no_matter_of_silence() {
     let mut at = now;
     let mut is_due_at_once = |event: Event<Value>| {
         at += 60 * SECOND;
-        core.see(Resource::Environments, event, at);
+        core.handle(Resource::Environments, event, at);
         core.start(at).is_some()
     };
     let (demo, next) =
@@ -185,9 +189,43 @@ fn another_environment_that_acts_or_owns_is_no_matter_of_silence() {
     assert!(!is_due_at_once(Event::Delete(demo.clone())), "it did not count any more");
     let mut replaced = next.clone();
     replaced["metadata"]["uid"] = json!("u-replaced");
-    assert!(is_due_at_once(Event::Apply(replaced)));
-    assert!(!is_due_at_once(Event::Delete(next)), "the last one: a new one may be on its way");
+    assert!(is_due_at_once(Event::Apply(replaced.clone())));
+    assert!(!is_due_at_once(Event::Delete(replaced)), "the last one: a new one may be on its way");
     assert!(is_due_at_once(Event::Apply(demo)));
+}
+
+#[test]
+fn routes_stay_while_the_last_environment_is_created_again() {
+    let now = Instant::now();
+    let created = "2026-01-01T00:00:00Z";
+    let mut known = shop();
+    known.push((Resource::VirtualServices, route("cart", "demo")));
+    let mut core = core(&known, now);
+    core.start(now).expect("work");
+    // Events that delay work for as long as it may be delayed.
+    let at = |second: u32| now + second * SECOND;
+    for second in 0..30 {
+        core.handle(Resource::Deployments, Event::Apply(workload(&format!("x{second}"))), at(second));
+    }
+    core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(29));
+    assert!(core.start(at(30)).is_none(), "the deletion has just come");
+    core.lead(false, at(31));
+    core.lead(true, at(31));
+    assert!(core.start(at(31)).is_none(), "a new leader waits, too");
+    let mut again = environment("demo", created);
+    again["metadata"]["uid"] = json!("u-again");
+    core.handle(Resource::Environments, Event::Apply(again.clone()), at(32));
+    let work = core.start(at(32)).expect("the new one is handled at once");
+    let kept = |step: &Step| matches!(step, Step::Adopt { name, .. } if name == "cart");
+    assert!(work.steps.iter().any(kept), "{:?}", work.steps);
+    assert!(!work.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{:?}", work.steps);
+    // A deletion that is reported late is not the new one's.
+    core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(33));
+    assert_eq!(core.next(), None);
+    core.handle(Resource::Environments, Event::Delete(again), at(40));
+    assert!(core.start(at(44)).is_none());
+    let work = core.start(at(45)).expect("it does not come back");
+    assert!(work.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{:?}", work.steps);
 }
 
 #[test]
@@ -196,8 +234,8 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
     let lose = |core: &mut Core, name: &str, at: Instant| {
-        core.see(Resource::VirtualServices, Event::Apply(route(name, "demo")), at);
-        core.see(Resource::VirtualServices, Event::Delete(route(name, "demo")), at);
+        core.handle(Resource::VirtualServices, Event::Apply(route(name, "demo")), at);
+        core.handle(Resource::VirtualServices, Event::Delete(route(name, "demo")), at);
         core.start(at).is_some()
     };
     assert!(lose(&mut core, "cart", now));
@@ -207,13 +245,13 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
     // What a new list lacks is lost as well.
-    core.see(Resource::VirtualServices, Event::Apply(route("mail", "demo")), now + 60 * SECOND);
+    core.handle(Resource::VirtualServices, Event::Apply(route("mail", "demo")), now + 60 * SECOND);
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
     // Where none acts, it is not needed.
-    core.see(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
-    core.see(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
+    core.handle(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
+    core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
 }
 
@@ -222,14 +260,14 @@ fn what_was_outdated_waits_for_the_watch_or_a_second() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
-    core.see(Resource::VirtualServices, Event::Apply(route("cart", "demo")), now);
-    core.see(Resource::VirtualServices, Event::Delete(route("cart", "demo")), now);
+    core.handle(Resource::VirtualServices, Event::Apply(route("cart", "demo")), now);
+    core.handle(Resource::VirtualServices, Event::Delete(route("cart", "demo")), now);
     core.finished("shop", Outcome::Outdated, now);
     assert_eq!(core.next(), Some(now), "the watch was faster");
     core.start(now).expect("work");
     core.finished("shop", Outcome::Outdated, now);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "the second time");
-    core.see(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
+    core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "nothing puts it off");
 }
 

@@ -1,6 +1,6 @@
 //! The watched resources: one stream of events for all of them.
 //!
-//! Lists come in pages, each of which is reduced to what matters before the next is asked for.
+//! Lists come in pages, each of which is reduced to what matters before the next is requested.
 
 use super::object::{Reduced, Workload};
 use super::store::Resource;
@@ -19,12 +19,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{fmt::Debug, time::Duration};
 
-/// Versions of Istio's objects, the one that is asked for first at the front: all since Istio 1.5 have it.
+/// Versions of Istio's objects, the preferred one first: all since Istio 1.5 have it.
 pub(super) const VERSIONS: [&str; 3] = [injection::environment::routes::ISTIO, "v1", "v1alpha3"];
 
 const ISTIO: &str = "networking.istio.io";
 
-/// How many objects of a list are asked for at once. A Deployment may have a hundred kilobytes.
+/// The page size of lists. A Deployment may have a hundred kilobytes.
 pub(super) const PAGE: u32 = 200;
 
 /// What is watched of each resource, and how.
@@ -66,10 +66,10 @@ pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> 
 }
 
 /// An event of one resource, or what went wrong with it.
-pub(super) type Happening = (Resource, Result<Event<Value>, Failure>);
+pub(super) type WatchEvent = (Resource, Result<Event<Value>, Failure>);
 
-/// What happens to all of them. It has no end.
-pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = Happening> + use<> {
+/// The events of all resources, without end.
+pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = WatchEvent> + use<> {
     select_all(Resource::ALL.map(|of| match of {
         Resource::Deployments | Resource::StatefulSets => of_one::<Workload>(client, scope, of, istio),
         Resource::Environments
@@ -80,8 +80,8 @@ pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream
     }))
 }
 
-/// What happens to one, whose specs are read in the form `S`.
-fn of_one<S>(client: &Client, scope: &Scope, of: Resource, istio: &str) -> LocalBoxStream<'static, Happening>
+/// The events of one resource, whose specs are read as `S`.
+fn of_one<S>(client: &Client, scope: &Scope, of: Resource, istio: &str) -> LocalBoxStream<'static, WatchEvent>
 where
     S: Clone + Debug + Default + DeserializeOwned + Serialize + Send + 'static,
 {

@@ -20,17 +20,14 @@ use std::{
 };
 use tokio::sync::watch::Receiver;
 
-/// Why a write was not done.
-struct Unwritten {
+struct WriteError {
     outcome: Outcome,
     error: String,
 }
 
-/// How things are written.
 pub(super) struct Writer {
     pub(super) client: Client,
     pub(super) istio: &'static str,
-    /// How long a call may take.
     pub(super) timeout: Duration,
     /// Until when this process leads.
     pub(super) until: Receiver<Option<Instant>>,
@@ -55,7 +52,7 @@ impl Writer {
             self.metrics.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
-                Err(Unwritten { outcome: why, error }) => {
+                Err(WriteError { outcome: why, error }) => {
                     match why {
                         Outcome::Outdated => {
                             tracing::info!(namespace = work.namespace, kind, name, verb, error, "outdated");
@@ -84,7 +81,8 @@ impl Writer {
             if !self.leads() {
                 return Outcome::Failed;
             }
-            if let Err(Unwritten { outcome: why, error }) = self.status(&work.namespace, &name, &status).await
+            if let Err(WriteError { outcome: why, error }) =
+                self.status(&work.namespace, &name, &status).await
             {
                 tracing::warn!(namespace = work.namespace, name, error, "its status is not written");
                 outcome = outcome.max(why);
@@ -101,7 +99,7 @@ impl Writer {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio))
     }
 
-    async fn step(&self, namespace: &str, step: &Step) -> (&'static str, Result<(), Unwritten>) {
+    async fn step(&self, namespace: &str, step: &Step) -> (&'static str, Result<(), WriteError>) {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -114,7 +112,7 @@ impl Writer {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
                 let created = match serde_json::from_value(object.clone()) {
                     Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => Err(Unwritten { outcome: Outcome::Failed, error: error.to_string() }),
+                    Err(error) => Err(WriteError { outcome: Outcome::Failed, error: error.to_string() }),
                 };
                 ("create", created)
             }
@@ -139,7 +137,7 @@ impl Writer {
                 let params = DeleteParams::background().preconditions(only);
                 let deleted = async {
                     match api.delete(name, &params).await {
-                        // It is gone, as is wanted.
+                        // It is gone already.
                         Err(Error::Api(status)) if status.code == 404 => Ok(()),
                         done => done.map(drop),
                     }
@@ -149,7 +147,7 @@ impl Writer {
         }
     }
 
-    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), Unwritten> {
+    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), WriteError> {
         let resource = watch::resource(Resource::Environments, self.istio);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
@@ -168,18 +166,18 @@ impl Writer {
         self.call(written).await
     }
 
-    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {
         match tokio::time::timeout(self.timeout, call).await {
             Ok(done) => done.map_err(|error| {
                 // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
                 let is_outdated =
                     matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
                 let outcome = if is_outdated { Outcome::Outdated } else { Outcome::Failed };
-                Unwritten { outcome, error: describe(&error) }
+                WriteError { outcome, error: describe(&error) }
             }),
             Err(_) => {
                 let error = format!("the API server does not answer within {:?}", self.timeout);
-                Err(Unwritten { outcome: Outcome::Failed, error })
+                Err(WriteError { outcome: Outcome::Failed, error })
             }
         }
     }

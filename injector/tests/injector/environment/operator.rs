@@ -197,7 +197,7 @@ fn what_is_asked_is_what_the_role_grants() {
     });
     until("it renews", || cluster.count("update", "leases") > 0);
     assert!(operator.terminate());
-    let asked: BTreeSet<(String, String, String)> = {
+    let query: BTreeSet<(String, String, String)> = {
         let state = cluster.state();
         let all = state.requests.iter().map(|(access, _)| access);
         all.map(|access| (access.group.clone(), access.resource.clone(), access.verb.to_owned())).collect()
@@ -207,9 +207,9 @@ fn what_is_asked_is_what_the_role_grants() {
         .flat_map(|rule| rule.verbs.iter().map(|verb| (rule.group, rule.resource, *verb)))
         .map(|(group, resource, verb)| (group.to_owned(), resource.to_owned(), verb.to_owned()))
         .collect();
-    let more: Vec<_> = asked.difference(&granted).collect();
+    let more: Vec<_> = query.difference(&granted).collect();
     assert!(more.is_empty(), "asked, but not granted: {more:?}");
-    let less: Vec<_> = granted.difference(&asked).collect();
+    let less: Vec<_> = granted.difference(&query).collect();
     assert!(less.is_empty(), "granted, but not asked: {less:?}");
     assert_eq!(OPERATOR.iter().filter(|rule| rule.scope == Scope::Own).count(), 1);
     assert_eq!(cluster.all("leases").len(), 1);

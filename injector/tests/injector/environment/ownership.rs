@@ -67,9 +67,9 @@ fn routes_stay_when_another_environment_takes_over() {
 fn an_environment_that_is_held_by_finalizers_hands_over() {
     let cluster = cluster();
     shop(&cluster);
-    let mut held = cluster.find("virtualenvironments", "shop", "demo").expect("it");
-    held["metadata"]["finalizers"] = json!(["example.com/held"]);
-    cluster.put(&held);
+    let mut kept = cluster.find("virtualenvironments", "shop", "demo").expect("it");
+    kept["metadata"]["finalizers"] = json!(["example.com/held"]);
+    cluster.put(&kept);
     environment(&cluster, "later", &json!({ "envLabel": { "defaultSubset": "base" } }));
     let operator = Operator::start(&cluster, &SLOW);
     until_owned(&cluster, &["demo*", "later"]);

@@ -21,7 +21,6 @@ functions! {
     "urlJoin" reads 1..=1 joined;
 }
 
-/// The last part of a path.
 fn base(path: &str) -> &str {
     match (path, path.trim_end_matches('/')) {
         ("", _) => ".",
@@ -126,7 +125,6 @@ fn escaped(text: &str, plain: &str) -> String {
     })
 }
 
-/// The URL of such parts.
 fn joined(args: &[Value]) -> Answer {
     let part =
         |name: &str| Ok::<String, String>(field(&args[0], &name.into())?.map(text).unwrap_or_default());

@@ -19,7 +19,7 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     /// What `env` answers from.
     pub(super) static VARIABLES: RefCell<BTreeMap<String, String>> = const { RefCell::new(BTreeMap::new()) };
-    /// What is odd about the calls.
+    /// Warnings about the calls.
     static REMARKS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// Whether the template has refused the pod (`fail`).
     pub(super) static REFUSED: Cell<bool> = const { Cell::new(false) };
@@ -37,7 +37,7 @@ pub(in crate::template::go) fn with<T>(
     rendering()
 }
 
-/// What was odd about the calls of the last rendering.
+/// Warnings about the calls of the last rendering.
 pub(in crate::template::go) fn remarks() -> Vec<String> {
     REMARKS.take()
 }
@@ -89,13 +89,16 @@ pub(super) fn passes(
         args = &args[..most];
     }
     if args.len() < least || args.len() > most {
-        let wanted = if least == most { least.to_string() } else { format!("{least} or more") };
-        return Err(FuncError::Generic(format!("{name} takes {wanted} values, and is given {}", args.len())));
+        let expected = if least == most { least.to_string() } else { format!("{least} or more") };
+        return Err(FuncError::Generic(format!(
+            "{name} takes {expected} values, and is given {}",
+            args.len()
+        )));
     }
     function(args).map_err(|text| FuncError::Generic(format!("{name} {text}")))
 }
 
-/// A function that looks at what texts say: it is told what stand-ins mean, and what comes out stands in again.
+/// A function that reads its texts: it gets them without stand-ins, and its result has stand-ins again.
 pub(super) fn reads(
     name: &str,
     count: (usize, usize),
@@ -105,8 +108,8 @@ pub(super) fn reads(
     if !args.iter().any(standin::is_in) {
         return passes(name, count, args, function);
     }
-    let meant: Vec<Value> = args.iter().map(standin::meaning).collect();
-    passes(name, count, &meant, function).map(standin::covered)
+    let plain: Vec<Value> = args.iter().map(standin::meaning).collect();
+    passes(name, count, &plain, function).map(standin::covered)
 }
 
 /// Takes the work with these values off what is left.

@@ -53,12 +53,11 @@ fn equal(args: &[Value]) -> Result<bool, String> {
     Ok(false)
 }
 
-/// One of the engine's own.
 pub(super) fn go(function: Func, args: &[Value]) -> Answer {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
-/// What is given, unless it is empty: then what stands first.
+/// The last value, unless it is empty: then the first.
 fn default(args: &[Value]) -> Value {
     let given = args.last().filter(|value| args.len() > 1 && !is_empty(value));
     given.unwrap_or(&args[0]).clone()

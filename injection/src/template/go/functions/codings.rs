@@ -4,11 +4,11 @@ use super::maps::flat;
 use super::{Answer, functions, is_nothing, text};
 use crate::template::go::fields::{fields_in_order, json_fields};
 use crate::template::go::{data, standin};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::{BASE32, BASE64, Encoding};
 use gtmpl_ng::Value;
 use mesh::data::{Tree, yaml};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 functions! {
     "toJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
@@ -21,17 +21,10 @@ functions! {
     "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
     "mustFromJson" reads 1..=1 |args| from_json(&text(&args[0]));
     "fromYaml" reads 1..=1 from_yaml;
-    "b32enc" reads 1..=1 |args| Ok(base32(text(&args[0]).as_bytes()).into());
-    "b32dec" reads 1..=1 |args| {
-        let text = text(&args[0]);
-        let bytes = of_base32(&text).ok_or("is given no base 32")?;
-        String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
-    };
-    "b64enc" reads 1..=1 |args| Ok(STANDARD.encode(text(&args[0])).into());
-    "b64dec" reads 1..=1 |args| {
-        let bytes = STANDARD.decode(text(&args[0])).map_err(|error| format!("is given no base 64: {error}"))?;
-        String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
-    };
+    "b32enc" reads 1..=1 |args| Ok(BASE32.encode(text(&args[0]).as_bytes()).into());
+    "b32dec" reads 1..=1 |args| decoded(&LENIENT_BASE32, "base 32", &text(&args[0]));
+    "b64enc" reads 1..=1 |args| Ok(BASE64.encode(text(&args[0]).as_bytes()).into());
+    "b64dec" reads 1..=1 |args| decoded(&BASE64, "base 64", &text(&args[0]));
 }
 
 /// Text in double quotes, as JSON has it; with `escapes_html` as Go's writer has it, which other texts may hold that a browser
@@ -122,40 +115,16 @@ fn to_yaml(value: &Value) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// The digits of base 32 (RFC 4648).
-const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+/// Base 32 that ignores the bits behind the last byte, as Go does.
+static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
+    let mut specification = BASE32.specification();
+    specification.check_trailing_bits = false;
+    specification.encoding().expect("the alphabet of RFC 4648")
+});
 
-fn base32(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for group in bytes.chunks(5) {
-        let bits = (0..5).fold(0_u64, |bits, at| bits << 8 | u64::from(group.get(at).copied().unwrap_or(0)));
-        let digits = (group.len() * 8).div_ceil(5);
-        for at in 0..8 {
-            let digit = usize::try_from(bits >> (35 - 5 * at) & 31).unwrap_or(0);
-            out.push(if at < digits { char::from(DIGITS[digit]) } else { '=' });
-        }
-    }
-    out
-}
-
-fn of_base32(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    let mut out = Vec::new();
-    if !text.len().is_multiple_of(8) || text.len() - digits.len() > 6 {
-        return None;
-    }
-    for group in digits.as_bytes().chunks(8) {
-        let mut bits = 0_u64;
-        for at in 0..8 {
-            let digit = match group.get(at) {
-                Some(digit) => DIGITS.iter().position(|known| known == digit)?,
-                None => 0,
-            };
-            bits = bits << 5 | u64::try_from(digit).ok()?;
-        }
-        out.extend_from_slice(&bits.to_be_bytes()[3..3 + group.len() * 5 / 8]);
-    }
-    Some(out)
+fn decoded(encoding: &Encoding, name: &str, text: &str) -> Answer {
+    let bytes = encoding.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
+    String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
 }
 
 fn pretty(value: &Value) -> String {

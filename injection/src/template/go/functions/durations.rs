@@ -56,7 +56,6 @@ pub(in super::super) fn read(text: &str) -> Option<i128> {
     (nanos <= i128::from(i64::MAX)).then_some(sign * nanos)
 }
 
-/// A duration as Go writes it (`1m0s`, `500ms`).
 pub(in super::super) fn written(nanos: i128) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();

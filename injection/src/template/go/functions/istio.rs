@@ -25,8 +25,8 @@ functions! {
 /// Of an object's metadata: what the annotation says, else the default as text.
 fn annotation(args: &[Value]) -> Answer {
     let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
-    let said = field(annotations, &args[1])?.cloned();
-    Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
+    let given = field(annotations, &args[1])?.cloned();
+    Ok(given.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
 /// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels, its namespace and its containers.
@@ -41,12 +41,12 @@ fn resource_attributes(args: &[Value]) -> Result<String, String> {
     if !enriches {
         return Ok(String::new());
     }
-    let said = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
-    let (annotation, label) = (|name: &str| said(annotations, name), |name: &str| said(labels, name));
+    let given = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
+    let (annotation, label) = (|name: &str| given(annotations, name), |name: &str| given(labels, name));
     let mut known = Vec::new();
     for container in list(containers.first().unwrap_or(&Value::Nil))? {
-        let said = |name: &str| said(container, name).unwrap_or_default();
-        known.push((said("Name"), said("Image")));
+        let given = |name: &str| given(container, name).unwrap_or_default();
+        known.push((given("Name"), given("Image")));
     }
     Ok(opentelemetry::attributes(annotation, label, &text(namespace), &known))
 }
@@ -68,8 +68,8 @@ fn directory(path: &str) -> &str {
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
-            let meant = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
-            let beyond = Mesh::beyond_defaults(&meant);
+            let plain = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
+            let beyond = Mesh::beyond_defaults(&plain);
             let mut kept = all.clone();
             kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
             json(&Value::Map(kept))

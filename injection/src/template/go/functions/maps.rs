@@ -32,8 +32,8 @@ functions! {
         Ok(Value::Array(known.into_iter().map(|(_, value)| value).collect()))
     };
     "pick" passes 1..=any |args| {
-        let wanted = named(&args[1..]);
-        Ok(Value::Map(fields(&args[0])?.into_iter().filter(|(key, _)| wanted.contains(key)).collect()))
+        let target = named(&args[1..]);
+        Ok(Value::Map(fields(&args[0])?.into_iter().filter(|(key, _)| target.contains(key)).collect()))
     };
     "omit" passes 1..=any |args| {
         let unwanted = named(&args[1..]);

@@ -78,14 +78,14 @@ fn pad(value: &Value) -> Result<usize, String> {
         .ok_or_else(|| format!("takes 0 to 256 spaces, not {spaces}"))
 }
 
-/// Spaces before each line; before the first one only where Istio's `indent` isn't meant.
+/// Spaces before each line; before the first one only for `nindent`.
 fn indented(text: &str, spaces: usize, first: bool) -> String {
     let spaces = " ".repeat(spaces);
     let rest = text.replace('\n', &format!("\n{spaces}"));
     if first { spaces + &rest } else { rest }
 }
 
-/// Looks at what characters mean, and leaves those that stay as they are: what the template puts in their place may be meant
+/// Looks at what characters mean, and leaves those that stay as they are: what the template puts in their place may be intended
 /// as structure.
 fn replaced(old: &str, new: &str, text: &str) -> String {
     let meant = |text: &str| text.chars().map(standin::meant).collect::<Vec<char>>();
@@ -111,13 +111,13 @@ fn replaced(old: &str, new: &str, text: &str) -> String {
 /// The first `count` characters; the last ones where it is negative.
 fn truncated(text: &str, count: i64) -> String {
     let all = text.chars().count();
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    if wanted >= all {
+    let target = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if target >= all {
         text.to_owned()
     } else if count < 0 {
-        text.chars().skip(all - wanted).collect()
+        text.chars().skip(all - target).collect()
     } else {
-        text.chars().take(wanted).collect()
+        text.chars().take(target).collect()
     }
 }
 
@@ -128,7 +128,7 @@ fn substr(start: i64, end: i64, text: &str) -> String {
     text.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
-/// As Go splits: nothing between stands for every character.
+/// As Go splits: an empty separator splits into characters.
 fn parts(between: &str, text: &str, most: Option<i64>) -> Vec<String> {
     let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     if most == 0 {

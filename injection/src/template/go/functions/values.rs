@@ -69,7 +69,6 @@ fn of_literal(text: &str) -> Option<i64> {
     }
 }
 
-/// A list of texts.
 pub(super) fn list_of<'a>(texts: impl Iterator<Item = &'a str>) -> Value {
     Value::Array(texts.map(Value::from).collect())
 }
@@ -92,7 +91,6 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
     }
 }
 
-/// A field of a map, if it has it.
 pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
     match (value, key) {
         (Value::Map(fields) | Value::Object(fields), Value::String(key)) => Ok(fields.get(key)),
@@ -102,7 +100,6 @@ pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Valu
     }
 }
 
-/// What a value is, in words.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::NoValue | Value::Nil => "nothing",

@@ -1,4 +1,4 @@
-//! Versions and what is asked of them, by the rules of Masterminds' semver, which Helm's users know.
+//! Versions and constraints, by the rules of Masterminds' semver, which Helm's users know.
 
 use super::{Answer, functions, text};
 use gtmpl_ng::Value;
@@ -113,14 +113,14 @@ fn wild(text: &str) -> Option<(Version, usize)> {
     Some((version, known.unwrap_or(given).min(3)))
 }
 
-/// Whether a version is what is asked for: alternatives parted by `||`, of which each asks for all that it lists.
+/// Whether a version meets constraints: alternatives divided by `||`, each a list of conditions that all have to hold.
 fn compare(args: &[Value]) -> Answer {
-    let (asked, given) = (text(&args[0]), text(&args[1]));
+    let (expression, given) = (text(&args[0]), text(&args[1]));
     let version = Version::read(&given).ok_or_else(|| not_a_version(&given))?;
     let mut fulfilled = false;
-    for alternative in asked.split("||") {
+    for alternative in expression.split("||") {
         let constraints = constraints(alternative)
-            .ok_or_else(|| format!("takes a constraint such as \">= 1.2, < 2\", not {asked:?}"))?;
+            .ok_or_else(|| format!("takes a constraint such as \">= 1.2, < 2\", not {expression:?}"))?;
         fulfilled |= constraints.iter().all(|constraint| constraint.holds(&version));
     }
     Ok(fulfilled.into())
@@ -162,14 +162,14 @@ fn constraints(text: &str) -> Option<Vec<Constraint>> {
 
 impl Constraint {
     fn holds(&self, version: &Version) -> bool {
-        let Self { operator, version: wanted, known } = self;
+        let Self { operator, version: target, known } = self;
         // Who asks for releases gets no version before one.
-        if !version.pre.is_empty() && wanted.pre.is_empty() && (*operator != "!=" || *known < 3) {
+        if !version.pre.is_empty() && target.pre.is_empty() && (*operator != "!=" || *known < 3) {
             return false;
         }
-        let order = version.cmp(wanted);
+        let order = version.cmp(target);
         // With numbers left open: as far as they are known.
-        let open = version.numbers[..*known].cmp(&wanted.numbers[..*known]);
+        let open = version.numbers[..*known].cmp(&target.numbers[..*known]);
         match *operator {
             "!=" if *known < 3 => open.is_ne(),
             "!=" => order.is_ne(),
@@ -184,9 +184,9 @@ impl Constraint {
             // ~1.2.3 takes other patches, and so does ~1.2; ~0.0.0 takes everything.
             _ => {
                 order.is_ge()
-                    && (*wanted.numbers.as_slice() == [0; 3] && *known == 3 || {
+                    && (*target.numbers.as_slice() == [0; 3] && *known == 3 || {
                         let kept = (*known).min(2);
-                        version.numbers[..kept] == wanted.numbers[..kept]
+                        version.numbers[..kept] == target.numbers[..kept]
                     })
             }
         }

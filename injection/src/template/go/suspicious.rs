@@ -4,16 +4,16 @@ use super::standin;
 use crate::template::context::TemplateContext;
 use serde_json::Value;
 
-/// How many are told apart: somebody who is told of so many has enough to do.
+/// How many are reported.
 const MAX_TEXTS: usize = 64;
 
-/// The texts, each once, with where it stands first: an annotation by its name, others by their path.
+/// The texts, each once, with its first place: an annotation by its name, others by their path.
 pub(super) fn texts<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     for (key, value) in
         context.pod.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
     {
-        if standin::is_odd(key) {
+        if standin::is_suspicious(key) {
             note(&mut found, "metadata.annotations", key);
         }
         walk(&mut found, key, value);
@@ -25,7 +25,7 @@ pub(super) fn texts<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)>
         ("init container's image", &context.sidecar.init_image),
     ];
     for (place, text) in names {
-        if standin::is_odd(text) {
+        if standin::is_suspicious(text) {
             note(&mut found, place, text);
         }
     }
@@ -40,7 +40,7 @@ fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
 
 fn walk<'a>(found: &mut Vec<(String, &'a str)>, place: &str, value: &'a Value) {
     match value {
-        Value::String(text) if standin::is_odd(text) => note(found, place, text),
+        Value::String(text) if standin::is_suspicious(text) => note(found, place, text),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 walk(found, &format!("{place}[{index}]"), item);
@@ -48,7 +48,7 @@ fn walk<'a>(found: &mut Vec<(String, &'a str)>, place: &str, value: &'a Value) {
         }
         Value::Object(fields) => {
             for (key, value) in fields {
-                if standin::is_odd(key) {
+                if standin::is_suspicious(key) {
                     note(found, place, key);
                 }
                 walk(found, &format!("{place}.{key}"), value);
