@@ -21,9 +21,6 @@ const UNITS: [(&str, f64); 16] = [
 ];
 
 /// An amount of a resource, in its unit without a prefix.
-///
-/// # Errors
-/// What is wrong with it and what would be right.
 pub(crate) fn read(text: &str) -> Result<f64, &'static str> {
     const FORM: &str = "is no quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
     let (negative, bare) = match text.strip_prefix(['+', '-']) {

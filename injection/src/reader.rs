@@ -219,9 +219,6 @@ pub(crate) fn noun(value: &Value) -> &'static str {
 }
 
 /// The one mapping that a document holds; an empty document is an empty mapping.
-///
-/// # Errors
-/// When it is not valid YAML, or holds something else.
 pub(crate) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
     let mut documents = mesh::pod::values(name, text)?;
     documents.retain(|document| !document.is_null());

@@ -156,9 +156,10 @@ fn summary(compared: &[Compared]) -> String {
         write!(out, "{title}: {}\n{lines}", Tone::Dropped.paint(words)).expect("a text takes it");
     }
     let [same, differ, refused, without, never] = counts;
+    let pods = if compared.len() == 1 { "pod" } else { "pods" };
     writeln!(
         out,
-        "{} pods: {same} the same, {differ} would differ, {refused} would be refused, {without} would not be injected, \
+        "{} {pods}: {same} the same, {differ} would differ, {refused} would be refused, {without} would not be injected, \
          {never} never were",
         compared.len()
     )

@@ -46,9 +46,6 @@ struct Controller<'a> {
 }
 
 /// Watches the node's pods until `stop`, or until those that are broken are repaired.
-///
-/// # Errors
-/// When it is not known how to reach the API server.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &Metrics,

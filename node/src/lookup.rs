@@ -44,9 +44,6 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 const PARTS: u32 = 3;
 
 /// Asks for a pod.
-///
-/// # Errors
-/// When nothing is known of it.
 pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
     let Lookup { namespace, name, timeout, .. } = lookup;
     let shown = format!("{namespace}/{name}");

@@ -92,8 +92,8 @@ fn start_logging(level: LevelFilter) {
 }
 
 async fn run(repair: &Repair) -> Result<Ended, Box<dyn Error>> {
-    let (metrics, mut registry, readiness) = (Metrics::default(), Registry::default(), Readiness::default());
-    metrics.register(&mut registry);
+    let (mut registry, readiness) = (Registry::default(), Readiness::default());
+    let metrics = Metrics::new(&mut registry);
     let unlisted = readiness.block("the pods of the node are not known yet");
     if let Some(address) = repair.metrics {
         let registry = Rc::new(registry);

@@ -1,5 +1,6 @@
 //! The numbers that the program counts, as Prometheus reads them.
 
+use cluster::status::registered;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
@@ -9,7 +10,7 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 /// Labels, by name.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     repairs: Family<Labels<2>, Counter>,
     seconds: Counter<f64, AtomicU64>,
@@ -20,16 +21,17 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics to what a scrape reads. Help texts get their full stop from the registry, counters their `_total`.
-    pub(crate) fn register(&self, registry: &mut Registry) {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_node");
-        registry.register("repairs", "Broken pods that something was done for", self.repairs.clone());
-        registry.register("repair_seconds", "How long that took", self.seconds.clone());
-        let help = "Broken pods whose validation has passed since, or that are gone";
-        registry.register("recovered", help, self.recovered.clone());
-        registry.register("broken_pods", "Pods whose traffic is not captured", self.broken.clone());
-        registry.register("lists", "How often all pods were listed", self.lists.clone());
-        registry.register("watch_errors", "Disturbances of the watch", self.watch_errors.clone());
+        let recovered = "Broken pods whose validation has passed since, or that are gone";
+        Self {
+            repairs: registered(registry, "repairs", "Broken pods that something was done for"),
+            seconds: registered(registry, "repair_seconds", "How long that took"),
+            recovered: registered(registry, "recovered", recovered),
+            broken: registered(registry, "broken_pods", "Pods whose traffic is not captured"),
+            lists: registered(registry, "lists", "How often all pods were listed"),
+            watch_errors: registered(registry, "watch_errors", "Disturbances of the watch"),
+        }
     }
 
     pub(crate) fn handled(&self, action: &'static str, outcome: &'static str, took: Duration) {
@@ -49,8 +51,8 @@ mod tests {
 
     #[test]
     fn metrics_have_the_names_that_dashboards_read() {
-        let (metrics, mut registry) = (Metrics::default(), Registry::default());
-        metrics.register(&mut registry);
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
         metrics.handled("repair", "done", Duration::from_millis(1_500));
         metrics.handled("repair", "done", Duration::from_millis(500));
         metrics.watch_failed("gone");

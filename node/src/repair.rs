@@ -43,9 +43,6 @@ pub(crate) enum Failure {
 const LOCK_WAIT: u32 = 10;
 
 /// Sets the rules of the pod that a manifest describes, and looks whether they stand. Idempotent.
-///
-/// # Errors
-/// When they do not. The namespace is as it was then, unless the failure says otherwise.
 pub(crate) fn repair(
     manifest: &str,
     sandbox: &Sandbox,

@@ -72,9 +72,6 @@ impl Repairer {
     }
 
     /// Handles a broken pod. Idempotent: nothing is done twice.
-    ///
-    /// # Errors
-    /// When it could not be done.
     pub(crate) async fn handle(&self, pod: &Pod, failure: &ValidationFailure) -> Result<Outcome, Failure> {
         let outcome = match self.settings.action {
             Action::Repair => self.repair(pod).await,

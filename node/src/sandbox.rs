@@ -53,9 +53,6 @@ fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
 }
 
 /// Finds the namespace of a pod by its uid, and by the addresses that it has got.
-///
-/// # Errors
-/// When there is none, or more than one may be it.
 pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, Lost> {
     let hosts = [Path::new("/proc/thread-self/ns/net"), &places.proc.join("1/ns/net")].map(identify);
     let is_hosts = |id: Id| hosts.contains(&Some(id));

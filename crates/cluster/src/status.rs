@@ -14,7 +14,10 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use prometheus_client::{encoding::text::encode, registry::Registry};
+use prometheus_client::{
+    encoding::text::encode,
+    registry::{Metric, Registry},
+};
 use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task, time};
 
@@ -46,6 +49,13 @@ pub fn refuse_method(method: &Method) -> Option<Reply> {
     let mut reply = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
     reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, HEAD"));
     Some(reply)
+}
+
+/// Registers a metric and returns it. The registry ends help texts with a full stop and the names of counters with `_total`.
+pub fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// The page that Prometheus reads.

@@ -7,9 +7,6 @@ use crate::words::{is_label_key, is_label_value};
 use serde_json::Value;
 
 /// Understands a selector.
-///
-/// # Errors
-/// What is wrong with it.
 pub(super) fn read(written: &Value) -> Result<Selector, String> {
     let Value::Object(map) = written else {
         return Err("it is no mapping; expected matchLabels or matchExpressions".to_owned());

@@ -95,9 +95,6 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
 }
 
 /// The operation (RFC 6902) that sets the variable.
-///
-/// # Errors
-/// Why there is nothing to do.
 fn change(pod: &Pod, tag: &str) -> Result<Value, &'static str> {
     // Of several of one name, the last counts.
     let proxy = List::OF_CONTAINERS.into_iter().find_map(|list| {

@@ -23,9 +23,6 @@ impl fmt::Display for Network {
 pub(crate) type Faults = Vec<(String, String)>;
 
 /// A comma-separated list whose items `read` reads.
-///
-/// # Errors
-/// Every item that is not as the form wants it.
 pub(crate) fn listed<T>(text: &str, form: Form, read: fn(&str) -> Option<T>) -> Result<Wildcard<T>, Faults> {
     let faults = form.faults(text);
     if !faults.is_empty() {

@@ -11,9 +11,6 @@ use mesh::istio::annotations as known;
 use mesh::sources::boolean;
 
 /// Sends Prometheus and probes to the agent, where the configuration or the merged pod asks for it. Returns warnings.
-///
-/// # Errors
-/// Every port that the agent can't scrape.
 pub(super) fn serve(pod: &mut Pod, values: &Values, mesh: &Mesh) -> Result<Vec<String>, Problems> {
     if pod.container(PROXY).is_none() {
         return Ok(Vec::new());

@@ -30,9 +30,6 @@ pub(super) struct Validation<'a> {
 }
 
 /// Validates it. Returns warnings.
-///
-/// # Errors
-/// Every problem, if all of it comes from built-in templates.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     let injected: Vec<&Value> = validation
         .pod

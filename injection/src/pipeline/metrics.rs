@@ -112,9 +112,6 @@ impl Scrape {
 }
 
 /// `8080:/metrics,9100`: several ports, each with a path.
-///
-/// # Errors
-/// An item without a port.
 fn targets(text: &str) -> Result<Vec<Target>, &str> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let target = |item| {
@@ -129,9 +126,6 @@ fn targets(text: &str) -> Result<Vec<Target>, &str> {
 }
 
 /// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
-///
-/// # Errors
-/// Every port that is none of the application's.
 pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, Problems> {
     let mut given = Scrape::of(pod);
     let refuses = boolean(&given.scrape) == Some(false);

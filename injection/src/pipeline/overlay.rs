@@ -26,9 +26,6 @@ pub(super) struct Overlaid {
 }
 
 /// Puts patches onto a pod.
-///
-/// # Errors
-/// Where a patch makes no pod, or what the user says of a container does not fit.
 pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
     let mut overlay = Pod::default();
     for (name, patch) in patches {

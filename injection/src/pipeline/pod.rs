@@ -113,9 +113,6 @@ impl Default for Pod {
 
 impl Pod {
     /// Checks a pod. `title` names it in problems.
-    ///
-    /// # Errors
-    /// Every part that is not of the form that Kubernetes expects.
     pub(crate) fn read(title: &str, pod: Value) -> Result<Self, Problems> {
         if !pod.is_object() {
             let text = format!("is {}; expected an object", noun(&pod));

@@ -23,10 +23,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// What a pod says; `None` where it was not injected.
-    ///
-    /// # Errors
-    /// Why it can't be read. Istio treats such a pod as not injected.
+    /// What a pod says; `None` where it was not injected. Istio treats an unreadable one as not injected.
     pub(super) fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
@@ -72,9 +69,6 @@ pub(super) struct Overrides([Vec<Value>; List::ALL.len()]);
 
 impl Overrides {
     /// What a pod has of them.
-    ///
-    /// # Errors
-    /// Where they are not as they have to be.
     pub(super) fn of(pod: &Pod) -> Result<Self, Problems> {
         let Some(text) = pod.annotation(OVERRIDES) else { return Ok(Self::default()) };
         let unreadable = |why: String| {

@@ -67,9 +67,6 @@ impl Allowance {
 }
 
 /// Holds a pod against the limit.
-///
-/// # Errors
-/// Where it is larger.
 pub(super) fn check(pod: &Value) -> Result<(), Problems> {
     let weighed = Allowance::default().tree(pod);
     weighed.map_err(|too_large| Problems(vec![Problem::of("pod", too_large.to_string())]))

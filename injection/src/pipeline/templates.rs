@@ -9,9 +9,6 @@ use mesh::{Problem, Problems};
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
 /// The templates of a pod, in their order: those that it names, else the default ones.
-///
-/// # Errors
-/// Every name that is none.
 pub(super) fn chosen<'a>(
     pod: &Pod,
     configuration: &'a Configuration,

@@ -20,9 +20,6 @@ pub(crate) enum Depth {
 const FEW: usize = 32;
 
 /// Reads a review.
-///
-/// # Errors
-/// When it is no JSON, or holds a pod that is too large to be worked on.
 pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
     let reading = Reading {
         depth,

@@ -9,9 +9,6 @@ use mesh::{Problem, Problems, Setting};
 use std::collections::BTreeMap;
 
 /// Settings by such annotations, read by the policy as the plugin does.
-///
-/// # Errors
-/// Every problem with them.
 pub(super) fn settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Vec<Problem>> {
     let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
@@ -39,9 +36,6 @@ fn bare(value: &str) -> String {
 
 /// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
 /// warnings.
-///
-/// # Errors
-/// Every problem.
 pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
     let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)

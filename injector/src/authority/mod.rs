@@ -95,11 +95,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     whole.map(Duration::from_secs).ok_or_else(|| expected.to_owned())
 }
 
-/// Waits for the authority, and makes the first certificate of the server.
-///
-/// # Errors
-/// When it is not known where the API server is, or no certificate can be made. While the API server doesn't answer, it is
-/// asked again.
+/// Waits for the authority, as long as the API server does not answer, and makes the first certificate of the server.
 pub(crate) async fn begin(
     flags: &Flags,
 ) -> Result<(Arc<tls::Identity>, CertificateReconciler), Box<dyn Error>> {

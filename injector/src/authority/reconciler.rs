@@ -157,10 +157,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// Does what is due.
-    ///
-    /// # Errors
-    /// When no certificate can be made. What the API server refuses is logged and tried again.
+    /// Does what is due. What the API server refuses is logged and tried again.
     pub(super) async fn turn(&mut self) -> Result<(), Failure> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {

@@ -67,9 +67,6 @@ fn takes_over(next: &Ca) -> i64 {
 }
 
 /// Does the step that is due, if one is. `announced`: all webhooks have the present bundle.
-///
-/// # Errors
-/// When no key can be made.
 pub(super) fn step(
     known: &mut Option<Authorities>,
     now: i64,

@@ -74,9 +74,6 @@ impl Unreadable {
 }
 
 /// Reads all of it.
-///
-/// # Errors
-/// Where it is too long or too slow, ends too early, or no memory is left for it.
 pub(super) async fn read<B>(body: B, budget: &Budget, timeout: Duration) -> Result<Whole, Unreadable>
 where
     B: Body<Data = Bytes> + Unpin,

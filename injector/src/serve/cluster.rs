@@ -100,9 +100,6 @@ struct Watch<T> {
 
 impl Cluster {
     /// Takes what flags decide, and follows the API server from then on.
-    ///
-    /// # Errors
-    /// When the watch is enabled, and the API server's address is unknown.
     pub(super) async fn begin(
         flags: &Flags,
         kubeconfig: Option<&Path>,

@@ -45,9 +45,6 @@ impl Place {
     }
 
     /// Parses the contents of the files.
-    ///
-    /// # Errors
-    /// Every problem in it, named by its file.
     pub(super) fn understand(&self, contents: &Contents) -> Result<Configuration, Problems> {
         let names: Vec<String> = self.files.0.iter().map(|file| file.path.display().to_string()).collect();
         let (mut texts, mut problems) = (Texts::default(), Vec::new());
@@ -83,9 +80,6 @@ impl Place {
 }
 
 /// Tries the templates of a configuration on a plain pod. Problems of those that a pod has to name are logged.
-///
-/// # Errors
-/// What keeps the default ones from being filled: nearly every pod would be refused.
 pub(super) fn tried(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
     for Trial { template, is_default, problems: found, warnings } in trial(configuration) {
@@ -111,9 +105,6 @@ pub(super) fn certificate_files(certificate: &Path, key: &Path) -> Files {
 }
 
 /// Parses the contents of these files.
-///
-/// # Errors
-/// When the certificate or the key is invalid.
 pub(super) fn certificate(
     contents: &Contents,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Refused> {

@@ -56,9 +56,6 @@ impl Files {
     }
 
     /// Reads all of them, as they are at one moment.
-    ///
-    /// # Errors
-    /// Where one can't be read, or they never rest.
     pub(super) fn read(&self) -> Result<Contents, Unreadable> {
         let mut failed = None;
         for _ in 0..ATTEMPTS {

@@ -3,7 +3,7 @@
 //! Names are Istio's where it has the same number. One means something else here: its `success` counts refusals too.
 
 use crate::authority::Caller;
-use cluster::status::{self, Reply};
+use cluster::status::{self, Reply, registered};
 use injection::review::Outcome;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -55,68 +55,59 @@ pub(super) struct WatchMetrics {
 }
 
 impl Default for Metrics {
-    /// Help texts get their full stop from the registry, counters their `_total`.
     fn default() -> Self {
         let mut registry = Registry::default();
-        let all = Self {
-            registry: Registry::default(),
-            reviews: Counter::default(),
-            injected: Counter::default(),
-            failed: Counter::default(),
-            skipped: Counter::default(),
-            seconds: Histogram::new(BOUNDS),
-            tags: Family::default(),
-            configuration: Reloads::default(),
-            certificate: Reloads::default(),
-            expiry: Gauge::default(),
-            usable: Gauge::default(),
-            webhooks: Family::default(),
-            connections: Gauge::default(),
-            handshakes_failed: Counter::default(),
-            panics: Counter::default(),
-            watch_current: Family::default(),
-            watch_errors: Family::default(),
-        };
+        let seconds = Histogram::new(BOUNDS);
+        let reviews = registry.sub_registry_with_prefix("sidecar_injection");
+        let help = "How long an answer took, once its request was read";
+        reviews.register("time_seconds", help, seconds.clone());
+        let help = "Calls that were refused, and those that were no review";
+        let failed = registered(reviews, "failure", help);
+        let injected = registered(reviews, "success", "Pods that were injected");
+        let skipped = registered(reviews, "skip", "Pods that were let through as they are");
+        let reviews = registered(reviews, "requests", "Calls for injection");
+
+        let help = "Calls for a pod's environment tag";
+        let tags: Labelled<Counter> = registered(&mut registry, "sidecar_environment_tag_requests", help);
         for outcome in ["tagged", "skipped", "failed"] {
-            let _ = all.tags.get_or_create(&[("outcome", outcome)]);
+            let _ = tags.get_or_create(&[("outcome", outcome)]);
         }
-        for Reloads(reloads) in [&all.configuration, &all.certificate] {
+
+        let own = registry.sub_registry_with_prefix("sidecar_injector");
+        let [configuration, certificate] = ["configuration", "certificate"].map(|what| {
+            let help = format!("Changes of the {what}; those that failed left the old one in place");
+            let reloads: Labelled<Counter> = registered(own, &format!("{what}_reloads"), &help);
             for outcome in ["done", "failed"] {
                 let _ = reloads.get_or_create(&[("outcome", outcome)]);
             }
-        }
-
-        let reviews = registry.sub_registry_with_prefix("sidecar_injection");
-        reviews.register("requests", "Calls for injection", all.reviews.clone());
-        reviews.register("success", "Pods that were injected", all.injected.clone());
-        let help = "Calls that were refused, and those that were no review";
-        reviews.register("failure", help, all.failed.clone());
-        reviews.register("skip", "Pods that were let through as they are", all.skipped.clone());
-        let help = "How long an answer took, once its request was read";
-        reviews.register("time_seconds", help, all.seconds.clone());
-        let help = "Calls for a pod's environment tag";
-        registry.register("sidecar_environment_tag_requests", help, all.tags.clone());
-
-        let own = registry.sub_registry_with_prefix("sidecar_injector");
-        for (what, reloads) in [("configuration", &all.configuration), ("certificate", &all.certificate)] {
-            let help = format!("Changes of the {what}; those that failed left the old one in place");
-            own.register(format!("{what}_reloads"), help, reloads.0.clone());
-        }
-        let help = "When the certificate ends, in seconds since 1970";
-        own.register("certificate_expiry_timestamp_seconds", help, all.expiry.clone());
-        let help = "Whether the default templates can be filled for a plain pod; 0 denies nearly every pod";
-        own.register("configuration_usable", help, all.usable.clone());
-        let help = "Webhooks of a configuration that call this server; 0 where none does, or there is no such configuration";
-        own.register("webhooks", help, all.webhooks.clone());
-        own.register("connections", "Open connections", all.connections.clone());
-        let help = "Connections that ended before TLS was agreed on";
-        own.register("handshake_failures", help, all.handshakes_failed.clone());
-        own.register("panics", "Calls that were answered 500 because of a defect", all.panics.clone());
-        let help =
+            Reloads(reloads)
+        });
+        let expiry = "When the certificate ends, in seconds since 1970";
+        let usable = "Whether the default templates can be filled for a plain pod; 0 denies nearly every pod";
+        let webhooks = "Webhooks of a configuration that call this server; 0 where none does, or there is no such configuration";
+        let handshakes = "Connections that ended before TLS was agreed on";
+        let panics = "Calls that were answered 500 because of a defect";
+        let current =
             "Whether this resource is known as the API server tells it; 0 is as it was once, or not at all";
-        own.register("watch_current", help, all.watch_current.clone());
-        own.register("watch_errors", "Disturbances of watches", all.watch_errors.clone());
-        Self { registry, ..all }
+        Self {
+            reviews,
+            injected,
+            failed,
+            skipped,
+            seconds,
+            tags,
+            configuration,
+            certificate,
+            expiry: registered(own, "certificate_expiry_timestamp_seconds", expiry),
+            usable: registered(own, "configuration_usable", usable),
+            webhooks: registered(own, "webhooks", webhooks),
+            connections: registered(own, "connections", "Open connections"),
+            handshakes_failed: registered(own, "handshake_failures", handshakes),
+            panics: registered(own, "panics", panics),
+            watch_current: registered(own, "watch_current", current),
+            watch_errors: registered(own, "watch_errors", "Disturbances of watches"),
+            registry,
+        }
     }
 }
 

@@ -48,9 +48,6 @@ pub(crate) enum Refused {
 
 impl Identity {
     /// The first certificate: the server's own, then those between it and the authority.
-    ///
-    /// # Errors
-    /// When the key is not the certificate's, or can't be used.
     pub(crate) fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -60,10 +57,7 @@ impl Identity {
         Ok(Arc::new(Self { state, provider }))
     }
 
-    /// The next certificate. Open connections keep the old one.
-    ///
-    /// # Errors
-    /// As for the first; then nothing has changed.
+    /// The next certificate. Open connections keep the old one, and an error changes nothing.
     pub(crate) fn set(
         &self,
         chain: Vec<CertificateDer<'static>>,
@@ -108,9 +102,6 @@ fn state(
 }
 
 /// A chain and a key from the texts of a Secret (`tls.crt`, `tls.key`).
-///
-/// # Errors
-/// When one of them is invalid.
 pub(crate) fn from_pem(
     certificate: &[u8],
     key: &[u8],
@@ -128,9 +119,6 @@ pub(crate) const HTTP_2: &[u8] = b"h2";
 
 /// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 as the client wants it, and no client certificate: the API server has none to show
 /// by default.
-///
-/// # Errors
-/// Never, as long as the provider knows both versions.
 pub(crate) fn server(identity: Arc<Identity>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
     let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;

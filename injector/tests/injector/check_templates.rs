@@ -82,6 +82,8 @@ fn pods_that_run_are_compared() {
     let counted =
         "3 pods: 2 the same, 0 would differ, 0 would be refused, 0 would not be injected, 1 never were";
     check(&["-f", &same, "--against", &pods], 0, &[counted]);
+    let one = self::pods()["items"][2].take();
+    check(&["-f", &same, "--against", &folder.file("one.json", &one)], 0, &["1 pod: 0 the same, "]);
     let other = folder.file("other.json", &maps(TEMPLATE, "1.31"));
     let image = "shop/one and 1 more: would differ\n  spec.containers[istio-proxy].image: \"hub/proxyv2:1.30\" would be \"hub/proxyv2:1.31\"\n";
     check(&["-f", &other, "--against", &pods], 3, &[image, "0 the same, 2 would differ"]);

@@ -10,9 +10,6 @@ pub struct Pattern(Vec<String>);
 
 impl Pattern {
     /// Reads a text in which the placeholder stands for the environment.
-    ///
-    /// # Errors
-    /// Why no environment makes it an expression, in words.
     pub(super) fn read(text: &str, placeholder: &str) -> Result<Self, String> {
         let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
         if pattern.0.len() < 2 {

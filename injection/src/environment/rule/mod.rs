@@ -24,9 +24,6 @@ pub struct Rule {
 
 impl Rule {
     /// Understands the annotation. Its keys may be written in any case. Of several matches and destinations the first counts.
-    ///
-    /// # Errors
-    /// Every field that is none of an HTTPRoute, and what can't stand beside a destination.
     pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<Problem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(

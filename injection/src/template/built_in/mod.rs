@@ -55,9 +55,6 @@ impl BuiltIn {
     }
 
     /// The patch of the pod.
-    ///
-    /// # Errors
-    /// Every value and annotation that can't be used.
     pub(super) fn render(self, input: &TemplateContext<'_>) -> Result<Value, Problems> {
         let mut context = RenderContext::of(self.name(), self.container(), input);
         let parts = match self {

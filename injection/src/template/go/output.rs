@@ -10,9 +10,6 @@ const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 /// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
 /// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
 /// `warnings` gets those keys.
-///
-/// # Errors
-/// Lines with nothing where there should be a value; text that is no YAML, or no mapping.
 pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     let lacking: Vec<Problem> = text
         .lines()

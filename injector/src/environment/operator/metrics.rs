@@ -1,12 +1,13 @@
 //! The numbers that the operator counts, as Prometheus reads them.
 
+use cluster::status::registered;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
 /// Clones share the numbers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Metrics {
     writes: Family<[(&'static str, String); 3], Counter>,
     watch_errors: Family<[(&'static str, &'static str); 2], Counter>,
@@ -15,13 +16,14 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics to what a scrape reads. Help texts get their full stop from the registry, counters their `_total`.
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(super) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_environment");
-        registry.register("writes", "Objects that were written", self.writes.clone());
-        registry.register("watch_errors", "Disturbances of watches", self.watch_errors.clone());
-        registry.register("rounds", "How often a namespace was looked at", self.rounds.clone());
-        registry.register("leading", "Whether this one leads", self.leading.clone());
+        Self {
+            writes: registered(registry, "writes", "Objects that were written"),
+            watch_errors: registered(registry, "watch_errors", "Disturbances of watches"),
+            rounds: registered(registry, "rounds", "How often a namespace was looked at"),
+            leading: registered(registry, "leading", "Whether this one leads"),
+        }
     }
 
     pub(super) fn wrote(&self, kind: &str, verb: &str, is_done: bool) {

@@ -126,8 +126,8 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
     let core = Rc::new(RefCell::new(core::Core::new(flags.debounce, watch::VERSIONS[0])));
-    let (metrics, mut registry, readiness) = (Metrics::default(), Registry::default(), Readiness::default());
-    metrics.register(&mut registry);
+    let (mut registry, readiness) = (Registry::default(), Readiness::default());
+    let metrics = Metrics::new(&mut registry);
     let unlisted = readiness.block("not all that is watched is known yet");
     let inspection = Inspection { core: Rc::clone(&core), level, namespace: namespace.clone() };
     let inspection = Rc::new(inspection);

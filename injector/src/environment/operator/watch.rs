@@ -54,9 +54,6 @@ pub(super) fn resource(of: Resource, istio: &str) -> ApiResource {
 }
 
 /// The version of Istio's objects that the API server has; the usual one where it says nothing of Istio.
-///
-/// # Errors
-/// When it does not answer.
 pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> {
     let groups = client.list_api_groups().await?.groups;
     let served =
