@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_told() {
+    fn missed_pods_are_reported() {
         let of_pod = BTreeMap::from([(INJECT.to_owned(), "false".to_owned())]);
         let all = webhooks("default", false);
         let namespaced = all.iter().find(|webhook| webhook.name == "namespace").expect("one of the four");
@@ -261,12 +261,17 @@ mod tests {
                 "namespaceSelector": { "matchLabels": { "istio-injection": "enabled" } }, "objectSelector": {} })
         };
         let service = |path: &str| json!({ "service": { "name": "istiod", "path": path } });
-        let found = read(&json!({ "metadata": { "name": "c" }, "webhooks": [
+        let mut configuration = json!({ "metadata": { "name": "c" }, "webhooks": [
             webhook("namespace.sidecar-injector.istio.io", service("/inject"), "pods"),
             webhook("remote.example", json!({ "url": "https://a:15017/inject/cluster/b" }), "*"),
             webhook("tag.example", service("/environment-tag"), "pods"),
             webhook("other.example", service("/inject"), "services"),
-        ] }));
+        ] });
+        for (at, conditions) in [json!([]), json!([{}]), json!([{}]), json!([{}])].into_iter().enumerate() {
+            configuration["webhooks"][at]["matchConditions"] = conditions;
+        }
+        assert_eq!(conditional(&configuration).collect::<Vec<_>>(), ["remote.example"]);
+        let found = read(&configuration);
         let names: Vec<&str> = found.iter().map(|webhook| &*webhook.name).collect();
         assert_eq!(names, ["namespace of c", "remote.example of c"]);
         let labels = BTreeMap::from([("istio-injection".to_owned(), "enabled".to_owned())]);

@@ -127,7 +127,7 @@ impl Case {
     }
 
     /// What an annotation means, said or not.
-    fn meant(&self, at: usize) -> Option<&'static str> {
+    fn expected(&self, at: usize) -> Option<&'static str> {
         let row = &ROWS[at];
         match self.ways[at] {
             0 if self.valued => row.valued,
@@ -138,7 +138,7 @@ impl Case {
     }
 
     fn items(&self, at: usize) -> Vec<&'static str> {
-        let items = self.meant(at).unwrap_or_default().split(',').map(str::trim);
+        let items = self.expected(at).unwrap_or_default().split(',').map(str::trim);
         items.filter(|item| !item.is_empty()).collect()
     }
 
@@ -169,13 +169,13 @@ impl Case {
             let network = |item: &&str| Cidr::parse_noting_host_bits(item).expect("a network").0;
             self.items(at).iter().map(network).collect()
         };
-        let included = match self.meant(0) {
+        let included = match self.expected(0) {
             Some("*") => OutboundCidrs::All,
             _ => OutboundCidrs::Only(networks(0)),
         };
         assert_eq!(capture.outbound_cidrs, included, "{shown}");
         assert_eq!(capture.excluded_cidrs, networks(1), "{shown}");
-        match (&capture.inbound_ports, self.meant(2)) {
+        match (&capture.inbound_ports, self.expected(2)) {
             (InboundPorts::AllBut(excluded), Some("*")) => {
                 let expected = [self.items(3), vec!["15020", "15021", "15090"]].concat();
                 assert_eq!(sorted(excluded), ports(&expected), "{shown}");
@@ -184,7 +184,7 @@ impl Case {
             (InboundPorts::AllBut(_), _) => panic!("all inbound ports: {shown}"),
         }
         assert_eq!(capture.outbound_ports, ports(&self.items(4)), "{shown}");
-        let nobody_says = by_plugin && self.meant(5).is_none();
+        let nobody_says = by_plugin && self.expected(5).is_none();
         let excluded = if nobody_says { ports(&["15020"]) } else { ports(&self.items(5)) };
         assert_eq!(capture.excluded_outbound_ports, excluded, "{shown}");
         let interfaces = |at| -> Vec<InterfaceName> {

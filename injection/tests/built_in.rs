@@ -202,7 +202,7 @@ fn users_and_capabilities() {
 }
 
 #[test]
-fn a_plugin_is_told_by_annotations() {
+fn a_plugin_gets_its_settings_by_annotations() {
     let cni = json!({"pilot": {"cni": {"enabled": true}}});
     let patch = istio(json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7"}), cni.clone());
     let init = &patch["spec"]["initContainers"][0];

@@ -19,7 +19,7 @@ fn read_values(values: &str) -> Configuration {
 }
 
 #[test]
-fn nothing_said_is_istios_defaults() {
+fn an_empty_configuration_has_istios_defaults() {
     let of_nothing = Configuration::read(&Texts::default()).expect("no text has no problem");
     for configuration in [Configuration::default(), of_nothing, read_values(""), read_values("global: ~")] {
         let Configuration { rules, default_templates, values, mesh, warnings, .. } = configuration;

@@ -67,7 +67,7 @@ fn a_named_revision_and_the_webhook_for_everybody() {
 }
 
 #[test]
-fn what_is_told() {
+fn explanations_name_their_reasons() {
     let manifest = POD.replace("LABELS", "labels: {}");
     let shown = plain(&text(&ask(&manifest, None, "default", false)));
     let expected = "\
@@ -91,7 +91,7 @@ Pod shop/web: not injected, because no webhook of revision default is called for
 }
 
 #[test]
-fn namespaces_of_the_manifest_count_and_every_object_is_told() {
+fn namespaces_of_the_manifest_count_and_every_object_is_explained() {
     let manifest = "\
 apiVersion: v1
 kind: List
@@ -130,7 +130,7 @@ items:
 }
 
 #[test]
-fn problems_are_told_where_no_webhook_is_called() {
+fn problems_are_reported_where_no_webhook_is_called() {
     let manifest = POD.replace("LABELS", "annotations: {sidecar.istio.io/interceptionMode: HALF}");
     let found = ask(&manifest, None, "default", false).remove(0);
     assert_eq!((found.verdict, found.problems.len()), (Verdict::NotCalled, 1));
@@ -189,7 +189,7 @@ fn pod_security_standards_refuse_the_init_container() {
 }
 
 #[test]
-fn what_the_api_server_cannot_read_is_refused_and_told_once() {
+fn what_the_api_server_cannot_read_is_refused_and_reported_once() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: true}");
     let found = ask(&manifest, None, "default", false).remove(0);
     assert_eq!((found.verdict, found.problems.len()), (Verdict::Refused, 1), "{:?}", found.problems);

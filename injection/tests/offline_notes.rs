@@ -21,7 +21,7 @@ fn pod(spec: &str) -> String {
 }
 
 #[test]
-fn what_is_no_object_is_told() {
+fn documents_that_are_no_object_are_reported() {
     check("", &["file: holds no object; nothing is injected"]);
     check("# nothing\n---\n", &["file: holds no object; nothing is injected"]);
     let no = |lacks: &str| format!("file: document 1: is no object of Kubernetes, {lacks}; left as it is");
@@ -33,7 +33,7 @@ fn what_is_no_object_is_told() {
 }
 
 #[test]
-fn a_kind_that_is_almost_known_is_told() {
+fn a_kind_that_is_almost_known_is_reported() {
     let text = "apiVersion: apps/v1\nkind: KIND\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: a}]}}}\n";
     let shown = inject(&text.replace("KIND", "Deploymnet")).expect("left as it is");
     assert!(shown[0].ends_with("left as it is; did you mean Deployment?"), "{shown:?}");
@@ -44,7 +44,7 @@ fn a_kind_that_is_almost_known_is_told() {
 }
 
 #[test]
-fn a_pod_without_containers_is_told() {
+fn a_pod_without_containers_is_reported() {
     let at = "file: document 1, Pod shop/web: spec.containers";
     let refused = "and the API server refuses a pod without containers";
     let left = "left as it is";
@@ -56,7 +56,7 @@ fn a_pod_without_containers_is_told() {
 }
 
 #[test]
-fn an_unclear_word_is_told_with_its_outcome() {
+fn an_unclear_value_is_reported_with_its_outcome() {
     let text = pod("containers: [{name: a}]").replace("web", "web, labels: {sidecar.istio.io/inject: flase}");
     check(
         &text,

@@ -23,7 +23,7 @@ fn of(annotations: &Value) -> Sidecar {
 }
 
 #[test]
-fn every_problem_is_told_at_once_by_its_annotation() {
+fn every_problem_is_reported_at_once_by_its_annotation() {
     let annotations = json!({
         "istio.io/reroute-virtual-interfaces": "br+",
         "prometheus.istio.io/merge-metrics": "maybe",
@@ -145,7 +145,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
 }
 
 #[test]
-fn what_is_odd_warns_and_counts_as_with_istio() {
+fn suspicious_values_warn_and_count_as_with_istio() {
     let sidecar = of(&json!({
         "sidecar.istio.io/capNetBindService": "yes",
         "sidecar.istio.io/nativeSidecar": "yes",
@@ -159,7 +159,7 @@ fn what_is_odd_warns_and_counts_as_with_istio() {
 
 /// What each annotation may say alone, and a sentence that the policy has for it.
 #[test]
-fn what_does_not_go_together_is_refused_and_what_means_little_is_told() {
+fn contradictions_are_refused_and_settings_without_effect_are_reported() {
     let annotations = json!({
         "sidecar-init/inbound-capture-port": "15006-15010", "sidecar.istio.io/interceptionMode": "TPROXY",
     });
@@ -231,7 +231,7 @@ fn cluster_and_network_by_label_then_path_then_values() {
 
 /// What values say is told to a plugin too; what the pod says itself stays as it stands.
 #[test]
-fn a_plugin_is_told_what_holds() {
+fn a_plugin_gets_the_settings_in_effect() {
     let values = "
 global: {proxy: {includeIPRanges: '', excludeOutboundPorts: '25'}}
 pilot: {cni: {enabled: true}}

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_is_told_by_its_place() {
+    fn every_difference_is_reported_with_its_place() {
         check(
             &json!({"name": "a", "image": "x:1", "args": ["a"], "env": [{"name": "A", "value": "1"}]}),
             &json!({"name": "a", "image": "x:2", "args": ["b"], "env": [{"name": "B", "value": "1"}]}),

@@ -125,3 +125,77 @@ fn volume(fields: &mut Map<String, Value>) {
 fn field_ref(item: &mut Map<String, Value>) {
     within(item, "fieldRef", |field| fill(field, "apiVersion", "v1"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(container: Value) -> Value {
+        pod(&json!({"spec": {"containers": [container]}}))["spec"]["containers"][0].clone()
+    }
+
+    #[test]
+    fn images_without_a_tag_are_pulled_always() {
+        for (image, policy) in [
+            ("web", "Always"),
+            ("hub:5000/web", "Always"),
+            ("hub/web:latest", "Always"),
+            ("hub/web:1", "IfNotPresent"),
+            ("web@sha256:0", "IfNotPresent"),
+        ] {
+            assert_eq!(filled(json!({"image": image}))["imagePullPolicy"], policy, "{image}");
+        }
+        assert_eq!(filled(json!({"imagePullPolicy": "Never"}))["imagePullPolicy"], "Never");
+    }
+
+    #[test]
+    fn containers_and_volumes_get_their_defaults() {
+        let field = |version: &Value| json!({"fieldRef": {"apiVersion": version, "fieldPath": "a"}});
+        let (absent, v1) = (field(&Value::Null), field(&json!("v1")));
+        let found = filled(json!({
+            "image": "a:1",
+            "args": [],
+            "ports": [{"containerPort": 1}],
+            "env": [{"name": "A"}, {"name": "B", "valueFrom": absent}],
+            "volumeMounts": [{"mountPath": TOKEN}, {"mountPath": "/a"}],
+            "resources": {"limits": {"cpu": 2, "memory": 1}, "requests": {"cpu": 1}},
+            "startupProbe": {"httpGet": {"port": 1}, "periodSeconds": 2},
+            "livenessProbe": {"grpc": {"port": 1}},
+            "lifecycle": {"preStop": {"httpGet": {"port": 1, "scheme": "HTTPS"}}},
+        }));
+        let expected = json!({
+            "image": "a:1",
+            "imagePullPolicy": "IfNotPresent",
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "ports": [{"containerPort": 1, "protocol": "TCP"}],
+            "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": v1}],
+            "volumeMounts": [{"mountPath": "/a"}],
+            "resources": {"limits": {"cpu": 2, "memory": 1}, "requests": {"cpu": 1, "memory": 1}},
+            "startupProbe": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1,
+                "periodSeconds": 2, "successThreshold": 1, "failureThreshold": 3},
+            "livenessProbe": {"grpc": {"port": 1, "service": ""}, "timeoutSeconds": 1, "periodSeconds": 10,
+                "successThreshold": 1, "failureThreshold": 3},
+            "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTPS"}}},
+        });
+        assert_eq!(found, expected);
+        assert_eq!(filled(json!({"image": "a:1"})).get("resources"), None);
+
+        let volumes = json!([
+            {"secret": {}},
+            {"configMap": {"defaultMode": 1}},
+            {"downwardAPI": {"items": [absent]}},
+            {"projected": {"sources": [{"serviceAccountToken": {}}, {"downwardAPI": {"items": [absent]}}]}},
+            {"hostPath": {"path": "/a"}},
+        ]);
+        let expected = json!([
+            {"secret": {"defaultMode": MODE}},
+            {"configMap": {"defaultMode": 1}},
+            {"downwardAPI": {"items": [v1], "defaultMode": MODE}},
+            {"projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3600}}, {"downwardAPI": {"items": [v1]}}],
+                "defaultMode": MODE}},
+            {"hostPath": {"path": "/a", "type": ""}},
+        ]);
+        assert_eq!(pod(&json!({"spec": {"volumes": volumes}}))["spec"]["volumes"], expected);
+    }
+}

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_almost_known_is_told() {
+    fn names_that_are_almost_known_are_reported() {
         let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
         let expected = [
             "file: global.hubb is no setting of ours; did you mean hub?",

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protocols_are_told_as_istio_tells_them() {
+    fn protocols_are_derived_as_istio_derives_them() {
         for (name, app_protocol, expected) in [
             (Some("http"), None, true),
             (Some("http-admin"), None, true),

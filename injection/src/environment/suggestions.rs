@@ -71,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn labels_that_are_nearly_the_one_that_is_asked_for() {
+    fn labels_that_are_nearly_the_requested_one() {
         let found = |name: &str, target: &str| {
             let labels =
                 Labels::from([("app".to_owned(), "cart".to_owned()), (name.to_owned(), "dev".to_owned())]);

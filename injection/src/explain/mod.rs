@@ -12,7 +12,7 @@ use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, Reason, decide};
 use crate::namespaces::{Namespaces, texts};
-use crate::offline::{as_texts, is_told};
+use crate::offline::{as_texts, is_reported};
 use crate::pipeline::{Injected, Outcome, STATUS, inject};
 use crate::webhook::{Webhook, webhooks};
 use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
@@ -256,7 +256,7 @@ impl<'a> Subject<'a> {
     /// What of the pod has not the form that Kubernetes takes, and what keeps it from being injected.
     fn problems(&self, of_injection: &[Problem]) -> Vec<String> {
         let form = &self.holder.problems;
-        let others = of_injection.iter().filter(|problem| !is_told(problem, form));
+        let others = of_injection.iter().filter(|problem| !is_reported(problem, form));
         form.iter().chain(others).map(ToString::to_string).collect()
     }
 

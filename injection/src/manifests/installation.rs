@@ -169,7 +169,7 @@ pub(super) mod tests {
     };
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let tags = ["canary".to_owned(), "-".to_owned(), "canary".to_owned()];
         let options = InstallOptions {
             namespace: "Mesh",

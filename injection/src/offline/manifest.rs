@@ -50,7 +50,7 @@ pub enum Note {
     /// An object whose pods are skipped, and why.
     Skipped { kind: String, name: String, decision: Decision },
     /// An object that holds pods, but is of no kind that is known.
-    Stranger { at: String, what: String, meant: Option<&'static str> },
+    Unknown { at: String, what: String, suggestion: Option<&'static str> },
     /// A warning about one.
     Warning { at: String, text: String },
     /// A document that could not be edited and was written again, without its comments.
@@ -72,12 +72,12 @@ impl fmt::Display for Note {
                     }
                 }
             }
-            Self::Stranger { at, what, meant } => {
+            Self::Unknown { at, what, suggestion } => {
                 write!(
                     f,
                     "{at}: {what} holds a pod's template, but is of no kind that is known; left as it is"
                 )?;
-                meant.map_or(Ok(()), |meant| write!(f, "; did you mean {meant}?"))
+                suggestion.map_or(Ok(()), |kind| write!(f, "; did you mean {kind}?"))
             }
             Self::Warning { at, text } => write!(f, "{at}: {text}"),
             Self::Rewritten { at } => {
@@ -151,8 +151,8 @@ impl Work<'_> {
         let at = format!("{}: document {}", self.file, number + 1);
         self.warn(&at, suspicious::no_object(&value).as_ref());
         for what in &document.strangers {
-            let meant = suspicious::kind(what);
-            self.notes.push(Note::Stranger { at: at.clone(), what: what.clone(), meant });
+            let suggestion = suspicious::kind(what);
+            self.notes.push(Note::Unknown { at: at.clone(), what: what.clone(), suggestion });
         }
         for holder in &document.holders {
             let namespace = self.around.namespaces.of(&holder.namespace);
@@ -173,15 +173,16 @@ impl Work<'_> {
                 continue;
             }
             // A value that is not a string is a problem already. As a string it lets others come to light.
-            let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
-            match inject(meant.as_ref().unwrap_or(pod), &admission, self.configuration) {
+            let as_texts = (!holder.problems.is_empty()).then(|| as_texts(pod));
+            match inject(as_texts.as_ref().unwrap_or(pod), &admission, self.configuration) {
                 Err(problems) => {
                     // An author who misspells one name may misspell another.
                     let annotations = texts(pod, "annotations");
                     let unknown: Vec<String> =
                         annotations.keys().filter_map(|name| mesh::pod::unknown(name)).collect();
                     self.warn(&at, &unknown);
-                    let new = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
+                    let new =
+                        problems.0.into_iter().filter(|problem| !is_reported(problem, &holder.problems));
                     let located = new.map(|problem| located(problem, text, &holder.template, &at));
                     self.problems.extend(located);
                 }
@@ -233,7 +234,7 @@ fn in_file(file: &str, problem: &Problem) -> Problem {
 }
 
 /// Whether the same field has a problem already.
-pub(crate) fn is_told(problem: &Problem, others: &[Problem]) -> bool {
+pub(crate) fn is_reported(problem: &Problem, others: &[Problem]) -> bool {
     let field = |problem: &Problem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
 }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_gets_its_patch_in_the_version_that_was_asked_in() {
+    fn a_pod_gets_its_patch_in_the_version_of_the_request() {
         for version in VERSIONS {
             for (own, expected) in [(None, "shop"), (Some(""), "shop"), (Some("own"), "own")] {
                 let pod = json!({ "metadata": { "generateName": "web-", "namespace": own }, "spec": {} });

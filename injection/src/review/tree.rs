@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_too_large_is_told_from_what_is_no_json() {
+    fn a_pod_too_large_is_distinguished_from_invalid_json() {
         let many = format!(r#"{{"request":{{"object":[{}0]}}}}"#, r#"{"a":0},"#.repeat(400_000));
         let shown = read(many.as_bytes(), Depth::Whole).expect_err("too large");
         assert!(shown.contains("more values than"), "{shown}");

@@ -32,7 +32,7 @@ impl Cluster {
             self.no_route_leads_nowhere();
         }
         assert_eq!(self.changes(scene).steps, [], "a second run has nothing to do");
-        steps.iter().map(told).collect()
+        steps.iter().map(shown).collect()
     }
 
     fn take(&mut self, step: &Step) {
@@ -111,7 +111,7 @@ fn is_that(there: &Value, uid: &str, version: Option<&str>) {
     assert!(version.is_none_or(|version| there["metadata"]["resourceVersion"] == version), "{there}");
 }
 
-fn told(step: &Step) -> String {
+fn shown(step: &Step) -> String {
     let (kind, name) = step.about();
     let verb = match step {
         Step::Create(_) => "create",
@@ -143,7 +143,7 @@ fn subsets_come_before_routes_and_go_after_them() {
 }
 
 #[test]
-fn what_is_not_wanted_any_more_goes() {
+fn objects_no_longer_needed_are_deleted() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
     assert_eq!(cluster.settle(&scene).last().map(String::as_str), Some("create EnvoyFilter demo"));
@@ -217,9 +217,9 @@ fn a_refused_service_keeps_what_it_has() {
     cluster.settle(&scene);
     scene.workload("cart", "base_red");
     assert_eq!(cluster.changes(&scene).steps, []);
-    let told = conditions(&Ok(scene.plan()), &cluster.changes(&scene), &[]);
-    assert_eq!((told[1].holds, told[1].reason), (false, "ServicesLeftOut"));
-    assert!(told[1].message.contains("base.red and base_red"), "{}", told[1].message);
+    let shown = conditions(&Ok(scene.plan()), &cluster.changes(&scene), &[]);
+    assert_eq!((shown[1].holds, shown[1].reason), (false, "ServicesLeftOut"));
+    assert!(shown[1].message.contains("base.red and base_red"), "{}", shown[1].message);
 }
 
 #[test]
@@ -282,12 +282,12 @@ fn later(scene: &Scene, name: &str) -> VirtualEnvironment {
 
 /// The owners of each object, in short; the one that controls it with a star.
 fn owners(cluster: &Cluster) -> BTreeSet<String> {
-    let told = |owner: &Value| {
+    let shown = |owner: &Value| {
         let star = if owner["controller"] == true { "*" } else { "" };
         format!("{}{star}", owner["uid"].as_str().expect("a uid"))
     };
     let all = cluster.0.iter().map(|there| there["metadata"]["ownerReferences"].as_array().expect("owners"));
-    all.map(|owners| owners.iter().map(told).collect::<Vec<_>>().join(" ")).collect()
+    all.map(|owners| owners.iter().map(shown).collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
@@ -297,9 +297,9 @@ fn all_environments_own_what_the_acting_one_controls() {
     let mut settle = |all: &[&VirtualEnvironment]| {
         let steps = changes(&ranked(all.iter().copied()), &scene.plan(), &cluster.existing()).steps;
         steps.iter().for_each(|step| cluster.take(step));
-        let told: BTreeSet<String> =
-            steps.iter().map(|step| told(step).split(' ').next().unwrap_or_default().to_owned()).collect();
-        (told.into_iter().collect::<Vec<_>>().join(" "), owners(&cluster))
+        let shown: BTreeSet<String> =
+            steps.iter().map(|step| shown(step).split(' ').next().unwrap_or_default().to_owned()).collect();
+        (shown.into_iter().collect::<Vec<_>>().join(" "), owners(&cluster))
     };
     let one = |owners: &str| BTreeSet::from([owners.to_owned()]);
     assert_eq!(settle(&[&next, &old]), ("create".to_owned(), one("u-demo* u-next")));
@@ -347,7 +347,7 @@ fn orphans_are_taken_over_unless_their_user_made_them_his() {
     }
     assert_eq!(orphans(&cluster.existing(), &BTreeSet::new()), [], "their user wanted to keep them");
     scene.services.retain(|service| service["metadata"]["name"] != "pay");
-    let steps: Vec<String> = cluster.changes(&scene).steps.iter().map(told).collect();
+    let steps: Vec<String> = cluster.changes(&scene).steps.iter().map(shown).collect();
     assert_eq!(
         steps,
         [
@@ -393,7 +393,7 @@ fn a_status_is_written_when_it_says_something_else() {
     let times = |status: &Value| [0, 1].map(|at| status["conditions"][at]["lastTransitionTime"].clone());
     assert_eq!(times(&second), [json!("t1"), json!("t2")]);
     let bad = VirtualEnvironment::read(&environment(&json!({"envHeader": {"name": "a b"}})), "");
-    let told = conditions(&Err(bad.spec.expect_err("bad")), &none, &[]);
-    assert_eq!((told[1].holds, told[1].reason), (false, "Invalid"));
-    assert!(told[1].message.contains("spec.envHeader.name"));
+    let shown = conditions(&Err(bad.spec.expect_err("bad")), &none, &[]);
+    assert_eq!((shown[1].holds, shown[1].reason), (false, "Invalid"));
+    assert!(shown[1].message.contains("spec.envHeader.name"));
 }

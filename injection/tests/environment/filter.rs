@@ -5,7 +5,7 @@ use injection::environment::filter::script;
 use serde_json::json;
 
 #[test]
-fn it_is_made_where_it_is_asked_for() {
+fn it_is_created_where_it_is_requested() {
     let mut scene = shop();
     scene.environment = environment(&json!({"envHeader": {"autoInject": true, "name": "ali-env-mark"}}));
     let filter = scene.plan().filter.expect("asked for");

@@ -71,7 +71,7 @@ fn expected(
 
 proptest! {
     #[test]
-    fn routes_do_what_is_wanted(scene in scene(), others in proptest::collection::vec(value(), 3)) {
+    fn routes_lead_to_the_expected_pods(scene in scene(), others in proptest::collection::vec(value(), 3)) {
         let plan = scene.plan();
         let default = scene.environment["spec"]["envLabel"]["defaultSubset"].as_str();
         let query = plan.environments.iter().chain(&others).map(|value| Some(value.as_str())).chain([None]);

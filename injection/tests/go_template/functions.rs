@@ -250,7 +250,7 @@ fn each_has_a_row_and_stands_in_the_documentation() {
 }
 
 #[test]
-fn what_is_wrong_is_told_by_line_and_function() {
+fn errors_name_the_line_and_the_function() {
     let world = World::new();
     let rows = [
         ("\n{{ nosuch 1 }}", "line 2: function nosuch is unknown"),

@@ -65,7 +65,7 @@ fn networks_ports_and_metadata_are_as_in_1_27() {
 }
 
 #[test]
-fn values_that_are_not_there_are_asked_for_in_1_28() {
+fn missing_values_are_read_in_1_28() {
     let template = "{{- if eq ((.Values.pilot).env).TRUST_BUNDLE true }}\na: b{{ .Values.global.bundle | default \"root\" }}\n{{- else }}\n\
                     a: {{ .Values.global.bundle | default \"ca\" }}\n{{- end }}\n{{- if eq .Values.gone nil }}\nb: {{ eq .Values.pilot nil }}\n{{- end }}\n";
     check(
@@ -95,7 +95,7 @@ fn nothing_is_left_out_of_maps_in_1_29() {
 }
 
 #[test]
-fn spans_are_told_of_the_service_from_1_30_on() {
+fn spans_carry_the_service_from_1_30_on() {
     let template = "{{- with otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace .Spec.Containers }}\n\
                     env: [{name: OTEL_RESOURCE_ATTRIBUTES, value: \"{{ . }}\"}]\n{{- end }}\n";
     check("1.30", &World::new(), template, &json!({}));

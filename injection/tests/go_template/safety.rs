@@ -111,7 +111,7 @@ fn no_text_of_a_pod_becomes_structure() {
 }
 
 #[test]
-fn a_template_that_wants_structure_of_a_pod_is_told_so() {
+fn a_template_that_needs_structure_of_a_pod_is_refused() {
     let template = "a: 1\n{{ annotation .ObjectMeta `x` `` }}\n";
     let shown = World::annotated("x", "privileged: true").render(template).expect_err("refused");
     assert!(shown.contains("x: \"privileged: true\" would be read as YAML"), "{shown}");

@@ -15,7 +15,7 @@ fn tried(config: &str) -> Vec<Trial> {
 }
 
 /// Each problem and warning of a trial with the template's name.
-fn told(trials: &[Trial]) -> Vec<String> {
+fn shown(trials: &[Trial]) -> Vec<String> {
     let of_one = |trial: &Trial| {
         let who =
             if trial.is_default { format!("{} (default)", trial.template) } else { trial.template.clone() };
@@ -35,7 +35,7 @@ fn what_fails_for_a_plain_pod_is_known_when_it_is_loaded() {
         "two (default): config: templates.two: line 1: function now is not offered: a pod's patch is the same each time, so \
          there is no clock",
     ];
-    assert_eq!(told(&tried(config)), expected);
+    assert_eq!(shown(&tried(config)), expected);
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn what_a_template_refuses_on_purpose_is_no_fault() {
 fn values_that_istios_functions_do_not_know_have_no_effect() {
     let config = "policy: enabled\ntemplates:\n  sidecar: 'a: {{ valueOrDefault `` `x` `more` }}'\n  other: 'a: {{ upper `a` `b` }}'\n";
     let expected = [
-        "other: config: templates.other: line 1: upper takes 1 values, and is given 2",
+        "other: config: templates.other: line 1: upper takes 1 value, and is given 2",
         "sidecar (default): config: templates.sidecar: valueOrDefault takes 2 values here, and is given 3; the last ones have \
          no effect",
     ];
-    assert_eq!(told(&tried(config)), expected);
+    assert_eq!(shown(&tried(config)), expected);
 }
 
 /// One that pods have to name refuses those pods alone.
@@ -80,8 +80,8 @@ fn a_template_that_no_pod_uses_spoils_nothing() {
     assert!(refused.contains("templates.other: line 1: "), "{refused}");
     let [found] = trial(&configuration).try_into().expect("one of the two");
     assert!(found.template == "other" && !found.is_default && found.problems.len() == 1, "{found:?}");
-    let told = configured(&broken.replace("'{}'", "'{{ end }}'")).expect_err("the default one");
-    assert!(told.starts_with("1 problem") && told.contains("templates.sidecar: line 1: "), "{told}");
+    let shown = configured(&broken.replace("'{}'", "'{{ end }}'")).expect_err("the default one");
+    assert!(shown.starts_with("1 problem") && shown.contains("templates.sidecar: line 1: "), "{shown}");
 }
 
 /// Istio's own templates write a volume's name, and then all that the annotation says of it.

@@ -83,7 +83,7 @@ fn setup(head: &Value) -> Setup {
 }
 
 #[test]
-fn another_configuration_is_told_place_by_place() {
+fn another_configuration_is_reported_place_by_place() {
     let before = setup(&json!({"values": {"global": {"tag": "1.30"}}}));
     let pod = json!({
         "kind": "Pod",

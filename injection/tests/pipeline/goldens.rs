@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What becomes of a case, as text.
-fn told(case: &Case, plain: &Value) -> String {
+fn shown(case: &Case, plain: &Value) -> String {
     match case.setup().inject(&case.pod()) {
         Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
         Ok(Outcome::Skipped(decision)) => {
@@ -22,11 +22,11 @@ fn told(case: &Case, plain: &Value) -> String {
             format!("# skipped: {}\n{}", decision.reason, warning.unwrap_or_default())
         }
         Ok(Outcome::Injected(injected)) => {
-            let mut told = format!("# injected: {}\n", injected.decision.reason);
+            let mut shown = format!("# injected: {}\n", injected.decision.reason);
             for warning in injected.decision.warning.iter().chain(&injected.warnings) {
-                told.push_str(&format!("# warning: {warning}\n"));
+                shown.push_str(&format!("# warning: {warning}\n"));
             }
-            told + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.file).to_string()))
+            shown + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.file).to_string()))
         }
     }
 }
@@ -66,12 +66,12 @@ fn each_pod_is_injected_as_its_file_tells() {
     let Ok(Outcome::Injected(plain)) = full.setup().inject(&full.pod()) else { panic!("{FULL} is injected") };
     for case in Case::all() {
         let golden = case.file.with_extension("yaml.injected");
-        let told = told(case, &plain.pod);
+        let shown = shown(case, &plain.pod);
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(&golden, &told).expect("written");
+            fs::write(&golden, &shown).expect("written");
         }
         let expected = fs::read_to_string(&golden).expect("the file beside it");
-        assert_eq!(told, expected, "{}", case.file.display());
+        assert_eq!(shown, expected, "{}", case.file.display());
     }
 }
 

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_of_several_files_are_told_apart() {
+    fn documents_of_several_files_are_distinguished() {
         let check = |texts: &[&str], expected: &str| assert_eq!(join(texts), expected, "{texts:?}");
         check(&["a: 1"], "a: 1");
         check(&["a: 1", "b: 2\n"], "a: 1\n---\nb: 2\n");

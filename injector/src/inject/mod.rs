@@ -138,6 +138,6 @@ fn report(note: &Note) {
     match note {
         // As upstream prints it, because scripts look for it in logs.
         Note::Skipped { .. } => anstream::eprintln!("{note}"),
-        Note::Stranger { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
+        Note::Unknown { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
     }
 }

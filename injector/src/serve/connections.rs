@@ -133,11 +133,11 @@ impl Connection {
     {
         self.metrics.connections.inc();
         let metrics = Arc::clone(&self.metrics);
-        self.speak(stream, answer).await;
+        self.negotiate(stream, answer).await;
         metrics.connections.dec();
     }
 
-    async fn speak<F, A>(self, stream: TcpStream, answer: F)
+    async fn negotiate<F, A>(self, stream: TcpStream, answer: F)
     where
         F: Fn(Request<Incoming>) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,

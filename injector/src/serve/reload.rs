@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_is_told_once_and_what_comes_after_it_is_taken() {
+    fn a_bad_file_is_reported_once_and_a_later_good_one_is_loaded() {
         let mut mount = Mount::new("bad");
         fill(&mount.folder, "..2", ["bad", "two"]);
         assert_eq!(mount.looks(), [Seen::Failed("it is bad".to_owned())]);

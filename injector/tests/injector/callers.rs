@@ -40,7 +40,7 @@ fn webhooks_that_call_by_a_url_are_served_by_that_name() {
 }
 
 #[test]
-fn webhooks_that_do_not_call_are_told_once_and_counted() {
+fn webhooks_that_do_not_call_are_reported_once_and_counted() {
     let cluster = cluster();
     cluster.put(&configuration("another"));
     let names = format!("{CONFIGURATION},missing");

@@ -97,7 +97,7 @@ fn whoever_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn programs_are_told_the_same() {
+fn programs_get_the_same_explanation() {
     let folder = Folder::new("formats");
     let web = folder.file("web.yaml", DEPLOYMENT);
     let json = explain(&web, &["--format", "json", "--namespace-labels", "istio-injection=enabled"]);

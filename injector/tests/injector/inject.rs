@@ -137,7 +137,7 @@ fn holds(read: &Value, target: &Value, path: &str) {
 }
 
 #[test]
-fn kubectl_reads_what_was_meant() {
+fn kubectl_reads_the_intended_objects() {
     let files = ["deployment.yaml", "injected.yaml", "cron-job.yaml", "windows.yaml", "list.json"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/pods");
     for file in files {
@@ -159,7 +159,7 @@ fn kubectl_reads_what_was_meant() {
 }
 
 #[test]
-fn what_is_left_alone_is_told_and_stays_byte_for_byte() {
+fn skipped_documents_are_reported_and_stay_byte_for_byte() {
     let pod = |name: &str, more: &str| {
         format!("apiVersion: v1\nkind:  Pod\nmetadata: {{name: {name}{more}\n  containers: [ {{name: a}} ]\n")
     };

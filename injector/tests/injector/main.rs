@@ -13,7 +13,7 @@ mod inject;
 mod large;
 mod load;
 mod manifests;
-mod manifests_told;
+mod manifests_report;
 mod readme;
 mod serve;
 mod tls;

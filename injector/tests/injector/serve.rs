@@ -133,7 +133,7 @@ fn all_addresses_are_those_of_both_families() {
 }
 
 #[test]
-fn the_environment_tag_is_told_by_the_same_server() {
+fn the_environment_tag_is_served_by_the_same_server() {
     let webhook = Webhook::start(CONFIG, "", &["--environment-labels", "virtual-env, team-env"]);
     let mut tagged = pod();
     tagged["metadata"]["labels"]["team-env"] = "dev.red".into();

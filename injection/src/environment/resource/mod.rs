@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn every_problem_is_reported_at_once() {
         let text = read(&json!({
             "envHeader": {"name": "a\nb", "autoInject": "yes", "aliases": [{"name": "URI"}, 5], "nme": 1},
             "envLabel": {"name": "a b", "splitter": "..", "defaultSubset": "-"},

@@ -20,7 +20,7 @@ fn is_structure(c: char) -> bool {
         | '@' | '`' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => true,
         // A stand-in that the pod says itself would be taken for ours.
-        _ => c.is_control() || meant(c) != c,
+        _ => c.is_control() || original(c) != c,
     }
 }
 
@@ -56,7 +56,7 @@ fn for_char(c: char) -> char {
 }
 
 /// What a character means: itself, or what it stands for.
-pub(super) fn meant(c: char) -> char {
+pub(super) fn original(c: char) -> char {
     match u32::from(c).checked_sub(PLANE) {
         Some(code @ 0..=0xffff) => char::from_u32(code).unwrap_or(c),
         _ => c,
@@ -65,12 +65,12 @@ pub(super) fn meant(c: char) -> char {
 
 /// A text without stand-ins.
 pub(super) fn uncover(text: &str) -> String {
-    text.chars().map(meant).collect()
+    text.chars().map(original).collect()
 }
 
 fn has(text: &str) -> bool {
     // All stand-ins have four bytes, of which these are the first.
-    text.as_bytes().contains(&0xf3) && text.chars().any(|c| meant(c) != c)
+    text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
 }
 
 /// Whether a value holds a stand-in.
@@ -130,7 +130,7 @@ mod tests {
             "é😀,",
         ] {
             let covered = cover(text);
-            let is_left = |c: char| meant(c) == c && is_structure(c);
+            let is_left = |c: char| original(c) == c && is_structure(c);
             assert!(
                 is_suspicious(text) && !covered.contains(is_left) && !begins_structure(&covered),
                 "{text:?}"

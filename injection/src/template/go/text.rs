@@ -152,7 +152,7 @@ fn texts(body: &str) -> String {
         let Some(end) = end else { break };
         let literal = &rest[start..end];
         out.push_str(&rest[..start]);
-        match meant(literal).filter(|_| literal.contains('\\')) {
+        match unescaped(literal).filter(|_| literal.contains('\\')) {
             Some(text) => {
                 let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
                 out += &format!("\"{text}\"");
@@ -165,7 +165,7 @@ fn texts(body: &str) -> String {
 }
 
 /// What a literal means; nothing where it is a character, or no literal of Go's.
-fn meant(literal: &str) -> Option<String> {
+fn unescaped(literal: &str) -> Option<String> {
     if let Some(raw) = literal.strip_prefix('`') {
         return raw.strip_suffix('`').map(|text| text.replace('\r', ""));
     }

@@ -140,7 +140,7 @@ fn what_failed_is_tried_later_and_later() {
 }
 
 #[test]
-fn the_oldest_acts_and_the_others_are_told() {
+fn the_oldest_acts_and_the_others_get_a_status() {
     let now = Instant::now();
     let mut known = shop();
     known.push((Resource::Environments, environment("a-later", "2026-01-02T00:00:00Z")));

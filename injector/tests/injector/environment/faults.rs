@@ -86,12 +86,12 @@ fn watches_of_five_minutes_and_more_were_never_begun() {
     // It is told by a watch.
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
-    assert_eq!(operator.line("the watch is disturbed"), None, "{}", operator.told());
+    assert_eq!(operator.line("the watch is disturbed"), None, "{}", operator.log());
     assert!(operator.terminate());
 }
 
 #[test]
-fn an_api_server_that_can_not_be_reached_was_told_as_one_that_refuses() {
+fn an_unreachable_api_server_is_reported_as_such() {
     let cluster = cluster();
     // Nobody listens there any more.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|there| there.local_addr()).expect("an address");
@@ -105,6 +105,6 @@ fn an_api_server_that_can_not_be_reached_was_told_as_one_that_refuses() {
     let line = operator.line("the watch is disturbed").expect("it");
     assert_eq!((&line["resource"], &line["kind"]), (&json!("groups"), &json!("unreachable")), "{line}");
     assert_eq!(line["server"], server, "{line}");
-    assert!(line["error"].as_str().is_some_and(|told| told.contains("refused")), "{line}");
-    assert!(!operator.told().contains("failed with error"), "told twice: {}", operator.told());
+    assert!(line["error"].as_str().is_some_and(|error| error.contains("refused")), "{line}");
+    assert!(!operator.log().contains("failed with error"), "told twice: {}", operator.log());
 }

@@ -44,7 +44,7 @@ fn run(arguments: &[&str], input: &str) -> Output {
 }
 
 /// What it prints, and what it tells.
-fn told(arguments: &[&str], input: &str) -> (String, String) {
+fn succeeds(arguments: &[&str], input: &str) -> (String, String) {
     let out = run(arguments, input);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     let (stdout, stderr) = (text(out.stdout), text(out.stderr));
@@ -58,7 +58,7 @@ fn objects(text: &str) -> Vec<Value> {
 
 #[test]
 fn manifests_become_routes() {
-    let (yaml, stderr) = told(&["routes", "-f", "-", "--namespace", "shop"], MANIFEST);
+    let (yaml, stderr) = succeeds(&["routes", "-f", "-", "--namespace", "shop"], MANIFEST);
     assert_eq!(stderr, "");
     let found = objects(&yaml);
     let titles: Vec<String> = found
@@ -66,36 +66,36 @@ fn manifests_become_routes() {
         .map(|object| format!("{} {}", object["kind"], object["metadata"]["namespace"]))
         .collect();
     assert_eq!(titles, ["\"DestinationRule\" \"shop\"", "\"VirtualService\" \"shop\""]);
-    let (json, _) = told(&["routes", "-f", "-", "--namespace", "shop", "--format", "json"], MANIFEST);
+    let (json, _) = succeeds(&["routes", "-f", "-", "--namespace", "shop", "--format", "json"], MANIFEST);
     let list: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(list["items"], Value::Array(found));
     // What it has printed may lie beside what it reads.
     assert_eq!(
-        told(&["routes", "-f", "-", "--namespace", "shop"], &format!("{MANIFEST}---\n{yaml}")).0,
+        succeeds(&["routes", "-f", "-", "--namespace", "shop"], &format!("{MANIFEST}---\n{yaml}")).0,
         yaml
     );
-    let (table, _) = told(&["routes", "-f", "-", "--table"], MANIFEST);
+    let (table, _) = succeeds(&["routes", "-f", "-", "--table"], MANIFEST);
     let expected = "X-Virtual-Env  cart\n(none)         base\nbase           base\nbase.red       base-red\n(another)      base\n";
     assert_eq!(table, expected);
 }
 
 #[test]
-fn the_users_own_objects_are_told_and_left() {
+fn the_users_own_objects_are_reported_and_kept() {
     let own =
         "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: cart}\nspec: {}\n";
-    let (yaml, stderr) = told(&["routes", "-f", "-"], &format!("{MANIFEST}{own}"));
+    let (yaml, stderr) = succeeds(&["routes", "-f", "-"], &format!("{MANIFEST}{own}"));
     assert_eq!(yaml, "");
     assert!(
         stderr.contains("warning: -:6: Service default/cart: it has a VirtualService of its own"),
         "{stderr}"
     );
     let second = MANIFEST.split("---").next().expect("it").replace("demo", "later");
-    let (_, stderr) = told(&["routes", "-f", "-"], &format!("{MANIFEST}---\n{second}"));
+    let (_, stderr) = succeeds(&["routes", "-f", "-"], &format!("{MANIFEST}---\n{second}"));
     assert!(stderr.contains("VirtualEnvironment default/later: a namespace has one; demo acts"), "{stderr}");
 }
 
 #[test]
-fn all_that_is_wrong_is_told_and_nothing_is_printed() {
+fn all_problems_are_reported_and_nothing_is_printed() {
     let bad = MANIFEST.replace("defaultSubset: base", "defaultSubset: '-', splitter: ab");
     for (input, expected) in [
         (bad.as_str(), &["spec.envLabel.defaultSubset: \"-\"", "spec.envLabel.splitter: \"ab\""][..]),
@@ -116,8 +116,8 @@ fn all_that_is_wrong_is_told_and_nothing_is_printed() {
 
 #[test]
 fn the_definition_is_printed_in_both_forms() {
-    let yaml = objects(&told(&["crd"], "").0);
-    let json: Value = serde_json::from_str(&told(&["crd", "--format", "json"], "").0).expect("JSON");
+    let yaml = objects(&succeeds(&["crd"], "").0);
+    let json: Value = serde_json::from_str(&succeeds(&["crd", "--format", "json"], "").0).expect("JSON");
     assert_eq!(yaml, [json]);
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     let definition: CustomResourceDefinition = serde_json::from_value(yaml[0].clone()).expect("a definition");
@@ -127,7 +127,7 @@ fn the_definition_is_printed_in_both_forms() {
 /// What is told of a manifest, of which a table is printed all the same.
 fn warned(arguments: &[&str], input: &str) -> String {
     let words: Vec<&str> = ["routes", "-f", "-", "--table"].iter().chain(arguments).copied().collect();
-    told(&words, input).1
+    succeeds(&words, input).1
 }
 
 /// What is told of a manifest that is refused; nothing is printed.
@@ -200,7 +200,7 @@ fn kinds_and_annotations_that_are_misspelt_were_passed_over_in_silence() {
 }
 
 #[test]
-fn rules_that_are_broken_were_told_of_services_with_routes_only() {
+fn broken_rules_are_reported_for_services_with_routes_only() {
     let rule = "metadata: {name: cart, annotations: {kt-virtual-environment/rule: '{x'}}\nspec: {selector";
     let broken = MANIFEST.replace("metadata: {name: cart}\nspec: {selector", rule);
     let expected = "-:6: Service default/cart, annotation kt-virtual-environment/rule: is no JSON";
@@ -222,13 +222,13 @@ fn rules_that_are_broken_were_told_of_services_with_routes_only() {
 
 #[test]
 fn objects_that_were_given_twice_had_two_columns() {
-    let (table, stderr) = told(&["routes", "-f", "-", "--table"], &format!("{MANIFEST}---\n{MANIFEST}"));
-    assert_eq!((table.clone(), String::new()), told(&["routes", "-f", "-", "--table"], MANIFEST));
+    let (table, stderr) = succeeds(&["routes", "-f", "-", "--table"], &format!("{MANIFEST}---\n{MANIFEST}"));
+    assert_eq!((table.clone(), String::new()), succeeds(&["routes", "-f", "-", "--table"], MANIFEST));
     let lines: Vec<&str> = stderr.lines().collect();
     assert_eq!(lines.len(), 4, "{stderr}");
     let expected = "warning: -:28: Service default/cart: it is given at -:6, too; the last one counts";
     assert!(lines.contains(&expected), "{stderr}");
-    let (again, stderr) = told(&["routes", "-f", "-", "-", "--table"], MANIFEST);
+    let (again, stderr) = succeeds(&["routes", "-f", "-", "-", "--table"], MANIFEST);
     assert_eq!((again, &*stderr), (table, "warning: -: is named twice; it is read once\n"));
     let stderr = refused(&MANIFEST.replace("metadata: {name: demo}", "metadata: {}"));
     assert!(stderr.contains("-:1: VirtualEnvironment default/, metadata.name: is missing"), "{stderr}");

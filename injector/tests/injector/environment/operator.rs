@@ -111,7 +111,7 @@ fn a_restart_writes_nothing() {
     // The Lease of the dead one has to end first.
     let second = Operator::start(&cluster, &SHOP);
     until("it has looked", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
-    assert_eq!(writes(&cluster), before, "{}", second.told());
+    assert_eq!(writes(&cluster), before, "{}", second.log());
     assert_eq!(routed(&cluster).map(|(_, routes)| routes), Some(2));
 }
 
@@ -171,7 +171,7 @@ fn operators_of_two_namespaces_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_asked_is_what_the_role_grants() {
+fn every_request_is_granted_by_the_role() {
     let cluster = cluster();
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);

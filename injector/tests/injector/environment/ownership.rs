@@ -55,7 +55,7 @@ fn routes_stay_when_another_environment_takes_over() {
         assert!(done, "{told}");
         until_owned(&cluster, &["later*"]);
         until("it is gone", || cluster.find("virtualenvironments", "shop", "demo").is_none());
-        assert!(!was_gone(&cluster), "{cascade}: {}", operator.told());
+        assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
         // A further one is an owner at once, before anything happens to the first.
         environment(&cluster, "third", &json!({}));
         until_owned(&cluster, &["later*", "third"]);
@@ -102,7 +102,7 @@ fn a_replaced_environment_routes_again_at_once() {
             })
         });
         cluster.collect(true);
-        assert_eq!(was_gone(&cluster), is_fast, "{}", operator.told());
+        assert_eq!(was_gone(&cluster), is_fast, "{}", operator.log());
         until_subsets(&cluster, &["base", "base-red"]);
         assert!(operator.terminate());
     }
@@ -142,7 +142,7 @@ fn orphans_stay_and_are_taken_over() {
     environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
     until_owned(&cluster, &["next*"]);
     until("pay's are not needed", || cluster.find("virtualservices", "shop", "pay").is_none());
-    assert!(!was_gone(&cluster), "{}", operator.told());
+    assert!(!was_gone(&cluster), "{}", operator.log());
     assert!(operator.terminate());
 }
 

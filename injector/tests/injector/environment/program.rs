@@ -133,7 +133,7 @@ impl Operator {
     }
 
     /// All lines, for a test that has failed.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn log(&self) -> String {
         let log = self.log.lock().expect("no test has failed inside");
         log.iter().map(|line| format!("{line}\n")).collect()
     }

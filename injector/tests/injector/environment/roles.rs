@@ -42,13 +42,13 @@ fn the_printed_roles_are_enough() {
         operator.lines("the watch is disturbed") + operator.lines("not written"),
         0,
         "{}",
-        operator.told()
+        operator.log()
     );
     assert!(operator.terminate());
 }
 
 #[test]
-fn a_right_that_is_missing_is_told_and_waited_for() {
+fn a_missing_right_is_reported_and_waited_for() {
     let cluster = cluster();
     shop(&cluster);
     let all = roles(&cluster);
@@ -63,15 +63,15 @@ fn a_right_that_is_missing_is_told_and_waited_for() {
     }
     let account = cluster.account("istio-system", "sidecar-injector-environment");
     let operator = Operator::start_as(&account, &ARGUMENTS);
-    let told = || {
+    let ready = || {
         let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
         one["status"]["conditions"][1].clone()
     };
-    until("it is told", || told()["reason"] == "WriteRefused");
-    let message = told()["message"].as_str().expect("a text").to_owned();
+    until("it is told", || ready()["reason"] == "WriteRefused");
+    let message = ready()["message"].as_str().expect("a text").to_owned();
     assert!(message.contains("cannot create resource \"virtualservices\""), "{message}");
     all.iter().for_each(|role| drop(cluster.put(role)));
     until_subsets(&cluster, &["base", "base-red"]);
-    until("it is told", || told()["reason"] == "Routed");
+    until("it is told", || ready()["reason"] == "Routed");
     assert!(operator.terminate());
 }

@@ -78,7 +78,7 @@ fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     // 0.8, 1.6 and 3.2 seconds between them.
     until_listed(&cluster, "envoyfilters", 4, Duration::from_secs(5));
     assert_eq!(cluster.count("list", "services"), 1, "the others are listed once");
-    assert_eq!(operator.lines("the watch is disturbed"), 1, "{}", operator.told());
+    assert_eq!(operator.lines("the watch is disturbed"), 1, "{}", operator.log());
     let line = operator.line("the watch is disturbed").expect("it");
     assert_eq!(line["error"], "refused by a test (404)", "{line}");
     let counted = "sidecar_environment_watch_errors_total{resource=\"envoyfilters\",kind=\"missing\"}";

@@ -73,12 +73,14 @@ pub(super) fn passes(
 ) -> Result<Value, FuncError> {
     charge(name, args)?;
     let (least, most) = count;
+    let values = |count| if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
     let mut args = args;
     // Istio's own take more from one release to the next; without those that are not known here most pods come out the same.
     let of_istio = || OF_ISTIO.contains(&name) || istio::ALL.iter().any(|(known, _)| *known == name);
     if args.len() > most && of_istio() {
         let remark = format!(
-            "{name} takes {most} values here, and is given {}; the last ones have no effect",
+            "{name} takes {} here, and is given {}; the last ones have no effect",
+            values(most),
             args.len()
         );
         REMARKS.with_borrow_mut(|remarks| {
@@ -89,11 +91,8 @@ pub(super) fn passes(
         args = &args[..most];
     }
     if args.len() < least || args.len() > most {
-        let expected = if least == most { least.to_string() } else { format!("{least} or more") };
-        return Err(FuncError::Generic(format!(
-            "{name} takes {expected} values, and is given {}",
-            args.len()
-        )));
+        let expected = if least == most { values(most) } else { format!("{least} or more values") };
+        return Err(FuncError::Generic(format!("{name} takes {expected}, and is given {}", args.len())));
     }
     function(args).map_err(|text| FuncError::Generic(format!("{name} {text}")))
 }

@@ -34,7 +34,7 @@ pub(super) fn quoted(text: &str, escapes_html: bool) -> String {
     out.push('"');
     for c in text.chars() {
         // What a stand-in means is escaped, and then harmless; what needs no escape stays a stand-in.
-        match standin::meant(c) {
+        match standin::original(c) {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),

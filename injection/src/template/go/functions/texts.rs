@@ -88,15 +88,15 @@ fn indented(text: &str, spaces: usize, first: bool) -> String {
 /// Looks at what characters mean, and leaves those that stay as they are: what the template puts in their place may be intended
 /// as structure.
 fn replaced(old: &str, new: &str, text: &str) -> String {
-    let meant = |text: &str| text.chars().map(standin::meant).collect::<Vec<char>>();
-    let (old, chars) = (meant(old), text.chars().collect::<Vec<char>>());
+    let originals = |text: &str| text.chars().map(standin::original).collect::<Vec<char>>();
+    let (old, chars) = (originals(old), text.chars().collect::<Vec<char>>());
     if old.is_empty() {
         return text.replace("", new);
     }
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
-        let here = chars[at..].iter().copied().map(standin::meant);
+        let here = chars[at..].iter().copied().map(standin::original);
         if here.take(old.len()).eq(old.iter().copied()) {
             out.push_str(new);
             at += old.len();
