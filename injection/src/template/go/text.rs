@@ -300,6 +300,23 @@ mod tests {
     }
 
     #[test]
+    fn escapes_are_those_of_go() {
+        for (literal, expected) in [
+            (
+                r#""\a\b\f\n\r\t\v\\\"\x41\102\u00e9\U0001F600""#,
+                Some("\x07\x08\x0c\n\r\t\x0b\\\"AB\u{e9}\u{1f600}"),
+            ),
+            ("`a\\n\r`", Some("a\\n")),
+            (r#""\'""#, None),
+            (r#""\xff""#, None),
+            (r#""\ud800""#, None),
+            ("'a'", None),
+        ] {
+            assert_eq!(unescaped(literal).as_deref(), expected, "{literal}");
+        }
+    }
+
+    #[test]
     fn methods_become_a_function() {
         let rows = [
             ("{{ .P.Mode.String }}", "{{ (M .P.Mode \"String\") }}"),
