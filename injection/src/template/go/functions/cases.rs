@@ -193,10 +193,7 @@ fn shortened(left: i64, most: i64, text: &str) -> String {
     if from <= 4 {
         return cut(0, kept) + "...";
     }
-    if from + kept < chars.len() {
-        return format!("...{}", shortened(0, most - 3, &cut(from, chars.len())));
-    }
-    format!("...{}", cut(chars.len() - kept, chars.len()))
+    format!("...{}", shortened(0, most - 3, &cut(from, chars.len())))
 }
 
 /// Lines of at most `width` characters, parted at spaces; a longer word is a longer line, or cut.
