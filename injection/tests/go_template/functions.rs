@@ -268,6 +268,7 @@ fn errors_name_the_line_and_the_function() {
         ("{{ fail `no such mode` }}", "line 1: fail was called: no such mode"),
         ("{{ div 1 0 }}", "div divides by zero"),
         ("{{ list 1 | trunc }}", "trunc takes 2 values, and is given 1"),
+        ("{{ repeat 524289 `x` }}", "repeat would make more than 524288 bytes"),
         ("{{ first `a` }}", "first takes a list, and is given a text"),
         ("{{ nindent 1000 `a` }}", "nindent takes 0 to 256 spaces, not 1000"),
         ("{{ mustFromJson `{` }}", "mustFromJson is given no JSON"),
