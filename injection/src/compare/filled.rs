@@ -130,7 +130,7 @@ fn field_ref(item: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
-    fn filled(container: Value) -> Value {
+    fn filled(container: &Value) -> Value {
         pod(&json!({"spec": {"containers": [container]}}))["spec"]["containers"][0].clone()
     }
 
@@ -143,16 +143,16 @@ mod tests {
             ("hub/web:1", "IfNotPresent"),
             ("web@sha256:0", "IfNotPresent"),
         ] {
-            assert_eq!(filled(json!({"image": image}))["imagePullPolicy"], policy, "{image}");
+            assert_eq!(filled(&json!({"image": image}))["imagePullPolicy"], policy, "{image}");
         }
-        assert_eq!(filled(json!({"imagePullPolicy": "Never"}))["imagePullPolicy"], "Never");
+        assert_eq!(filled(&json!({"imagePullPolicy": "Never"}))["imagePullPolicy"], "Never");
     }
 
     #[test]
     fn containers_and_volumes_get_their_defaults() {
         let field = |version: &Value| json!({"fieldRef": {"apiVersion": version, "fieldPath": "a"}});
         let (absent, v1) = (field(&Value::Null), field(&json!("v1")));
-        let found = filled(json!({
+        let found = filled(&json!({
             "image": "a:1",
             "args": [],
             "ports": [{"containerPort": 1}],
@@ -179,7 +179,7 @@ mod tests {
             "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTPS"}}},
         });
         assert_eq!(found, expected);
-        assert_eq!(filled(json!({"image": "a:1"})).get("resources"), None);
+        assert_eq!(filled(&json!({"image": "a:1"})).get("resources"), None);
 
         let volumes = json!([
             {"secret": {}},
