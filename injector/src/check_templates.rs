@@ -4,7 +4,7 @@ use crate::inject::webhook_path;
 use crate::output::{self, Colour, chain, report, warn};
 use crate::{input, sources};
 use clap::Args;
-use diagnose::Tone;
+use diagnose::Style;
 use injection::compare::{Compared, Verdict, compare, try_templates};
 use injection::{Configuration, Namespaces, path};
 use mesh::{Problem, Problems};
@@ -108,15 +108,15 @@ fn items(document: &Value) -> Vec<&Value> {
 fn templates(configuration: &Configuration) -> (String, bool) {
     let (mut out, mut is_equal) = (String::new(), true);
     for tried in try_templates(configuration) {
-        let name = Tone::Strong.paint(&tried.template);
+        let name = Style::Strong.paint(&tried.template);
         let line = if OF_GATEWAYS.contains(&&*tried.template) {
-            format!("{}", Tone::Quiet.paint("not tried: Istio's control plane deploys gateways from it"))
+            format!("{}", Style::Quiet.paint("not tried: Istio's control plane deploys gateways from it"))
         } else if tried.problems.is_empty() {
-            format!("{}", Tone::Captured.paint("makes a pod of every plain pod"))
+            format!("{}", Style::Captured.paint("makes a pod of every plain pod"))
         } else {
             is_equal = false;
             let problems = tried.problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>();
-            format!("{}{problems}", Tone::Dropped.paint("refuses plain pods"))
+            format!("{}{problems}", Style::Dropped.paint("refuses plain pods"))
         };
         writeln!(out, "{name}: {line}").expect("a text takes it");
     }
@@ -152,8 +152,8 @@ fn summary(compared: &[Compared]) -> String {
             others => format!(" and {others} more"),
         };
         let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-        let title = Tone::Strong.paint(format!("{first}{others}"));
-        write!(out, "{title}: {}\n{lines}", Tone::Dropped.paint(words)).expect("a text takes it");
+        let title = Style::Strong.paint(format!("{first}{others}"));
+        write!(out, "{title}: {}\n{lines}", Style::Dropped.paint(words)).expect("a text takes it");
     }
     let [same, differ, refused, without, never] = counts;
     let pods = if compared.len() == 1 { "pod" } else { "pods" };

@@ -1,7 +1,7 @@
 //! Standard output and standard error. A closed pipe is not a failure.
 
 use clap::ValueEnum;
-use diagnose::{Tone, fold};
+use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
 use serde_json::Value;
 use std::{
@@ -54,7 +54,7 @@ pub(crate) fn report(text: impl Display) {
 
 /// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
-    report(format_args!("{} {text}", Tone::Passing.paint("warning:")));
+    report(format_args!("{} {text}", Style::Passing.paint("warning:")));
 }
 
 /// The columns that a line may take. What no terminal shows is read by programs, so no line of it is broken.

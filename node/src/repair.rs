@@ -67,7 +67,7 @@ pub(crate) fn repair(
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
         let of_form = reading.warnings.iter().map(ToString::to_string);
         let warnings = of_form.chain(resolved.warnings).collect();
-        let said = mesh::said(&reading.said.raw);
+        let said = mesh::settings_text(&reading.said.raw);
         capture(&*resolved.capture, said, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);

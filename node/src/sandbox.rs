@@ -6,7 +6,7 @@
 //! is read from the plugin's state: it was not called for such a pod.
 
 use clap::Args;
-pub(crate) use sidecar_init::sys::namespace::Held as Sandbox;
+pub(crate) use sidecar_init::sys::namespace::OpenNamespace as Sandbox;
 use sidecar_init::sys::{
     address,
     namespace::{self, Id},

@@ -1,10 +1,10 @@
 //! A request of the page, and all that it shows of it.
 
 use crate::fields::{Field, Told};
-use crate::tones::{Span, spans};
+use crate::styles::{Span, spans};
 use crate::words::Input;
 use diagnose::Subject;
-use diagnose::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
+use diagnose::explain::{Explanation, PacketQuery, Place, Pod, Scene, explain, matrix, packet, usual_cases};
 use diagnose::lint::{Item, Level, items, lint, runs_as_proxy, text};
 use diagnose::subject::each;
 use mesh::Capture;
@@ -119,7 +119,7 @@ fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
 struct Prepared {
     capture: Capture,
     pod: Pod,
-    packet: Option<Asked>,
+    packet: Option<PacketQuery>,
     warnings: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
-    let pod = Pod::told(&subject.raw, Some(&*capture), Some(&*host));
+    let pod = Pod::from_settings(&subject.raw, Some(&*capture), Some(&*host));
     let place = Place { pod: &pod, ways: &pod, names: &|_| None };
     let packet = if asks { packet(&mut reader, &place) } else { None };
     let warnings = reader.finish()?;
@@ -141,7 +141,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     notes.extend(remarks.map(|remark| remark.text.clone()));
     let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
-    let is_captured = |asked: &Asked| capture.families().any(|family| family == asked.packet.family());
+    let is_captured = |asked: &PacketQuery| capture.families().any(|family| family == asked.packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }

@@ -7,9 +7,9 @@
 mod answer;
 mod fields;
 mod interface;
-mod tones;
+mod styles;
 mod words;
 
 pub use answer::{Answer, Part, Request, Verdict, answer};
 pub use fields::Told;
-pub use tones::Span;
+pub use styles::Span;

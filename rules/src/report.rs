@@ -41,7 +41,7 @@ pub struct Traced {
     /// Its mark; 0 for none.
     pub mark: u32,
     /// What is reported of the packet itself, once in each chain that a hook calls.
-    pub seen: Option<Seen>,
+    pub seen: Option<PacketBytes>,
 }
 
 /// What a packet has met.
@@ -57,7 +57,7 @@ pub enum TracedStep {
 
 /// A packet where it is just now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct PacketBytes {
     /// Its first bytes, from its IP header.
     pub packet: Vec<u8>,
     /// Where it came in.

@@ -2,7 +2,7 @@
 
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report, scenes};
-use diagnose::{Tone, fold};
+use diagnose::{Style, fold};
 use mesh::{
     Capture, Mesh, Policy, Problems, Setting,
     sources::{Given, Raw, RemoteHost, Source},
@@ -84,7 +84,7 @@ fn usual(mesh: Mesh) -> Option<Capture> {
     let given = |setting: Setting, value: &str| {
         (setting, Given { value: value.to_owned(), source: Source::Flag(setting.row().long) })
     };
-    let words = mesh.usual().iter().map(|(setting, value, _)| given(*setting, value));
+    let words = mesh.injector_defaults().iter().map(|(setting, value, _)| given(*setting, value));
     let raw = Raw::of(words.chain([given(Setting::Mesh, mesh.name())]));
     mesh::resolve(&raw, &RemoteHost::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
@@ -127,11 +127,11 @@ fn sign(level: Level, is_unicode: bool) -> &'static str {
     }
 }
 
-fn style(level: Level) -> Tone {
+fn style(level: Level) -> Style {
     match level {
-        Level::Ok => Tone::Captured,
-        Level::Warn => Tone::Passing,
-        Level::Fail => Tone::Dropped,
+        Level::Ok => Style::Captured,
+        Level::Warn => Style::Passing,
+        Level::Fail => Style::Dropped,
     }
 }
 
@@ -145,7 +145,7 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
         if of.is_empty() {
             continue;
         }
-        writeln!(out, "{}", Tone::Strong.paint(heading)).expect("text takes all");
+        writeln!(out, "{}", Style::Strong.paint(heading)).expect("text takes all");
         for finding in of {
             let sign = style(finding.level).paint(sign(finding.level, is_unicode));
             let text = finding.text.replace('\n', &format!("\n{margin}"));
@@ -153,7 +153,7 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
             let remedy = finding.remedy.iter().map(|remedy| format!("-> {remedy}"));
             for quiet in remedy.chain(help(finding).map(|help| format!("   {help}"))) {
                 let quiet = quiet.replace('\n', &format!("\n{margin}"));
-                out.push_str(&fold(&format!("{margin}{}\n", Tone::Quiet.paint(quiet)), indent, width));
+                out.push_str(&fold(&format!("{margin}{}\n", Style::Quiet.paint(quiet)), indent, width));
             }
         }
     }
@@ -169,9 +169,9 @@ fn summary(findings: &[Finding]) -> String {
     };
     let (warnings, failures) = (count(Level::Warn), count(Level::Fail));
     let style = match (failures, warnings) {
-        (0, 0) => Tone::Captured,
-        (0, _) => Tone::Passing,
-        _ => Tone::Dropped,
+        (0, 0) => Style::Captured,
+        (0, _) => Style::Passing,
+        _ => Style::Dropped,
     };
     format!(
         "{}\n",

@@ -7,10 +7,10 @@ use super::run::{self, Logging, Run};
 use super::scenes::{from_kernel, from_save};
 use super::{Exit, host::resolve, logging::Stdout, render, report, ways::Kernel};
 use diagnose::explain::{
-    self, Case, Explanation, Place, Pod, Scene, Ways, explain, matrix, packet, usual_cases,
+    self, Case, Explanation, Place, Pod, Routes, Scene, explain, matrix, packet, usual_cases,
 };
 use diagnose::picture::{self, Picture};
-use diagnose::{Basis, Tone, basis, status};
+use diagnose::{Basis, Style, basis, status};
 use mesh::sources::{Raw, Reader, Source};
 use mesh::{Capture, Policy};
 use mesh::{Problems, Setting};
@@ -30,7 +30,7 @@ enum ExplainFormat {
 
 /// The packets to explain.
 enum Question {
-    Packet(Box<explain::Asked>),
+    Packet(Box<explain::PacketQuery>),
     Matrix(Vec<Case>),
 }
 
@@ -129,11 +129,11 @@ fn read_request(subject: &Subject) -> Result<Request, Problems> {
     let host = subject.host();
     let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
     let policy = capture.as_deref();
-    let pod = Pod::told(raw, policy, file.is_none().then_some(&*host));
+    let pod = Pod::from_settings(raw, policy, file.is_none().then_some(&*host));
     let names = Names::default();
     let kernel = Kernel::of(&[]);
     let is_live = !of_words && file.is_none();
-    let ways: &dyn Ways = if is_live { &kernel } else { &pod };
+    let ways: &dyn Routes = if is_live { &kernel } else { &pod };
     let place = Place { pod: &pod, ways, names: &|name| Some(names.of(name)) };
     let question = question(&mut reader, &place, policy, form);
     let warnings = reader.finish()?;
@@ -152,7 +152,7 @@ impl Request {
         }
         let pod = scenes.iter().fold(self.pod, |pod, scene| pod.with_proxy(&status::proxy(&scene.view)));
         let kernel = Kernel::of(scenes);
-        let ways: &dyn Ways = if self.file.is_some() { &pod } else { &kernel };
+        let ways: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
         let place = Place { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
         let mut reader = Reader::new(&subject.raw, Vec::new());
@@ -255,13 +255,13 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
             return Answer { body, captured: Vec::new() };
         }
     };
-    let explain::Asked { packet, called, lost } = &**question;
+    let explain::PacketQuery { packet, called, lost } = &**question;
     if let Some(lost) = lost {
         let note = format!("{lost}; by the rules alone:\n");
         match form {
             ExplainFormat::Text => {
                 text.push_str(&diagnose::fold(
-                    &Tone::Dropped.paint(note).to_string(),
+                    &Style::Dropped.paint(note).to_string(),
                     2,
                     report::line_width(),
                 ));
@@ -328,8 +328,8 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(basis: &Basis, question: &'a explain::Asked, explained: explain::Report) -> Self {
-        let explain::Asked { packet, called, lost } = question;
+    fn new(basis: &Basis, question: &'a explain::PacketQuery, explained: explain::Report) -> Self {
+        let explain::PacketQuery { packet, called, lost } = question;
         let (source, destination) = called.addresses(packet);
         let interface = called.interface(packet);
         let (in_interface, out_interface) = match &packet.direction {

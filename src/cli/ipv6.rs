@@ -1,22 +1,22 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use diagnose::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
+use diagnose::lint::{Code, Finding, InterfaceAddress, Level, leaves_ipv6, uncaptured_ipv6};
 use mesh::sources::Raw;
 use mesh::{Capture, Policy};
 use sidecar_init::sys::address;
 use std::io;
 
 /// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
-fn addresses(capture: &dyn Policy) -> io::Result<Vec<Held>> {
+fn addresses(capture: &dyn Policy) -> io::Result<Vec<InterfaceAddress>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());
     }
     let addresses = address::global_ipv6()?.into_iter();
-    Ok(addresses.map(|(address, interface)| Held { address, interface }).collect())
+    Ok(addresses.map(|(address, interface)| InterfaceAddress { address, interface }).collect())
 }
 
 /// A lint of a configuration.
-pub(super) type Lint = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
+pub(super) type Lint = fn(&Raw, &Capture, &[InterfaceAddress]) -> Vec<Finding>;
 
 /// The findings about a configuration in this namespace.
 pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {

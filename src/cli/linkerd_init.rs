@@ -46,7 +46,7 @@ fn infix(choice: Choice) -> &'static str {
 /// upstream's defaults. A simulation enters no namespace.
 pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
-    let defaults = linkerd::UNSAID.iter().map(|&(setting, value)| {
+    let defaults = linkerd::IMPLICIT_DEFAULTS.iter().map(|&(setting, value)| {
         (setting, Given { value: value.to_owned(), source: Source::Default(setting) })
     });
     let namespace = raw.get(Linkerd::NetworkNamespace).filter(|_| !raw.is_on(Linkerd::Simulate)).cloned();

@@ -34,7 +34,7 @@ fn read(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
     let noted: Vec<(Mesh, Option<&str>)> =
         run.every_owner().each().filter_map(|one| note(&snapshot, &one)).collect();
     Ok(match noted[..] {
-        [(mesh, Some(settings))] => match mesh::noted(mesh, settings) {
+        [(mesh, Some(settings))] => match mesh::parse_settings_text(mesh, settings) {
             Some(raw) => {
                 let raw = subject.raw.clone().without_rules().over(raw);
                 let basis = Basis::Noted { namespace: subject.namespace(), settings: settings.to_owned() };

@@ -2,7 +2,7 @@
 //!
 //! The printing functions remove them where no terminal shows them. JSON, rules and log files have none.
 
-use diagnose::{Tone, fold};
+use diagnose::{Style, fold};
 
 /// A unified diff of rules: what is there too much in one colour, what is missing in another. Reasons are dim. Lines
 /// have so many columns, where their words allow it.
@@ -13,14 +13,14 @@ pub(super) fn diff(text: &str, width: usize) -> String {
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
     let style = match text.as_bytes() {
-        [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Tone::Strong,
-        [b'-', ..] => Tone::Passing,
-        [b'+', ..] => Tone::Captured,
+        [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Style::Strong,
+        [b'-', ..] => Style::Passing,
+        [b'+', ..] => Style::Captured,
         _ => return line.to_owned(),
     };
     match text.split_once("  # ") {
         Some((text, reason)) => {
-            format!("{}  {}{end}", style.paint(text), Tone::Quiet.paint(format!("# {reason}")))
+            format!("{}  {}{end}", style.paint(text), Style::Quiet.paint(format!("# {reason}")))
         }
         None => format!("{}{end}", style.paint(text)),
     }
@@ -30,10 +30,10 @@ fn diff_line(line: &str) -> String {
 pub(super) fn log_line(line: &str) -> String {
     // The level follows the time.
     let levels = [
-        (" WARN ", Tone::Passing),
-        ("ERROR ", Tone::Dropped),
-        ("DEBUG ", Tone::Quiet),
-        ("TRACE ", Tone::Quiet),
+        (" WARN ", Style::Passing),
+        ("ERROR ", Style::Dropped),
+        ("DEBUG ", Style::Quiet),
+        ("TRACE ", Style::Quiet),
     ];
     let found = levels.iter().find_map(|(word, style)| {
         let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
@@ -52,7 +52,7 @@ pub(super) fn log_line(line: &str) -> String {
 pub(super) fn error(text: &str, width: usize) -> String {
     let head = "error: ";
     match text.strip_prefix(head) {
-        Some(rest) => format!("{}{}", Tone::Dropped.paint(head), diff(rest, width)),
+        Some(rest) => format!("{}{}", Style::Dropped.paint(head), diff(rest, width)),
         None => diff(text, width),
     }
 }

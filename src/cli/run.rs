@@ -122,7 +122,10 @@ impl Run {
 
     /// The same run with the settings of `raw` as the note.
     pub(super) fn noting(self, raw: &Raw) -> Self {
-        Self { settings: if self.mode == Mode::Apply { mesh::said(raw) } else { String::new() }, ..self }
+        Self {
+            settings: if self.mode == Mode::Apply { mesh::settings_text(raw) } else { String::new() },
+            ..self
+        }
     }
 
     /// The owner of the rules that are set; with `--replace`, rules of all other meshes are replaced.
@@ -256,7 +259,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some(),
         // Only `apply` records it.
-        settings: if mode == Mode::Apply { mesh::said(reader.raw) } else { String::new() },
+        settings: if mode == Mode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
     }
 }
 

@@ -5,7 +5,7 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::scenes::local_marks;
 use super::{Exit, logging::Stdout, report, start_logging};
-use diagnose::status::{self, Finding, Level, Record, Seen, Socket, Status};
+use diagnose::status::{self, Finding, Level, Observation, Record, Socket, Status};
 use mesh::Mesh;
 use mesh::sources::{Raw, Reader, duration};
 use mesh::{Problems, Reason, Setting};
@@ -15,7 +15,7 @@ use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
-    engine::{self, HeldRules, Maker},
+    engine::{self, Maker, OwnRules},
     sys::{
         listener::{self, Holder, Listener, Transport},
         wait::{Requests, Woken},
@@ -137,7 +137,7 @@ impl Observer {
             addresses: addresses.clone(),
         };
         let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
-        Ok(status::status(Seen {
+        Ok(status::status(Observation {
             views: &seen.views,
             routing: &routing,
             addresses: &addresses,
@@ -188,8 +188,8 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
     Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
-fn rules_of(held: &HeldRules) -> status::Held {
-    let HeldRules { owner, place, families, rules, maker, record } = held;
+fn rules_of(held: &OwnRules) -> status::InstalledRules {
+    let OwnRules { owner, place, families, rules, maker, record } = held;
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
@@ -203,7 +203,14 @@ fn rules_of(held: &HeldRules) -> status::Held {
     };
     let families = families.iter().copied().map(report::family).collect();
     let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
-    status::Held { mesh: owner.mesh, backend: place.clone(), families, rules: *rules, program, made }
+    status::InstalledRules {
+        mesh: owner.mesh,
+        backend: place.clone(),
+        families,
+        rules: *rules,
+        program,
+        made,
+    }
 }
 
 fn record_of(record: &nftables::Record, is_as_made: bool) -> Record {

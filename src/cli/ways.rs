@@ -1,12 +1,12 @@
 //! The routes of packets in the current network namespace, as the kernel looks them up.
 
-use diagnose::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
+use diagnose::explain::{Arrival, Arriving, Leaving, Route, Routes, Scene};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,
-    way::{self, Flow},
+    route_lookup::{self, Flow},
 };
 use std::{io, net::IpAddr};
 
@@ -39,14 +39,14 @@ impl Kernel {
     fn entrance(&self, packet: &Arriving<'_>) -> Option<String> {
         let outside = |name: &str| (name != LOOPBACK).then(|| name.to_owned());
         // Where an answer would leave.
-        let back = packet.from.and_then(|from| outside(&way::to(from).ok()?.interface));
+        let back = packet.from.and_then(|from| outside(&route_lookup::to(from).ok()?.interface));
         back.or_else(|| outside(self.holder(packet.to)?))
             .or_else(|| self.addresses.iter().find_map(|(_, name)| outside(name)))
     }
 }
 
-impl Ways for Kernel {
-    fn leaving(&self, packet: &Leaving) -> Result<Way, String> {
+impl Routes for Kernel {
+    fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
         let Leaving { to, from, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
         // The walk needs their route without the mark.
@@ -60,9 +60,9 @@ impl Ways for Kernel {
             mark: if is_local { 0 } else { *mark },
             at: None,
         };
-        match way::of(&flow) {
-            Ok(found) => Ok(Way { interface: found.interface, source: found.source }),
-            Err(_) if is_local => Ok(Way { interface: LOOPBACK.to_owned(), source: None }),
+        match route_lookup::of(&flow) {
+            Ok(found) => Ok(Route { interface: found.interface, source: found.source }),
+            Err(_) if is_local => Ok(Route { interface: LOOPBACK.to_owned(), source: None }),
             Err(error) => {
                 let to = to.ip();
                 let why = match error.raw_os_error() {
@@ -87,11 +87,12 @@ impl Ways for Kernel {
         }
         let Some(from) = packet.from else {
             // Whether it is accepted depends on its sender, which is not given.
-            let local = self.holder(packet.to).is_some() || way::to(packet.to).is_ok_and(|way| way.is_local);
+            let local =
+                self.holder(packet.to).is_some() || route_lookup::to(packet.to).is_ok_and(|way| way.is_local);
             return Ok(Arrival { interface, local });
         };
         let flow = Flow { from: Some(from), mark: packet.mark, at: Some(&interface), ..Flow::to(packet.to) };
-        match way::of(&flow) {
+        match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
             Err(error) => Err(format!(
                 "nothing from {from} to {} is taken in at {interface}: {}; see the route back, rp_filter and forwarding",

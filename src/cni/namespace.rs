@@ -10,7 +10,7 @@ use sidecar_init::{
     sys::{
         address,
         lock::Refused,
-        namespace::{self, Held},
+        namespace::{self, OpenNamespace},
         netfilter::lacks_netlink,
     },
 };
@@ -41,11 +41,11 @@ pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
         Fault::caused(Code::Namespace, msg, error)
     };
     // The opened namespace is compared and entered, even if the path changes meanwhile.
-    let (held, id) = match Held::open(path).and_then(|held| held.id().map(|id| (held, id))) {
+    let (held, id) = match OpenNamespace::open(path).and_then(|held| held.id().map(|id| (held, id))) {
         Err(error) if is_gone(&error) => return Ok(Entered::Gone),
         other => other.map_err(|error| failed(&error))?,
     };
-    match Held::own().and_then(|own| own.id()) {
+    match OpenNamespace::own().and_then(|own| own.id()) {
         Ok(own) if own == id => return Err(refused(OWN)),
         Ok(_) => {}
         Err(_) => return Err(refused(UNKNOWN)),
@@ -144,9 +144,9 @@ pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Resul
 
 /// An error of the engine as a fault.
 pub(super) fn failed(what: &str, error: &engine::Error) -> Fault {
-    use backend::Error::{Conflict, Held, NoProgram};
+    use backend::Error::{Conflict, Locked, NoProgram};
     let code = match error {
-        engine::Error::Backend(Held(Refused::Busy(holder))) => {
+        engine::Error::Backend(Locked(Refused::Busy(holder))) => {
             let who = holder.map_or_else(|| "another program".to_owned(), |id| format!("process {id}"));
             let details = format!("{who} is changing the container's network namespace (timeout)");
             return Fault::new(Code::TryAgain, what, details);

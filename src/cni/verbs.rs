@@ -267,7 +267,7 @@ impl Added {
 /// Sets rules on behalf of an ADD.
 fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary, Fault> {
     let at = diagnose::trace::utc(SystemTime::now());
-    let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
+    let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::settings_text(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     session
         .apply(&desired)

@@ -30,13 +30,13 @@ pub struct Status {
     /// All listening sockets.
     pub listeners: io::Result<Vec<Listener>>,
     /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
-    pub held: Vec<HeldRules>,
+    pub held: Vec<OwnRules>,
     pub findings: Vec<Finding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldRules {
+pub struct OwnRules {
     /// The owner, one of those in question.
     pub owner: Ownership,
     /// A backend; of the predecessor's tables of nf_tables, those.
@@ -66,22 +66,22 @@ pub fn status(
 }
 
 /// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
-fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<HeldRules> {
+fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<OwnRules> {
     owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
 }
 
-fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<HeldRules> {
+fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<OwnRules> {
     let mut found = Vec::new();
     for contents in snapshot.contents_with_joined() {
         let place = contents.backend().to_string();
         for (maker, families, rules) in makers(&contents, &owner) {
             let place = place.clone();
-            found.push(HeldRules { owner, place, families, rules, maker, record: None });
+            found.push(OwnRules { owner, place, families, rules, maker, record: None });
         }
         if let Some(table) = contents.table().filter(|table| table.name == owner.table) {
             let families = families_of(views, &format!("inet {}", table.name));
             let record = table.record.as_deref().cloned().zip(table.is_as_made());
-            found.push(HeldRules {
+            found.push(OwnRules {
                 owner,
                 place,
                 families,
@@ -97,7 +97,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let rules = chains.map(|chain| chain.rules.len()).sum();
         let families = families_of(views, &table);
         let place = format!("table {table} of nf_tables");
-        found.push(HeldRules { owner, place, families, rules, maker: Maker::Predecessor, record: None });
+        found.push(OwnRules { owner, place, families, rules, maker: Maker::Predecessor, record: None });
     }
     found
 }
@@ -118,7 +118,7 @@ fn findings(
     snapshot: &Snapshot,
     views: &ByFamily<View>,
     owner: &Ownership,
-    held: &[HeldRules],
+    held: &[OwnRules],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
@@ -143,7 +143,7 @@ fn findings(
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
-        let held: Vec<&HeldRules> = held.iter().filter(|held| held.owner == one).collect();
+        let held: Vec<&OwnRules> = held.iter().filter(|held| held.owner == one).collect();
         findings.extend(of_routing(snapshot, owner, &one, &held));
     }
     for object in &snapshot.duplicates {
@@ -170,7 +170,7 @@ fn findings(
 
 /// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
 /// snapshot was read for `owner`.
-fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&HeldRules]) -> Vec<Finding> {
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));

@@ -3,7 +3,7 @@
 //! Containers are found without a runtime: each has a control group, whose name ends in its id
 //! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
-use super::{namespace::Held, process};
+use super::{namespace::OpenNamespace, process};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -77,12 +77,12 @@ fn some(names: &[String], width: usize) -> String {
 ///
 /// # Errors
 /// When it means none, or may mean several.
-pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
+pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
         let number: u32 =
             number.trim().parse().ok().filter(|number| *number > 0).ok_or(LookupError::NoNumber)?;
         let folder = places.proc.join(number.to_string());
-        return match Held::open(&folder.join("ns/net")) {
+        return match OpenNamespace::open(&folder.join("ns/net")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(LookupError::NoProcess(places.proc.clone()))
             }
@@ -92,12 +92,12 @@ pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
     // As `kubectl get pod -o yaml` names a container: containerd://ID.
     let id = word.split_once("://").map(|(_, id)| id);
     if id.is_none() && word.contains('/') {
-        return Held::open(Path::new(word)).map_err(LookupError::Open);
+        return OpenNamespace::open(Path::new(word)).map_err(LookupError::Open);
     }
     if id.is_none()
         && let Some(path) = places.names.iter().map(|folder| folder.join(word)).find(|path| path.exists())
     {
-        return Held::open(&path).map_err(LookupError::Open);
+        return OpenNamespace::open(&path).map_err(LookupError::Open);
     }
     let containers = containers(&places.proc);
     if let Some(content) = container(id.unwrap_or(word), &containers)? {
@@ -105,7 +105,7 @@ pub fn find(word: &str, places: &Places) -> Result<Held, LookupError> {
     }
     let here = Path::new(word);
     if id.is_none() && here.exists() {
-        return Held::open(here).map_err(LookupError::Open);
+        return OpenNamespace::open(here).map_err(LookupError::Open);
     }
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
@@ -121,7 +121,10 @@ fn names(folders: &[PathBuf]) -> Vec<String> {
 const MIN_DIGITS: usize = 4;
 
 /// The one container whose id starts so.
-fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result<Option<Held>, LookupError> {
+fn container(
+    start: &str,
+    containers: &BTreeMap<String, Vec<PathBuf>>,
+) -> Result<Option<OpenNamespace>, LookupError> {
     let start = start.to_ascii_lowercase();
     if start.len() < MIN_DIGITS || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(None);
@@ -136,10 +139,10 @@ fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result
 }
 
 /// The namespace of a container's processes; `None` where they have all ended.
-fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, LookupError> {
+fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
-        match Held::open(&folder.join("ns/net")) {
+        match OpenNamespace::open(&folder.join("ns/net")) {
             // The process may have ended and another have got its number meanwhile.
             Ok(content) if of(folder).as_deref() == Some(id) => {
                 if let Ok(number) = content.id() {

@@ -17,13 +17,13 @@ use std::{
 
 /// An open network namespace: it remains the same one even if its path changes.
 #[derive(Debug)]
-pub struct Held {
+pub struct OpenNamespace {
     file: File,
     /// Where it was found, for messages.
     pub found: PathBuf,
 }
 
-impl Held {
+impl OpenNamespace {
     /// Opens the namespace behind a path. Whether it is one is seen when it is entered.
     pub fn open(path: &Path) -> io::Result<Self> {
         // A pipe would wait for its writer.
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-impl AsFd for Held {
+impl AsFd for OpenNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -73,7 +73,7 @@ pub type Id = (u64, u64);
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
 /// starts from now on are there as well.
 pub fn enter(path: &Path) -> io::Result<()> {
-    Held::open(path)?.enter()
+    OpenNamespace::open(path)?.enter()
 }
 
 /// Moves the calling thread into a new network namespace, for good.

@@ -8,7 +8,7 @@ use super::netlink::Socket;
 use super::nflog::interface;
 use super::nfnetlink::{body, message_type};
 use nix::sys::socket::SockProtocol;
-use rules::report::{Seen, Traced, TracedStep};
+use rules::report::{PacketBytes, Traced, TracedStep};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
@@ -80,7 +80,7 @@ fn traced(payload: &[u8]) -> Option<Traced> {
         chain: name(NFTA_TRACE_CHAIN)?,
         step,
         mark: number(NFTA_TRACE_MARK).unwrap_or_default(),
-        seen: attribute(attributes, NFTA_TRACE_NETWORK_HEADER).map(|network| Seen {
+        seen: attribute(attributes, NFTA_TRACE_NETWORK_HEADER).map(|network| PacketBytes {
             packet: packet(network, attribute(attributes, NFTA_TRACE_TRANSPORT_HEADER).unwrap_or_default()),
             in_interface: number(NFTA_TRACE_IIF).map(interface),
             out_interface: number(NFTA_TRACE_OIF).map(interface),
@@ -131,7 +131,7 @@ mod tests {
             chain: "output".to_owned(),
             step: TracedStep::Rule { handle: 9, drops: true },
             mark: 1337,
-            seen: Some(Seen {
+            seen: Some(PacketBytes {
                 packet: [&network[..], &[0x9c, 0x40, 1, 0xbb]].concat(),
                 in_interface: None,
                 out_interface: Some(u32::MAX.to_string()),

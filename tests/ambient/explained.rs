@@ -29,14 +29,14 @@ enum Sender {
 
 /// A call, who makes it, and where it goes.
 #[derive(Debug)]
-struct Trial {
+struct Experiment {
     sender: Sender,
     call: Call,
     to: Place,
 }
 
-impl Trial {
-    fn random(random: &mut Random, scene: &Scene, sender: Sender) -> Trial {
+impl Experiment {
+    fn random(random: &mut Random, scene: &Scene, sender: Sender) -> Experiment {
         let to = match sender {
             Sender::Application => random.of(&[POD, LOOPBACK, STUB, SERVICE, RESOLVER, PROBE]),
             Sender::Outside => POD,
@@ -55,7 +55,7 @@ impl Trial {
         };
         let from = from.map(|place| place.at(scene.family, 0));
         let call = Call { protocol, identity: APP, from, mark, to: to.at(scene.family, random.of(ports)) };
-        Trial { sender, call, to }
+        Experiment { sender, call, to }
     }
 
     /// Whether ztunnel itself listens there.
@@ -131,7 +131,7 @@ impl Explained {
         Explained { scene, machine, views, routing, heard: Vec::new() }
     }
 
-    fn land(&mut self, trial: &Trial) -> End {
+    fn land(&mut self, trial: &Experiment) -> End {
         let (protocol, to) = (trial.call.protocol, trial.call.to);
         if !trial.is_to_tunnel() && !self.heard.contains(&(protocol, to)) {
             self.scene.listen(protocol, trial.to, to.port());
@@ -150,7 +150,7 @@ impl Explained {
         }
     }
 
-    fn check(&mut self, trial: &Trial) {
+    fn check(&mut self, trial: &Experiment) {
         let landed = self.land(trial);
         let packet = trial.packet(&self.scene);
         for (name, view) in &self.views {
@@ -173,7 +173,7 @@ fn calls_end_as_explained(seed: u64, flags: &[&str]) {
         let mut explained = Explained::new(Scene::new(variant, family, flags), flags);
         for _ in 0..CALLS {
             for sender in [Sender::Application, Sender::Outside, Sender::Machine] {
-                let trial = Trial::random(&mut random, &explained.scene, sender);
+                let trial = Experiment::random(&mut random, &explained.scene, sender);
                 explained.check(&trial);
             }
         }

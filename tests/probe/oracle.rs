@@ -2,7 +2,7 @@
 
 use crate::probe::pod::{Pod, Scenario};
 use diagnose::explain::{self, Scene};
-use diagnose::probe::{Call, Facts, Way, calls};
+use diagnose::probe::{Call, Facts, Route, calls};
 use mesh::Capture;
 use mesh::Reason;
 use mesh::istio::OWNERSHIP;
@@ -11,7 +11,7 @@ use rules::routing::Object;
 use rules::simulate::{Routing, Verdict, walk};
 use rules::{Family, Gid, Port, Uid};
 use sidecar_init::backend::{Kernel, iptables::Lock};
-use sidecar_init::{engine, sys::way};
+use sidecar_init::{engine, sys::route_lookup};
 use std::net::IpAddr;
 
 fn configuration(scenario: Scenario) -> Capture {
@@ -32,7 +32,9 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
             pod: explain::Pod::new(addresses(), Some(&*config)),
             own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
             port: Port::new(15002).expect("a port"),
-            way: &|to| way::to(to).ok().map(|way| Way { interface: way.interface, source: way.source }),
+            way: &|to| {
+                route_lookup::to(to).ok().map(|way| Route { interface: way.interface, source: way.source })
+            },
             dialect: Dialect::default(),
         };
         calls(&*config, &facts)

@@ -1,6 +1,6 @@
 //! What an answer goes by: a question that describes no rules is about those that are there.
 
-use crate::{Tone, fold};
+use crate::{Style, fold};
 use serde::Serialize;
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct Report {
 impl Basis {
     /// The first line of an answer for people, in lines of so many columns.
     pub fn line(&self, width: usize) -> String {
-        fold(&format!("{}\n", Tone::Quiet.paint(format!("{self}:"))), 2, width)
+        fold(&format!("{}\n", Style::Quiet.paint(format!("{self}:"))), 2, width)
     }
 
     pub fn report(&self) -> Report {

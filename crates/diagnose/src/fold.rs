@@ -65,7 +65,7 @@ pub fn columns(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tone;
+    use crate::Style;
 
     fn check(text: &str, width: usize, expected: &str) {
         assert_eq!(fold(text, 2, width), expected);
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn colours_can_be_taken_out() {
-        let text = format!("{} and {}", Tone::Captured.paint("one"), Tone::Quiet.paint("two"));
+        let text = format!("{} and {}", Style::Captured.paint("one"), Style::Quiet.paint("two"));
         assert_eq!(plain(&text), "one and two");
     }
 
     #[test]
     fn colours_take_no_room() {
-        let text = format!("{} {}", Tone::Captured.paint("one two"), Tone::Quiet.paint("three"));
+        let text = format!("{} {}", Style::Captured.paint("one two"), Style::Quiet.paint("three"));
         assert_eq!(fold(&text, 2, 13), text);
         assert!(fold(&text, 2, 12).contains("\n  "));
         assert_eq!(columns(&text), 13);

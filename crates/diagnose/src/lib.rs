@@ -15,11 +15,11 @@ pub mod probe;
 #[cfg(test)]
 mod random;
 pub mod status;
+pub mod style;
 pub mod subject;
-pub mod tone;
 pub mod trace;
 
 pub use basis::Basis;
 pub use fold::{columns, fold, plain};
+pub use style::Style;
 pub use subject::Subject;
-pub use tone::Tone;

@@ -2,7 +2,7 @@
 
 use crate::basis::Basis;
 use crate::picture::{self, Picture};
-use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, Object, Reading, Remark, Said, Skip};
+use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, GivenSettings, Object, Reading, Remark, Skip};
 use mesh::settings::{Setting, counterpart::counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, Mesh};
@@ -43,7 +43,7 @@ impl Subject {
             pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
         let subject = |object: &Object| {
             let reading = pod::read(object, EXCLUDED_NAMESPACES);
-            let said = Said::from(raw.clone()).over(reading.said.clone());
+            let said = GivenSettings::from(raw.clone()).over(reading.said.clone());
             let problems = problems.iter().cloned().chain(foreign(raw, said.raw.mesh()));
             let before = problems.chain(said.problems()).collect();
             Self { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading), machine }

@@ -13,7 +13,7 @@ pub(crate) use facts::NOTHING_LEFT;
 pub(crate) use facts::port;
 pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused, loopback};
 pub use feature::Feature;
-pub use made::{made, noted, said};
+pub use made::{made, parse_settings_text, settings_text};
 pub use policy::Policy;
 
 use crate::pod::mesh::Form;
@@ -54,7 +54,7 @@ macro_rules! meshes {
             }
 
             /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
-            pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
+            pub fn injector_defaults(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::INJECTOR_DEFAULTS,)*
                 }

@@ -1,7 +1,7 @@
 //! The explanation as text.
 
 use super::{Explained, Verdict};
-use diagnose::Tone;
+use diagnose::Style;
 use std::fmt::Write;
 
 /// A paragraph for each object, with its colours as escape sequences.
@@ -26,18 +26,18 @@ impl Verdict {
         }
     }
 
-    fn style(self) -> Tone {
+    fn style(self) -> Style {
         match self {
-            Self::Injected => Tone::Captured,
-            Self::NotCalled | Self::Skipped => Tone::Passing,
-            Self::Refused => Tone::Dropped,
+            Self::Injected => Style::Captured,
+            Self::NotCalled | Self::Skipped => Style::Passing,
+            Self::Refused => Style::Dropped,
         }
     }
 }
 
 fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     let verdict = one.verdict.style().paint(one.verdict.words());
-    writeln!(out, "{}: {verdict}, because {}", Tone::Strong.paint(&one.title), one.because)?;
+    writeln!(out, "{}: {verdict}, because {}", Style::Strong.paint(&one.title), one.because)?;
     for problem in &one.problems {
         writeln!(out, "  problem     {problem}")?;
     }
@@ -49,7 +49,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
             writeln!(
                 out,
                 "{}",
-                Tone::Quiet.paint(format!("  webhook     {} is not: {misses}", webhook.name))
+                Style::Quiet.paint(format!("  webhook     {} is not: {misses}", webhook.name))
             )?;
         }
     }
@@ -76,7 +76,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
         writeln!(out, "  warning     {warning}")?;
     }
     for assumption in &one.assumptions {
-        writeln!(out, "{}", Tone::Quiet.paint(format!("  note        {assumption}")))?;
+        writeln!(out, "{}", Style::Quiet.paint(format!("  note        {assumption}")))?;
     }
     // Each does it alone.
     for (index, remedy) in one.remedies.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What injection changes in a text, for people and for `patch`.
 
-use diagnose::Tone;
+use diagnose::Style;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
@@ -11,30 +11,30 @@ pub fn diff(name: &str, old: &str, new: &str) -> String {
     if old == new {
         return out;
     }
-    let mut line = |tone: Option<Tone>, text: &str| {
+    let mut line = |style: Option<Style>, text: &str| {
         // The end of a line is nothing to colour.
         let (text, end) = match text.strip_suffix('\n') {
             Some(text) => (text, "\n"),
             None => (text, "\n\\ No newline at end of file\n"),
         };
-        let written = match tone {
-            Some(tone) => write!(out, "{}{end}", tone.paint(text)),
+        let written = match style {
+            Some(style) => write!(out, "{}{end}", style.paint(text)),
             None => write!(out, "{text}{end}"),
         };
         written.expect("text takes all");
     };
-    line(Some(Tone::Strong), &format!("--- {name}\n"));
-    line(Some(Tone::Strong), &format!("+++ {name}\n"));
+    line(Some(Style::Strong), &format!("--- {name}\n"));
+    line(Some(Style::Strong), &format!("+++ {name}\n"));
     let difference = TextDiff::from_lines(old, new);
     for hunk in difference.unified_diff().iter_hunks() {
-        line(Some(Tone::Quiet), &format!("{}\n", hunk.header()));
+        line(Some(Style::Quiet), &format!("{}\n", hunk.header()));
         for change in hunk.iter_changes() {
-            let (tone, sign) = match change.tag() {
-                ChangeTag::Insert => (Some(Tone::Captured), '+'),
-                ChangeTag::Delete => (Some(Tone::Passing), '-'),
+            let (style, sign) = match change.tag() {
+                ChangeTag::Insert => (Some(Style::Captured), '+'),
+                ChangeTag::Delete => (Some(Style::Passing), '-'),
                 ChangeTag::Equal => (None, ' '),
             };
-            line(tone, &format!("{sign}{}", change.value()));
+            line(style, &format!("{sign}{}", change.value()));
         }
     }
     out

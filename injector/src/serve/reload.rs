@@ -33,7 +33,7 @@ pub(super) struct Watched {
 
 /// What came of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+enum Reload {
     Nothing,
     Taken,
     /// The old stays.
@@ -46,22 +46,22 @@ impl Watched {
         Self { what, files, take, marks, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
     }
 
-    fn look(&mut self) -> Seen {
+    fn look(&mut self) -> Reload {
         let marks = self.files.marks();
         if marks != self.marks {
             self.marks = marks;
             self.untrusted = UNTRUSTED_POLLS;
-            return Seen::Nothing;
+            return Reload::Nothing;
         }
         if self.untrusted == 0 {
-            return Seen::Nothing;
+            return Reload::Nothing;
         }
         self.untrusted -= 1;
         let taken = match self.files.read() {
             Ok(contents) if contents.digest == self.digest => {
                 // What could not be read for a moment is there again.
                 self.wrong = None;
-                return Seen::Nothing;
+                return Reload::Nothing;
             }
             Ok(contents) => {
                 self.digest = contents.digest;
@@ -72,15 +72,15 @@ impl Watched {
         match taken {
             Ok(()) => {
                 self.wrong = None;
-                Seen::Taken
+                Reload::Taken
             }
             Err(error) => {
                 let wrong = chain(&*error);
                 if self.wrong.as_ref() == Some(&wrong) {
-                    return Seen::Nothing;
+                    return Reload::Nothing;
                 }
                 self.wrong = Some(wrong.clone());
-                Seen::Failed(wrong)
+                Reload::Failed(wrong)
             }
         }
     }
@@ -94,12 +94,12 @@ pub(super) fn watch(mut watched: Vec<(Watched, Reloads)>) {
             for (watched, reloads) in &mut watched {
                 let what = watched.what;
                 match watched.look() {
-                    Seen::Nothing => {}
-                    Seen::Taken => {
+                    Reload::Nothing => {}
+                    Reload::Taken => {
                         reloads.count("done");
                         tracing::info!(what, "reloaded");
                     }
-                    Seen::Failed(error) => {
+                    Reload::Failed(error) => {
                         reloads.count("failed");
                         tracing::error!(what, error, "not reloaded; the old one stays");
                     }
@@ -166,9 +166,9 @@ mod tests {
         }
 
         /// What the next looks see, as many as untrusted lasts.
-        fn looks(&mut self) -> Vec<Seen> {
-            let seen: Vec<Seen> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.look()).collect();
-            seen.into_iter().filter(|seen| *seen != Seen::Nothing).collect()
+        fn looks(&mut self) -> Vec<Reload> {
+            let seen: Vec<Reload> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.look()).collect();
+            seen.into_iter().filter(|seen| *seen != Reload::Nothing).collect()
         }
 
         fn taken(&self) -> Vec<String> {
@@ -187,7 +187,7 @@ mod tests {
         let mut mount = Mount::new("exchanged");
         assert_eq!(mount.looks(), []);
         fill(&mount.folder, "..2", ["two", "two"]);
-        assert_eq!(mount.looks(), [Seen::Taken]);
+        assert_eq!(mount.looks(), [Reload::Taken]);
         assert_eq!(mount.looks(), []);
         // The same texts again are no change.
         fill(&mount.folder, "..3", ["two", "two"]);
@@ -199,14 +199,14 @@ mod tests {
     fn a_bad_file_is_reported_once_and_a_later_good_one_is_loaded() {
         let mut mount = Mount::new("bad");
         fill(&mount.folder, "..2", ["bad", "two"]);
-        assert_eq!(mount.looks(), [Seen::Failed("it is bad".to_owned())]);
+        assert_eq!(mount.looks(), [Reload::Failed("it is bad".to_owned())]);
         fs::remove_file(mount.folder.join("..2/a")).expect("a file");
-        let [Seen::Failed(error)] = &mount.looks()[..] else { panic!("no failure") };
+        let [Reload::Failed(error)] = &mount.looks()[..] else { panic!("no failure") };
         assert!(error.contains("/a: can't be read: No such file"), "{error}");
         assert_eq!(mount.taken(), [""; 0]);
         fs::write(mount.folder.join("..2/a"), "three").expect("a file");
         fs::remove_file(mount.folder.join("..2/b")).expect("a file");
-        assert_eq!(mount.looks(), [Seen::Taken]);
+        assert_eq!(mount.looks(), [Reload::Taken]);
         assert_eq!(mount.taken(), ["three"]);
     }
 
@@ -214,11 +214,11 @@ mod tests {
     fn a_file_that_looks_the_same_is_not_trusted_at_once() {
         let mut mount = Mount::new("same");
         fill(&mount.folder, "..2", ["two", "two"]);
-        assert_eq!([mount.watched.look(), mount.watched.look()], [Seen::Nothing, Seen::Taken]);
+        assert_eq!([mount.watched.look(), mount.watched.look()], [Reload::Nothing, Reload::Taken]);
         // As if it had been written within one tick of the kernel's clock.
         fs::write(mount.folder.join("..2/a"), "six").expect("a file");
         mount.watched.marks = mount.watched.files.marks();
-        assert_eq!(mount.watched.look(), Seen::Taken);
+        assert_eq!(mount.watched.look(), Reload::Taken);
         assert_eq!(mount.taken(), ["two two", "six two"]);
     }
 }

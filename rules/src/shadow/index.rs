@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// One condition of a rule, and how often its field had been written before.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct ConditionKey {
     pub(super) condition: Condition,
     pub(super) time: usize,
 }
@@ -56,10 +56,11 @@ pub(super) struct Index(Vec<Shape>);
 
 impl Index {
     /// Adds the rule at this place of its chain, which ends a walk by itself or where that chain does.
-    pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[Asked], place: usize) {
+    pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[ConditionKey], place: usize) {
         self.put(ends_in, conditions, place);
         // A condition on one range of a list implies that on the list.
-        let is_list = |asked: &Asked| !asked.condition.negated && asked.condition.values.ranges().len() > 1;
+        let is_list =
+            |asked: &ConditionKey| !asked.condition.negated && asked.condition.values.ranges().len() > 1;
         let Some(at) = conditions.iter().position(is_list) else { return };
         let mut single = conditions.to_vec();
         for range in conditions[at].condition.values.ranges() {
@@ -68,10 +69,10 @@ impl Index {
         }
     }
 
-    fn put(&mut self, ends_in: Option<&ChainName>, conditions: &[Asked], place: usize) {
+    fn put(&mut self, ends_in: Option<&ChainName>, conditions: &[ConditionKey], place: usize) {
         let mut parts: Parts = Vec::with_capacity(conditions.len());
         let mut range = EVERY;
-        for Asked { condition, .. } in conditions {
+        for ConditionKey { condition, .. } in conditions {
             let has_range = parts.iter().any(|(.., part)| *part == Part::Range);
             let part = match (single(condition), has_range) {
                 (Some(values), _) if free_bits(values).is_some() => {
@@ -97,7 +98,7 @@ impl Index {
     /// The place of a rule that whatever fulfils these conditions fulfils, of those that surely end a walk.
     pub(super) fn subsumes(
         &self,
-        conditions: &[Asked],
+        conditions: &[ConditionKey],
         mut ends: impl FnMut(&Option<ChainName>, &mut Work) -> bool,
         work: &mut Work,
     ) -> Option<usize> {
@@ -139,15 +140,15 @@ impl Ranges {
 }
 
 /// The keys under which a shape keeps rules that ask for less than these conditions, and the range to look for behind them.
-fn keys(parts: &Parts, conditions: &[Asked]) -> Option<(Vec<Vec<Key>>, Interval)> {
-    let mut keys: Vec<Vec<&Asked>> = vec![Vec::new()];
+fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, Interval)> {
+    let mut keys: Vec<Vec<&ConditionKey>> = vec![Vec::new()];
     let mut range = EVERY;
     for (field, negated, part) in parts {
-        let fits = |asked: &&Asked| {
+        let fits = |asked: &&ConditionKey| {
             (asked.condition.field, asked.condition.negated) == (*field, *negated)
                 && offers(*part, &asked.condition)
         };
-        let fitting: Vec<&Asked> = conditions.iter().filter(fits).collect();
+        let fitting: Vec<&ConditionKey> = conditions.iter().filter(fits).collect();
         if *part == Part::Range {
             range = fitting.first().and_then(|asked| single(&asked.condition))?;
         }
@@ -157,13 +158,13 @@ fn keys(parts: &Parts, conditions: &[Asked]) -> Option<(Vec<Vec<Key>>, Interval)
             return None;
         }
     }
-    let whole = |chosen: &Vec<&Asked>| {
+    let whole = |chosen: &Vec<&ConditionKey>| {
         parts.iter().zip(chosen).map(|((.., part), asked)| key(*part, asked)).collect()
     };
     Some((keys.iter().map(whole).collect(), range))
 }
 
-fn key(part: Part, Asked { condition, time }: &Asked) -> Key {
+fn key(part: Part, ConditionKey { condition, time }: &ConditionKey) -> Key {
     let first = condition.values.ranges().first().map_or(0, |range| range.first);
     match part {
         Part::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *time),

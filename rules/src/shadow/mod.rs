@@ -9,7 +9,7 @@ mod index;
 use crate::field::Condition;
 use crate::model::ChainWrites;
 use crate::{Chain, ChainName, Disposition, Match, RuleSet, Statement, Table, WriteSet};
-use index::{Asked, Index};
+use index::{ConditionKey, Index};
 use std::collections::BTreeMap;
 
 /// A rule and the earlier one that leaves nothing for it.
@@ -85,9 +85,9 @@ fn of_chain<'a>(
                 true => writers.iter().filter(is_written).count(),
                 false => 0,
             };
-            Asked { condition, time }
+            ConditionKey { condition, time }
         });
-        let conditions: Vec<Asked> = keys.collect();
+        let conditions: Vec<ConditionKey> = keys.collect();
         // A field that a called chain tests must not have been written since.
         let steady: Vec<&Condition> =
             conditions.iter().filter(|key| key.time == 0).map(|key| &key.condition).collect();

@@ -4,23 +4,23 @@ use diagnose::probe::Call;
 use rules::Family;
 use rules::simulate::Verdict;
 use sidecar_init::{
-    engine::{End, Proof, Seen, Untried},
+    engine::{Confidence, End, NoResult, Observation},
     sys::namespace,
 };
 use std::net::SocketAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    Right(Seen),
+    Right(Observation),
     Wrong(Deviation),
     /// Not tried, for this reason.
-    Untried(String),
+    NoResult(String),
 }
 
 /// How a call ended that should have ended otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deviation {
-    Ended(Seen),
+    Ended(Observation),
     /// An address of the pod that the rules come with is missing.
     NoAddress(SocketAddr),
 }
@@ -36,19 +36,19 @@ impl Judgement {
 }
 
 /// Compares the outcome with the expectation. `has_conntrack` is whether conntrack could be read.
-pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, has_conntrack: bool) -> Judgement {
+pub(super) fn judge(call: &Call, outcome: Result<Observation, NoResult>, has_conntrack: bool) -> Judgement {
     let seen = match outcome {
         Ok(seen) => seen,
-        Err(Untried::NoWay(_)) if call.stays() => {
+        Err(NoResult::NoWay(_)) if call.stays() => {
             let off = Family::of(call.to.ip()) == Family::V6 && namespace::lacks_ipv6("lo");
             return match off {
-                true => Judgement::Untried("IPv6 is switched off here".to_owned()),
+                true => Judgement::NoResult("IPv6 is switched off here".to_owned()),
                 false => Judgement::Wrong(Deviation::NoAddress(call.to)),
             };
         }
-        Err(untried) => return Judgement::Untried(untried.to_string()),
+        Err(untried) => return Judgement::NoResult(untried.to_string()),
     };
-    let unknown = |what: &str| Judgement::Untried(what.to_owned());
+    let unknown = |what: &str| Judgement::NoResult(what.to_owned());
     let right = match (call.expected, seen.end) {
         (Verdict::Redirect(ports), End::Redirected(there)) => {
             ports.contains(there.port()) && seen.original.is_none_or(|original| original == call.to)
@@ -73,11 +73,11 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, has_conntrack: 
 }
 
 /// The proof in words, unless it is the usual one.
-pub(super) fn known(proof: Proof) -> Option<&'static str> {
+pub(super) fn known(proof: Confidence) -> Option<&'static str> {
     match proof {
-        Proof::Token => None,
-        Proof::Conntrack => Some("conntrack"),
-        Proof::Answer => Some("an unknown listener answered"),
-        Proof::Silence => Some("no listener heard of it"),
+        Confidence::Token => None,
+        Confidence::Conntrack => Some("conntrack"),
+        Confidence::Answer => Some("an unknown listener answered"),
+        Confidence::Silence => Some("no listener heard of it"),
     }
 }

@@ -13,7 +13,7 @@ use super::run::{self, Call, Format, Run};
 use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
 use diagnose::explain::Pod;
-use diagnose::probe::{self, Facts, Way};
+use diagnose::probe::{self, Facts, Route};
 use diagnose::{Basis, status};
 use judgement::{Judgement, judge};
 use mesh::Problems;
@@ -22,8 +22,8 @@ use mesh::{OWNERS, Policy, Proxy};
 use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
-    engine::{self, Listener, Outcomes, Probe, Trial},
-    sys::{address, dial, way},
+    engine::{self, Experiment, Listener, Outcomes, Probe},
+    sys::{address, dial, route_lookup},
 };
 use std::{
     io,
@@ -152,15 +152,15 @@ fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
         own,
         port: run.validation.probe_port,
         way: &|to| {
-            let way = way::to(to).ok()?;
-            Some(Way { interface: way.interface, source: way.source })
+            let way = route_lookup::to(to).ok()?;
+            Some(Route { interface: way.interface, source: way.source })
         },
         dialect,
     }
 }
 
 fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
-    let trial = |call: &probe::Call| Trial {
+    let trial = |call: &probe::Call| Experiment {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
         from: call.from,
@@ -240,7 +240,7 @@ fn compare(call: &Call) -> Option<String> {
 #[derive(Debug, thiserror::Error)]
 enum Unproven {
     #[error("whether capture works can't be tried: {0}")]
-    Untried(String),
+    NoResult(String),
     #[error(
         "the call to {destination} {instead} within {timeout:?}, instead of being {expected}; traffic of this pod is not \
          captured. Where a CNI plugin sets the rules, the pod may have started before the node was ready: delete the pod"
@@ -277,7 +277,7 @@ pub(super) fn validated(call: &Call) -> Exit {
         for one in tried {
             match &one.judgement {
                 Judgement::Right(_) => proven = true,
-                Judgement::Untried(why) => {
+                Judgement::NoResult(why) => {
                     tracing::warn!(target: "validation", "{} is not tried: {why}", one.call.to);
                     untried = Some(why.clone());
                 }
@@ -302,7 +302,7 @@ pub(super) fn validated(call: &Call) -> Exit {
         left = wrong.into_iter().map(|one| one.call).collect();
     }
     match (proven, untried) {
-        (false, Some(why)) => report::failure(&Unproven::Untried(why), Exit::Failed),
+        (false, Some(why)) => report::failure(&Unproven::NoResult(why), Exit::Failed),
         _ => {
             tracing::info!(target: "validation", "capture works");
             Exit::Done

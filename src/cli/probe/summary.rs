@@ -5,12 +5,12 @@ use super::judgement::{Deviation, Judgement, known};
 use crate::cli::{Exit, report};
 use diagnose::explain::DecidedBy;
 use diagnose::probe::Call;
-use diagnose::{Basis, Tone, basis, fold};
+use diagnose::{Basis, Style, basis, fold};
 use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
-use sidecar_init::engine::{End, Proof, Seen};
+use sidecar_init::engine::{Confidence, End, Observation};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is expected of a call.
@@ -29,25 +29,25 @@ pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
         Judgement::Right(seen) | Judgement::Wrong(Deviation::Ended(seen)) => outcome(seen).1,
         Judgement::Wrong(Deviation::NoAddress(to)) => format!("found no {} on lo", to.ip()),
-        Judgement::Untried(why) => why.clone(),
+        Judgement::NoResult(why) => why.clone(),
     }
 }
 
 /// The style and the text of the outcome.
-fn outcome(seen: &Seen) -> (Tone, String) {
+fn outcome(seen: &Observation) -> (Style, String) {
     match seen.end {
         End::Redirected(there) if there.ip().is_loopback() => {
-            (Tone::Captured, format!("captured at {}", there.port()))
+            (Style::Captured, format!("captured at {}", there.port()))
         }
-        End::Redirected(there) => (Tone::Captured, format!("sent to {there}")),
-        End::Handed(Some(port)) => (Tone::Captured, format!("handed over at {port}")),
-        End::Handed(None) => (Tone::Captured, "handed over".to_owned()),
-        End::Accepted => (Tone::Captured, "captured".to_owned()),
-        End::Passed => (Tone::Passing, "passed".to_owned()),
-        End::Silent => (Tone::Passing, "not captured".to_owned()),
-        End::Unanswered(port) => (Tone::Dropped, format!("got no answer from {port}")),
-        End::Refused => (Tone::Dropped, "was refused".to_owned()),
-        End::Nowhere => (Tone::Dropped, "got nowhere".to_owned()),
+        End::Redirected(there) => (Style::Captured, format!("sent to {there}")),
+        End::Handed(Some(port)) => (Style::Captured, format!("handed over at {port}")),
+        End::Handed(None) => (Style::Captured, "handed over".to_owned()),
+        End::Accepted => (Style::Captured, "captured".to_owned()),
+        End::Passed => (Style::Passing, "passed".to_owned()),
+        End::Silent => (Style::Passing, "not captured".to_owned()),
+        End::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
+        End::Refused => (Style::Dropped, "was refused".to_owned()),
+        End::Nowhere => (Style::Dropped, "got nowhere".to_owned()),
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) ->
         if own.is_empty() {
             continue;
         }
-        text.push_str(&format!("{}\n", Tone::Strong.paint(family)));
+        text.push_str(&format!("{}\n", Style::Strong.paint(family)));
         own.iter().for_each(|one| line(&mut text, one));
         text.push('\n');
     }
@@ -75,9 +75,9 @@ pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) ->
     let count = |is: fn(&Judgement) -> bool| tried.iter().filter(|one| is(&one.judgement)).count();
     let (right, wrong) = (count(Judgement::is_right), count(Judgement::is_wrong));
     let parts = [
-        (right, "as expected", Tone::Strong),
-        (wrong, "not as expected", Tone::Dropped),
-        (tried.len() - right - wrong, "not tried", Tone::Quiet),
+        (right, "as expected", Style::Strong),
+        (wrong, "not as expected", Style::Dropped),
+        (tried.len() - right - wrong, "not tried", Style::Quiet),
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let parts: Vec<String> =
@@ -104,7 +104,7 @@ fn differing(basis: &Basis, differences: &str) -> String {
     } else {
         differences.to_owned()
     };
-    format!("{}\n{body}\n", Tone::Strong.paint(title))
+    format!("{}\n{body}\n", Style::Strong.paint(title))
 }
 
 fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
@@ -113,11 +113,11 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
             let (style, what) = outcome(seen);
             ("ok", style, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(Deviation::Ended(seen)) => ("fail", Tone::Dropped, outcome(seen).1, None),
+        Judgement::Wrong(Deviation::Ended(seen)) => ("fail", Style::Dropped, outcome(seen).1, None),
         Judgement::Wrong(Deviation::NoAddress(to)) => {
-            ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
+            ("fail", Style::Dropped, format!("no {} on lo", to.ip()), None)
         }
-        Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
+        Judgement::NoResult(_) => ("-", Style::Quiet, "not tried".to_owned(), None),
     };
     // The proxy's own source address; loopback is every caller's.
     let caller = match call.from.filter(|from| !is_localhost(*from)) {
@@ -125,13 +125,13 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
         None => call.caller.to_string(),
     };
     let protocol = call.protocol.to_string();
-    let note = note.map(|note| format!(" {}", Tone::Quiet.paint(format!("({note})")))).unwrap_or_default();
+    let note = note.map(|note| format!(" {}", Style::Quiet.paint(format!("({note})")))).unwrap_or_default();
     let (mark, what) = (style_of_mark(judgement).paint(format!("{mark:4}")), style.paint(what));
     let to = call.to.to_string();
     text.push_str(&format!("  {mark} {protocol} {caller:CALLER$} {to:TO$} {what}{note}\n"));
     match judgement {
         Judgement::Right(_) => {}
-        Judgement::Untried(why) => text.push_str(&format!("       {}\n", Tone::Quiet.paint(why))),
+        Judgement::NoResult(why) => text.push_str(&format!("       {}\n", Style::Quiet.paint(why))),
         Judgement::Wrong(_) => {
             let mut more = |title: &str, detail: String| {
                 text.push_str(&folded(&format!("{title:9}"), &detail));
@@ -147,11 +147,11 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
     }
 }
 
-fn style_of_mark(judgement: &Judgement) -> Tone {
+fn style_of_mark(judgement: &Judgement) -> Style {
     match judgement {
-        Judgement::Right(_) => Tone::Strong,
-        Judgement::Wrong(_) => Tone::Dropped,
-        Judgement::Untried(_) => Tone::Quiet,
+        Judgement::Right(_) => Style::Strong,
+        Judgement::Wrong(_) => Style::Dropped,
+        Judgement::NoResult(_) => Style::Quiet,
     }
 }
 
@@ -167,7 +167,7 @@ fn place(rule: &DecidedBy) -> String {
 /// A line under a title, folded to the width of the terminal.
 fn folded(title: &str, text: &str) -> String {
     let indent = 7 + title.len();
-    let line = format!("       {}{text}\n", Tone::Quiet.paint(title));
+    let line = format!("       {}{text}\n", Style::Quiet.paint(title));
     fold(&line, indent, report::width().max(indent + 30))
 }
 
@@ -246,7 +246,7 @@ impl<'a> Item<'a> {
             Judgement::Right(seen) => ("right", None, Some(Observed::of(seen))),
             Judgement::Wrong(Deviation::Ended(seen)) => ("wrong", None, Some(Observed::of(seen))),
             Judgement::Wrong(Deviation::NoAddress(_)) => ("wrong", None, Some(Observed::NO_ADDRESS)),
-            Judgement::Untried(why) => ("untried", Some(why.as_str()), None),
+            Judgement::NoResult(why) => ("untried", Some(why.as_str()), None),
         };
         let (verdict, port) = match call.expected {
             Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
@@ -284,7 +284,7 @@ impl Observed {
         original_port: None,
     };
 
-    fn of(seen: &Seen) -> Self {
+    fn of(seen: &Observation) -> Self {
         let (end, port) = match seen.end {
             End::Redirected(there) => ("redirect", Some(there.port())),
             End::Handed(port) => ("tproxy", port),
@@ -296,10 +296,10 @@ impl Observed {
             End::Nowhere => ("nowhere", None),
         };
         let proof = match seen.proof {
-            Proof::Token => "token",
-            Proof::Conntrack => "conntrack",
-            Proof::Answer => "answer",
-            Proof::Silence => "silence",
+            Confidence::Token => "token",
+            Confidence::Conntrack => "conntrack",
+            Confidence::Answer => "answer",
+            Confidence::Silence => "silence",
         };
         Self {
             end,

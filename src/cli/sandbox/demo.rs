@@ -6,14 +6,14 @@ use super::server::{self, Server};
 use super::users::{Identity, Users};
 use super::{Exit, Failure, assume, report, start};
 use diagnose::explain::{Pod, Scene, explain};
-use diagnose::{Tone, fold};
+use diagnose::{Style, fold};
 use mesh::Policy;
 use mesh::pod::Skip;
 use mesh::sources::Dialect;
 use rules::Family;
 use sidecar_init::sys::{
     fork::{fork, pipe},
-    namespace::Held,
+    namespace::OpenNamespace,
     tcp,
 };
 use std::{
@@ -53,10 +53,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) fn run(
     demo: &Demo<'_>,
     scenarios: &[Scenario],
-    world: &Held,
+    world: &OpenNamespace,
     mut log: File,
 ) -> Result<u8, Failure> {
-    let pod = Held::own().map_err(Failure::Lost)?;
+    let pod = OpenNamespace::own().map_err(Failure::Lost)?;
     start("the application", &pod, || serve(demo, scenarios))?;
     let pause = pause(scenarios.len());
     set_nonblocking(&log).map_err(Failure::Lost)?;
@@ -139,7 +139,7 @@ impl Demo<'_> {
                  traffic. Neither is configured for the other. Rules in the kernel connect them, and this has set them:"
             ),
         );
-        text += &format!("\n  {}\n\n", Tone::Strong.paint(self.command));
+        text += &format!("\n  {}\n\n", Style::Strong.paint(self.command));
         text += &wrapped(
             "",
             &format!(
@@ -151,7 +151,7 @@ impl Demo<'_> {
             text += &format!("\n{}", wrapped("", SHARED));
         }
         if io::stdout().is_terminal() {
-            let text_of_time = Tone::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.");
+            let text_of_time = Style::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.");
             text += &format!("\n{text_of_time}\n");
         }
         text
@@ -161,7 +161,7 @@ impl Demo<'_> {
 fn announcement(number: usize, scenario: &Scenario, expected: &Expected) -> String {
     let text = if expected.captured == Some(true) { &scenario.captured } else { &scenario.passing };
     let title = format!("{number}. {}", scenario.title);
-    format!("\n{}\n{}", Tone::Strong.paint(title), wrapped("   ", text))
+    format!("\n{}\n{}", Style::Strong.paint(title), wrapped("   ", text))
 }
 
 /// How a connection differs from what is expected, if it does.
@@ -194,12 +194,12 @@ fn proof(
     };
     let mut text = String::from("\n");
     for line in [&format!("{caller} calls {}", scenario.to)].into_iter().chain(logged).chain([&answer]) {
-        text += &format!("   {} {line}\n", Tone::Quiet.paint(">"));
+        text += &format!("   {} {line}\n", Style::Quiet.paint(">"));
     }
     let style = match expected.captured {
-        Some(true) => Tone::Captured,
-        Some(false) => Tone::Passing,
-        None => Tone::Dropped,
+        Some(true) => Style::Captured,
+        Some(false) => Style::Passing,
+        None => Style::Dropped,
     };
     let sentence = wrapped("   ", &expected.sentence);
     text += &match sentence.trim_start().split_once(':') {
@@ -207,7 +207,7 @@ fn proof(
         None => format!("\n{sentence}"),
     };
     if let Some(fault) = fault {
-        text += &format!("   {}\n", Tone::Dropped.paint(format!("WRONG: {fault}")));
+        text += &format!("   {}\n", Style::Dropped.paint(format!("WRONG: {fault}")));
     }
     text
 }
@@ -215,11 +215,11 @@ fn proof(
 fn ending(count: usize, wrong: usize) -> String {
     if wrong > 0 {
         let text = format!("{wrong} of {count} connections did not go as the rules say.");
-        return format!("\n{}\n", Tone::Dropped.paint(text));
+        return format!("\n{}\n", Style::Dropped.paint(text));
     }
     let next = "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://10.9.0.2\n  \
         sidecar-init explain -b '*' -i '*' --pod-ips 10.9.0.1 10.9.0.2:80\n";
-    format!("\n{}\n\n{next}", Tone::Strong.paint(format!("All {count} connections went as the rules say.")))
+    format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections went as the rules say.")))
 }
 
 /// The text in lines that fit, each behind an indent.
@@ -228,11 +228,15 @@ fn wrapped(indent: &str, text: &str) -> String {
 }
 
 /// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.
-fn call(identity: Identity, from: Option<&Held>, scenario: &Scenario) -> io::Result<Result<String, String>> {
+fn call(
+    identity: Identity,
+    from: Option<&OpenNamespace>,
+    scenario: &Scenario,
+) -> io::Result<Result<String, String>> {
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(writer);
     let child = fork(|| {
-        let entered = from.map_or(Ok(()), Held::enter).and_then(|()| assume(identity));
+        let entered = from.map_or(Ok(()), OpenNamespace::enter).and_then(|()| assume(identity));
         let answer = entered.and_then(|()| match scenario.name {
             None => hello(scenario.to),
             Some(name) => resolve(scenario.to, name),

@@ -33,7 +33,7 @@ use service::start;
 use sidecar_init::engine::Choice;
 use sidecar_init::sys::{
     fork::{Child, end_with_parent, fork, pipe},
-    namespace::{self, Held},
+    namespace::{self, OpenNamespace},
     signals::Signals,
 };
 use std::{
@@ -114,7 +114,7 @@ fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
         let counts = !unless.iter().any(is_given);
         counts.then(|| (*setting, Given { value: (*value).to_owned(), source: Source::Default(*setting) }))
     };
-    raw.clone().over(Raw::of(mesh.usual().iter().filter_map(given)))
+    raw.clone().over(Raw::of(mesh.injector_defaults().iter().filter_map(given)))
 }
 
 /// The flags that would set the same rules elsewhere.
@@ -250,7 +250,12 @@ fn serve_world(ports: &[u16], ipv6: bool) -> io::Result<()> {
     server::start_names(&network::name_servers(ipv6), names)
 }
 
-fn start_proxy(capture: &dyn Policy, users: Users, world: &Held, log: File) -> Result<Child, Failure> {
+fn start_proxy(
+    capture: &dyn Policy,
+    users: Users,
+    world: &OpenNamespace,
+    log: File,
+) -> Result<Child, Failure> {
     let ports = |range: PortRange| range.first().number()..=range.last().number();
     let known = capture.proxy();
     let listeners = &known.listeners;
@@ -271,7 +276,7 @@ fn start_proxy(capture: &dyn Policy, users: Users, world: &Held, log: File) -> R
             false => None,
         },
     };
-    let pod = Held::own().map_err(Failure::Lost)?;
+    let pod = OpenNamespace::own().map_err(Failure::Lost)?;
     start("the proxy", &pod, || assume(users.proxy).and_then(|()| proxy::start(facts, log)))
 }
 

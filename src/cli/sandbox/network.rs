@@ -7,7 +7,7 @@ use sidecar_init::sys::{
     fork,
     link::Links,
     mount,
-    namespace::{self, Held},
+    namespace::{self, OpenNamespace},
 };
 use std::{
     fs, io,
@@ -44,7 +44,7 @@ pub(super) fn leave() -> Result<(), Failure> {
 }
 
 /// Connects the current network namespace to a new one, which is the world.
-pub(super) fn create(ipv6: bool) -> Result<Held, Failure> {
+pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, Failure> {
     // The machine's `/proc` numbers processes by its own PID namespace.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
@@ -57,10 +57,10 @@ pub(super) fn create(ipv6: bool) -> Result<Held, Failure> {
     connect(ipv6).map_err(Failure::Network)
 }
 
-fn connect(ipv6: bool) -> io::Result<Held> {
-    let pod = Held::own()?;
+fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
+    let pod = OpenNamespace::own()?;
     namespace::enter_new()?;
-    let world = Held::own()?;
+    let world = OpenNamespace::own()?;
     pod.enter()?;
     let mut links = Links::open()?;
     links.cable(VETH, &world)?;

@@ -4,14 +4,14 @@ use super::Exit;
 use super::failure::Failure;
 use sidecar_init::sys::{
     fork::{Beginning, Child, fork_until_ready, leave_streams},
-    namespace::Held,
+    namespace::OpenNamespace,
 };
 use std::{io, thread};
 
 /// Starts a process that serves in a network namespace, on threads, until the sandbox ends.
 pub(super) fn start(
     name: &'static str,
-    place: &Held,
+    place: &OpenNamespace,
     serve: impl FnOnce() -> io::Result<()>,
 ) -> Result<Child, Failure> {
     let work = |beginning: Beginning| {

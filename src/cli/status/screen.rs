@@ -1,7 +1,7 @@
 //! The output of `status --watch`: redrawn in place on a terminal, block after block elsewhere.
 
 use super::super::{data, report, run::Format};
-use diagnose::Tone;
+use diagnose::Style;
 use diagnose::status::Status;
 use diagnose::trace::utc;
 use std::{
@@ -39,7 +39,7 @@ impl Screen {
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
         let head = format!("{at}Z, every {:?}", self.interval);
-        self.last = format!("{}\n{}", Tone::Quiet.paint(head), status.text(report::width()));
+        self.last = format!("{}\n{}", Style::Quiet.paint(head), status.text(report::width()));
         if self.is_terminal {
             control(REDRAW)?;
             return report::at_once(&within(&self.last, height()));
@@ -70,7 +70,7 @@ fn within(text: &str, height: usize) -> String {
     }
     let shown = height.saturating_sub(1);
     let more = format!(".. {} more lines, in a higher terminal", lines.len() - shown);
-    format!("{}\n{}", lines[..shown].join("\n"), Tone::Quiet.paint(more))
+    format!("{}\n{}", lines[..shown].join("\n"), Style::Quiet.paint(more))
 }
 
 /// Writes control sequences, which are needed with and without colours.

@@ -1,7 +1,7 @@
 //! One trial under way, and what it comes to.
 
 use super::listeners::{Arrival, Listeners, Place, read_into};
-use super::{End, Flows, Proof, Seen, Trial, Untried};
+use super::{Confidence, End, Experiment, Flows, NoResult, Observation};
 use crate::sys::dial::{self, Call, NoCall};
 use rules::{Family, Protocol};
 use std::{
@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_millis(300);
 const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) struct Attempt<'a> {
-    trial: &'a Trial,
+    trial: &'a Experiment,
     place: Place,
     call: Option<Call>,
     local: Option<SocketAddr>,
@@ -36,19 +36,19 @@ pub(super) struct Attempt<'a> {
     arrival: Option<(Arrival, TcpStream, Vec<u8>)>,
     /// Where its datagram was read, and whether the answer has to come back.
     read: Option<(SocketAddr, bool)>,
-    outcome: Option<Result<Seen, Untried>>,
+    outcome: Option<Result<Observation, NoResult>>,
 }
 
 impl<'a> Attempt<'a> {
     /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
     /// rules. Conntrack is queried again before an answer can have arrived.
     pub(super) fn start(
-        trial: &'a Trial,
+        trial: &'a Experiment,
         place: Place,
         source: Option<IpAddr>,
         flows: &mut Flows<'_>,
     ) -> Self {
-        let Trial { protocol, owner, from, to, .. } = *trial;
+        let Experiment { protocol, owner, from, to, .. } = *trial;
         let mut attempt = Self {
             trial,
             place,
@@ -79,10 +79,10 @@ impl<'a> Attempt<'a> {
             }
             Err(NoCall::Refused(error)) if error.kind() == ErrorKind::PermissionDenied => {
                 // A rule has dropped it in the output hook.
-                attempt.end(End::Nowhere, Proof::Answer);
+                attempt.end(End::Nowhere, Confidence::Answer);
             }
-            Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(Untried::NoWay(error))),
-            Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(Untried::Owner(owner))),
+            Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoWay(error))),
+            Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(NoResult::Owner(owner))),
         }
         attempt
     }
@@ -117,14 +117,14 @@ impl<'a> Attempt<'a> {
         self.read = Some((at, answers));
     }
 
-    fn end(&mut self, end: End, proof: Proof) {
-        self.outcome = Some(Ok(Seen { end, proof, original: None }));
+    fn end(&mut self, end: End, proof: Confidence) {
+        self.outcome = Some(Ok(Observation { end, proof, original: None }));
     }
 
     /// Looks how far it has come.
     pub(super) fn look(&mut self, listeners: &Listeners, flows: &mut Flows<'_>, now: Instant) {
         let (false, Some(call), Some(local)) = (self.is_over(), &self.call, self.local) else { return };
-        let Trial { protocol, to, .. } = *self.trial;
+        let Experiment { protocol, to, .. } = *self.trial;
         if self.goes_to.is_none() {
             self.goes_to = flows.goes_to(protocol, (local, to));
         }
@@ -154,7 +154,7 @@ impl<'a> Attempt<'a> {
             (Arrival::Port(_), Ok(local)) => End::Redirected(local),
             (Arrival::Port(_), Err(_)) => return,
         };
-        self.outcome = Some(Ok(Seen { end, proof: Proof::Token, original }));
+        self.outcome = Some(Ok(Observation { end, proof: Confidence::Token, original }));
     }
 
     /// Reads the answer to a datagram that has arrived.
@@ -162,13 +162,13 @@ impl<'a> Attempt<'a> {
         let (Some(Call::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
         if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.token) {
-            self.end(End::Redirected(at), Proof::Token);
+            self.end(End::Redirected(at), Confidence::Token);
         }
     }
 
     /// Concludes what it can of one that has not arrived.
     fn conclude(&mut self, listeners: &Listeners, has_conntrack: bool, now: Instant) {
-        let Trial { protocol, to, patient, .. } = *self.trial;
+        let Experiment { protocol, to, patient, .. } = *self.trial;
         if let Some(complaint) = self.call.as_ref().and_then(Call::complaint) {
             self.complaint = Some(complaint.kind());
         }
@@ -179,50 +179,52 @@ impl<'a> Attempt<'a> {
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
                 if refused || !listeners.hold(protocol, there) {
-                    self.end(End::Redirected(there), Proof::Conntrack);
+                    self.end(End::Redirected(there), Confidence::Conntrack);
                 }
             }
-            (Some(_), Place::Elsewhere | Place::Own) => self.end(End::Passed, Proof::Conntrack),
+            (Some(_), Place::Elsewhere | Place::Own) => self.end(End::Passed, Confidence::Conntrack),
             (Some(_), Place::Listening) if waited && listeners.may_be_handed_to_others() => {
-                self.end(End::Handed(None), Proof::Answer);
+                self.end(End::Handed(None), Confidence::Answer);
             }
             (Some(_), Place::Taken) if waited && listeners.may_be_handed_to_others() => {
-                self.outcome = Some(Err(Untried::Taken(to)));
+                self.outcome = Some(Err(NoResult::Taken(to)));
             }
-            (Some(_), Place::Taken) if waited => self.end(End::Passed, Proof::Conntrack),
+            (Some(_), Place::Taken) if waited => self.end(End::Passed, Confidence::Conntrack),
             (Some(_), Place::Listening | Place::Taken) => {}
-            (None, _) if refused => self.end(End::Refused, Proof::Answer),
-            (None, _) if has_left => self.end(End::Silent, Proof::Silence),
-            (None, Place::Taken) if waited => self.outcome = Some(Err(Untried::Taken(to))),
-            (None, _) if waited && listeners.may_go_to_others() => self.end(End::Accepted, Proof::Answer),
+            (None, _) if refused => self.end(End::Refused, Confidence::Answer),
+            (None, _) if has_left => self.end(End::Silent, Confidence::Silence),
+            (None, Place::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
+            (None, _) if waited && listeners.may_go_to_others() => {
+                self.end(End::Accepted, Confidence::Answer)
+            }
             (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
-                self.end(End::Silent, Proof::Silence);
+                self.end(End::Silent, Confidence::Silence);
             }
             (None, _) => {}
         }
     }
 
     /// The outcome when time is up. `tracked`: for each family, whether conntrack knows any connection.
-    pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Seen, Untried> {
+    pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Observation, NoResult> {
         // Both ends are closed first, so that their FINs still find their conntrack entry.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
-        let seen = |end, proof| Ok(Seen { end, proof, original: None });
+        let seen = |end, proof| Ok(Observation { end, proof, original: None });
         // A destination on this machine always reacts: what arrives is read there.
         let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Listening;
         match (self.outcome, self.goes_to, self.read) {
-            (Some(Ok(Seen { end: End::Silent, .. })), ..) if is_tracked => {
-                seen(End::Nowhere, Proof::Conntrack)
+            (Some(Ok(Observation { end: End::Silent, .. })), ..) if is_tracked => {
+                seen(End::Nowhere, Confidence::Conntrack)
             }
             (Some(outcome), ..) => outcome,
-            (None, _, Some((at, _))) => seen(End::Unanswered(at.port()), Proof::Token),
+            (None, _, Some((at, _))) => seen(End::Unanswered(at.port()), Confidence::Token),
             (None, Some(there), None) if there != self.trial.to => {
-                seen(End::Redirected(there), Proof::Conntrack)
+                seen(End::Redirected(there), Confidence::Conntrack)
             }
-            (None, None, None) if !is_tracked => seen(End::Silent, Proof::Silence),
-            (None, ..) => seen(End::Nowhere, Proof::Silence),
+            (None, None, None) if !is_tracked => seen(End::Silent, Confidence::Silence),
+            (None, ..) => seen(End::Nowhere, Confidence::Silence),
         }
     }
 }

@@ -2,10 +2,10 @@
 //! machine's.
 
 use super::attempt::Attempt;
-use super::{Listener, Probe, Trial};
+use super::{Experiment, Listener, Probe};
 use crate::sys::{
     dial::{self, NoCall},
-    way,
+    route_lookup,
 };
 use rules::{Family, Protocol};
 use std::{
@@ -114,13 +114,13 @@ impl Listeners {
 
     /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
     /// called.
-    pub(super) fn at_destination(&mut self, trial: &Trial) -> (Place, Option<IpAddr>) {
-        let way = way::to(trial.to.ip()).ok();
+    pub(super) fn at_destination(&mut self, trial: &Experiment) -> (Place, Option<IpAddr>) {
+        let way = route_lookup::to(trial.to.ip()).ok();
         let source = trial.from.or_else(|| way.as_ref()?.source);
         (self.place(trial, way.is_some_and(|way| way.interface == LOOPBACK)), source)
     }
 
-    fn place(&mut self, trial: &Trial, ours: bool) -> Place {
+    fn place(&mut self, trial: &Experiment, ours: bool) -> Place {
         match (ours, trial.protocol) {
             (false, _) => Place::Elsewhere,
             (true, Protocol::Udp) => Place::Own,

@@ -11,7 +11,7 @@ mod flows;
 mod listeners;
 mod trial;
 
-pub use trial::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried};
+pub use trial::{Confidence, End, Experiment, Listener, NoResult, Observation, Outcomes, Probe};
 
 use crate::sys::wait;
 use attempt::Attempt;

@@ -10,7 +10,7 @@ use std::{
 
 /// A connection or a datagram to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub struct Experiment {
     pub protocol: Protocol,
     /// User and group of the calling socket, as rules see them.
     pub owner: (u32, u32),
@@ -35,7 +35,7 @@ pub struct Listener {
 /// All that is tried at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    pub trials: Vec<Trial>,
+    pub trials: Vec<Experiment>,
     pub listeners: Vec<Listener>,
     /// The zones of conntrack that the rules use.
     pub zones: Vec<u16>,
@@ -66,7 +66,7 @@ pub enum End {
 
 /// How that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum Confidence {
     /// A listener of ours has read its token.
     Token,
     /// By the entry in conntrack.
@@ -79,16 +79,16 @@ pub enum Proof {
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observation {
     pub end: End,
-    pub proof: Proof,
+    pub proof: Confidence,
     /// Its original destination, where the listener could read it.
     pub original: Option<SocketAddr>,
 }
 
 /// Why a trial came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum Untried {
+pub enum NoResult {
     /// There is no way to the destination, or none from the address.
     #[error("no way leads there from this namespace: {0}")]
     NoWay(#[source] io::Error),
@@ -104,7 +104,7 @@ pub enum Untried {
 #[derive(Debug)]
 pub struct Outcomes {
     /// Of each, in their order.
-    pub each: Vec<Result<Seen, Untried>>,
+    pub each: Vec<Result<Observation, NoResult>>,
     /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
     pub asked: bool,
 }

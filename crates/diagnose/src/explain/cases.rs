@@ -2,7 +2,7 @@
 
 use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
-use super::ways::{Arriving, Ways};
+use super::ways::{Arriving, Routes};
 use mesh::settings::Setting;
 use mesh::{DNS_PORT, ListItem, Policy, Selector};
 use rules::nft::Interval;
@@ -63,7 +63,7 @@ const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 const MAX_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
-pub fn usual_cases(pod: &Pod, ways: &dyn Ways, config: Option<&dyn Policy>) -> Vec<Case> {
+pub fn usual_cases(pod: &Pod, ways: &dyn Routes, config: Option<&dyn Policy>) -> Vec<Case> {
     let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
     let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
@@ -84,7 +84,7 @@ struct Cases<'a> {
     /// The interface at which packets from outside arrive.
     outside: String,
     pod: &'a Pod,
-    ways: &'a dyn Ways,
+    ways: &'a dyn Routes,
     lists: &'a [ListItem],
     cases: Vec<Case>,
 }

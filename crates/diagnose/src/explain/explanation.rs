@@ -1,7 +1,7 @@
 //! The explanation: a packet, the rules it met, and its verdict, before they are put into words.
 
 use super::question::Called;
-use crate::Tone;
+use crate::Style;
 use mesh::sources::Dialect;
 use rules::render::listed;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
@@ -67,11 +67,11 @@ impl Explanation<'_> {
     }
 
     /// The style of the verdict.
-    pub fn tone(&self) -> Tone {
+    pub fn style(&self) -> Style {
         match self.outcome.verdict {
-            Verdict::Redirect(_) | Verdict::Tproxy(_) => Tone::Captured,
-            Verdict::Pass => Tone::Passing,
-            Verdict::Drop | Verdict::Unknown => Tone::Dropped,
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => Style::Captured,
+            Verdict::Pass => Style::Passing,
+            Verdict::Drop | Verdict::Unknown => Style::Dropped,
         }
     }
 

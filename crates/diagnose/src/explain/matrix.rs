@@ -2,7 +2,7 @@
 
 use super::cases::{Case, FROM_POD, List, Row, TO_POD};
 use super::{Explanation, Scene, explain};
-use crate::{Tone, columns, fold};
+use crate::{Style, columns, fold};
 use mesh::sources::Dialect;
 use rules::simulate::Verdict;
 use std::fmt::Write;
@@ -10,14 +10,14 @@ use std::fmt::Write;
 /// The verdict of each cell, in words, and the lists with their meaning; each once.
 #[derive(Clone, Debug, Default)]
 struct Legend {
-    cells: Vec<(String, Tone, String)>,
+    cells: Vec<(String, Style, String)>,
     lists: Vec<List>,
     in_words: bool,
 }
 
 /// A cell: its text and its style.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Cell(String, Option<Tone>);
+struct Cell(String, Option<Style>);
 
 /// A row, or several of one option with the same text.
 struct Line {
@@ -96,12 +96,12 @@ fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> Stri
         }
         line.trim_end().to_owned()
     };
-    let heads = cells(&mut heads.iter().map(|head| (Tone::Strong.paint(head).to_string(), head.len())));
-    let _ = writeln!(text, "{}{:2$}{heads}", Tone::Strong.paint(title), "", label - title.len().min(label));
+    let heads = cells(&mut heads.iter().map(|head| (Style::Strong.paint(head).to_string(), head.len())));
+    let _ = writeln!(text, "{}{:2$}{heads}", Style::Strong.paint(title), "", label - title.len().min(label));
     for line in lines {
         let name = line.label(label);
-        let shown = cells(&mut line.cells.iter().map(|Cell(cell, tone)| match tone {
-            Some(tone) => (tone.paint(cell).to_string(), cell.len()),
+        let shown = cells(&mut line.cells.iter().map(|Cell(cell, style)| match style {
+            Some(style) => (style.paint(cell).to_string(), cell.len()),
             None => (cell.clone(), cell.len()),
         }));
         if columns(&name) > label {
@@ -143,11 +143,11 @@ impl Legend {
         let Some(packet) = &case.packet else { return Cell("-".to_owned(), None) };
         let explanation = explain(&scene.view, &scene.routing, packet);
         let (word, meaning) = words(&explanation, self.in_words);
-        let tone = explanation.tone();
+        let style = explanation.style();
         if !self.cells.iter().any(|(known, ..)| *known == word) {
-            self.cells.push((word.clone(), tone, meaning));
+            self.cells.push((word.clone(), style, meaning));
         }
-        Cell(word, Some(tone))
+        Cell(word, Some(style))
     }
 
     /// The legend, in lines of so many columns.
@@ -156,9 +156,9 @@ impl Legend {
         let mut cells = self.cells.clone();
         cells.sort();
         let longest = cells.iter().map(|(word, ..)| word.len()).max().unwrap_or_default() + GAP;
-        for (word, tone, meaning) in &cells {
+        for (word, style, meaning) in &cells {
             let room = longest - word.len();
-            let line = format!("{}{:room$}{meaning}\n", tone.paint(word), "");
+            let line = format!("{}{:room$}{meaning}\n", style.paint(word), "");
             text.push_str(&fold(&line, longest, width));
         }
         for list in &self.lists {

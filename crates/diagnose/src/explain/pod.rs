@@ -62,7 +62,7 @@ impl Pod {
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
     /// is known, a placeholder.
-    pub fn told(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
+    pub fn from_settings(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
         let declared = raw.get(Setting::PodIps).map(|given| {
             given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
         });

@@ -2,7 +2,7 @@
 
 use super::destination::destination;
 use super::pod::{OUTSIDE, Pod, Sender};
-use super::ways::{Arriving, Leaving, Ways};
+use super::ways::{Arriving, Leaving, Routes};
 use mesh::settings::Setting;
 use mesh::sources::{Reader, Source};
 use rules::simulate::{Direction, Packet};
@@ -16,14 +16,14 @@ const SOURCE_PORT: u16 = 40_000;
 /// Where a question about a packet applies.
 pub struct Place<'a> {
     pub pod: &'a Pod,
-    pub ways: &'a dyn Ways,
+    pub ways: &'a dyn Routes,
     /// The addresses of a name; `None` where names are not resolved.
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
 }
 
 /// The packet of a question.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct PacketQuery {
     pub packet: Packet,
     pub called: Called,
     /// Why no such packet is sent or taken in, as a clause; `None` where there is a way for it.
@@ -86,7 +86,7 @@ pub(crate) const OF_POD: &str = "the pod's address";
 pub(crate) const OF_OTHERS: &str = "an address outside";
 
 /// Reads the packet; `None` if there is a problem.
-pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<Asked> {
+pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
         "app" => Some(Sender::App),
@@ -144,7 +144,7 @@ pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<Asked> {
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
-    Some(Asked { packet, called, lost })
+    Some(PacketQuery { packet, called, lost })
 }
 
 /// What is understood of a packet before its route is looked up.
@@ -195,7 +195,7 @@ impl Question {
             mark: *mark,
         };
         // As above.
-        let ways: &dyn Ways = if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.ways };
+        let ways: &dyn Routes = if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.ways };
         let (way, lost) = match ways.leaving(&asked) {
             Ok(way) => (Some(way), None),
             Err(why) => (None, Some(why)),
@@ -225,7 +225,7 @@ impl Question {
 pub(crate) fn usual(
     sender: Sender,
     pod: &Pod,
-    ways: &dyn Ways,
+    ways: &dyn Routes,
     protocol: Protocol,
     destination: SocketAddr,
 ) -> Option<Packet> {

@@ -1,7 +1,7 @@
 //! An explanation for people: the verdict, then each rule met.
 
 use super::{Explanation, Limited, because};
-use crate::{Tone, fold, plain};
+use crate::{Style, fold, plain};
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{Direction, Matched, Step};
@@ -28,11 +28,11 @@ impl Explanation<'_> {
     }
 
     fn write(&self, f: &mut String, width: usize) -> fmt::Result {
-        let verdict = self.tone().paint(self.verdict());
+        let verdict = self.style().paint(self.verdict());
         f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
         writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
         for Limited { text, remedy, .. } in self.limits() {
-            f.push_str(&fold(&format!("{}: {text}\n", Tone::Strong.paint("note")), RULE, width));
+            f.push_str(&fold(&format!("{}: {text}\n", Style::Strong.paint("note")), RULE, width));
             f.push_str(&fold(&format!("{:RULE$}-> {remedy}\n", ""), RULE + 3, width));
         }
         if self.trace.0.is_empty() {
@@ -48,7 +48,7 @@ impl Explanation<'_> {
                     false => format!(" (from {})", step.hook.name()),
                 };
                 let title = format!("{} {}{from}", chain_rules.table, chain_rules.chain);
-                writeln!(f, "\n{}", Tone::Strong.paint(title))?;
+                writeln!(f, "\n{}", Style::Strong.paint(title))?;
             }
             f.push_str(&fold(&self.step(step), RULE, width));
         }
@@ -77,7 +77,7 @@ impl Explanation<'_> {
     fn step(&self, step: &Step) -> String {
         let Some(rule) = self.view.rule(step.at) else { return String::new() };
         let decides = match self.outcome.decided_by == Some(step.at) {
-            true => format!(" {}", self.tone().paint("<- decides")),
+            true => format!(" {}", self.style().paint("<- decides")),
             false => String::new(),
         };
         let (mark, why) = match step.matched {
@@ -101,9 +101,9 @@ impl Explanation<'_> {
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
         let line = format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule));
         match step.matched {
-            Matched::No(_) => format!("{}\n", Tone::Quiet.paint(format!("{line}{notes}{decides}"))),
+            Matched::No(_) => format!("{}\n", Style::Quiet.paint(format!("{line}{notes}{decides}"))),
             Matched::Yes | Matched::Unknown(_) => {
-                format!("{line}{}{decides}\n", Tone::Quiet.paint(notes))
+                format!("{line}{}{decides}\n", Style::Quiet.paint(notes))
             }
         }
     }

@@ -28,7 +28,7 @@ pub struct Arriving<'a> {
 
 /// The way that a packet takes out of the pod; `lo` where it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     pub interface: String,
     /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
@@ -43,10 +43,10 @@ pub struct Arrival {
 }
 
 /// Knows the ways of packets.
-pub trait Ways {
+pub trait Routes {
     /// # Errors
     /// Why no such packet is sent, as a clause.
-    fn leaving(&self, packet: &Leaving) -> Result<Way, String>;
+    fn leaving(&self, packet: &Leaving) -> Result<Route, String>;
 
     /// # Errors
     /// Why no such packet is taken in, as a clause.
@@ -54,9 +54,9 @@ pub trait Ways {
 }
 
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
-impl Ways for Pod {
-    fn leaving(&self, packet: &Leaving) -> Result<Way, String> {
-        Ok(Way { interface: self.route(packet.to.ip()).to_owned(), source: None })
+impl Routes for Pod {
+    fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
+        Ok(Route { interface: self.route(packet.to.ip()).to_owned(), source: None })
     }
 
     fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {

@@ -3,7 +3,7 @@
 use super::change::{Change, Redundant};
 use super::comparison::Comparison;
 use super::excluded::{all_excluded, all_traffic_excluded, dns_excluded, is_proxys};
-use super::ipv6::{Held, uncaptured_ipv6};
+use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
 use super::overlap::overlaps;
 use super::unreachable::unreachable;
 use super::{Code, Finding};
@@ -29,7 +29,7 @@ pub(super) struct Findings {
 /// What is suspicious, and what has no effect, as walks of packets confirm.
 ///
 /// Each item is tried alone where all lists together have at most `max_items`.
-pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], max_items: usize) -> Findings {
+pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], max_items: usize) -> Findings {
     let policy: &dyn Policy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
@@ -127,7 +127,7 @@ fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &P
 }
 
 /// What settings, lists and the proxy show without trying a packet.
-pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Finding> {
+pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) -> Vec<Finding> {
     let mut findings = of_all(raw, policy, held);
     findings.extend(owner(policy, &policy.proxy()));
     findings.extend(of_other_family(policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
@@ -135,7 +135,7 @@ pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Find
 }
 
 /// What is suspicious in any mesh.
-pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Finding> {
+pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let listeners = policy.keys().listeners;
     for (at, (setting, ports)) in listeners.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv6 address of the network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct InterfaceAddress {
     pub address: Ipv6Addr,
     pub interface: String,
 }
@@ -19,7 +19,7 @@ pub fn leaves_ipv6(config: &dyn Policy) -> bool {
 }
 
 /// Reports that the pod has an address whose connections are not captured, by what is declared and by the interfaces.
-pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[Held]) -> Option<Finding> {
+pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[InterfaceAddress]) -> Option<Finding> {
     if !leaves_ipv6(config) {
         return None;
     }
@@ -32,7 +32,7 @@ pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[Held]) -> Option<
     let found = held.iter().find(|held| counts(held.address));
     let what = match (names_it, found) {
         (Some(address), _) => address.to_string(),
-        (None, Some(Held { address, interface })) => format!("{address} on {interface}"),
+        (None, Some(InterfaceAddress { address, interface })) => format!("{address} on {interface}"),
         (None, None) => return None,
     };
     let NoIpv6 { why, setting, remedy } = config.without_ipv6(raw, names_it.is_some());

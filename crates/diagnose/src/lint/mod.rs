@@ -22,7 +22,7 @@ pub(crate) mod tests;
 mod unreachable;
 
 pub use application::runs_as_proxy;
-pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
+pub use ipv6::{InterfaceAddress, leaves_ipv6, uncaptured_ipv6};
 pub use mesh::finding::{Code, Finding, Level, RETIRED};
 pub use report::{Item, items, text};
 
@@ -37,7 +37,7 @@ use rules::shadow::Work;
 /// All findings, warnings first; of configurations whose lists are too long, those found in time.
 ///
 /// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
-pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+pub fn lint(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), None, raw, capture, held)
 }
 
@@ -53,13 +53,13 @@ const BRIEF_ITEMS: usize = 4;
 
 /// As [`lint`], just before the rules are set: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.
-pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+pub fn brief(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, held)
 }
 
 /// As [`brief`], without the time to try packets: findings about the proxy, its ports and the families, and
 /// nothing of what has no effect.
-pub fn quick_check(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+pub fn quick_check(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let found = general::at_once(raw, &**capture, held);
     found.into_iter().map(|finding| finding.named_by(&dialect)).collect()
@@ -70,7 +70,7 @@ fn lint_within(
     max_rules: Option<usize>,
     raw: &Raw,
     capture: &Capture,
-    held: &[Held],
+    held: &[InterfaceAddress],
 ) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let named =

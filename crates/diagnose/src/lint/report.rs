@@ -1,7 +1,7 @@
 //! The report of findings, with the remarks of reading the settings.
 
 use super::{Code, Finding, Level};
-use crate::{Subject, Tone, fold, status};
+use crate::{Style, Subject, fold, status};
 use serde::Serialize;
 
 /// A finding as people and programs read it.
@@ -58,10 +58,10 @@ impl<'a> Item<'a> {
     /// It in lines of so many columns, where words allow it.
     pub fn text(&self, width: usize) -> String {
         const TEXT: usize = 15;
-        let tone = if self.is_warning() { Tone::Passing } else { Tone::Quiet };
+        let style = if self.is_warning() { Style::Passing } else { Style::Quiet };
         let option =
-            self.option.map(|option| format!("{}: ", Tone::Strong.paint(option))).unwrap_or_default();
-        let line = format!("{:8} {} {option}{}\n", tone.paint(self.level), self.code, self.text);
+            self.option.map(|option| format!("{}: ", Style::Strong.paint(option))).unwrap_or_default();
+        let line = format!("{:8} {} {option}{}\n", style.paint(self.level), self.code, self.text);
         let remedy = self.remedy.map(|remedy| format!("{:TEXT$}-> {remedy}\n", "")).unwrap_or_default();
         fold(&line, TEXT, width) + &fold(&remedy, TEXT + 3, width)
     }

@@ -1,6 +1,6 @@
 //! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
 
-use super::{Code, Finding, Held, MAX_WORK, lint, lint_within, uncaptured_ipv6};
+use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random::said;
 use mesh::Mesh;
 use mesh::Setting;
@@ -324,7 +324,7 @@ fn an_address_of_an_interface_counts_as_a_declared_one() {
     let reported = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);
-        let held = [Held { address: parsed(address), interface: "eth0".to_owned() }];
+        let held = [InterfaceAddress { address: parsed(address), interface: "eth0".to_owned() }];
         uncaptured_ipv6(&raw, config, &held).map(|finding| format!("{}: {}", finding.option, finding.remedy))
     };
     let declared = (Setting::PodIps, "10.44.0.7");

@@ -3,7 +3,7 @@
 //! An arrow states no more than can be checked: [`Flow::fits`] decides of any packet whether the arrow is about it.
 
 use super::label::Label;
-use crate::Tone;
+use crate::Style;
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protocol, UidRange, port::merge};
 
@@ -42,12 +42,12 @@ impl Disposition {
         }
     }
 
-    pub fn tone(self) -> Tone {
+    pub fn style(self) -> Style {
         match self {
-            Self::Captured(_) => Tone::Captured,
-            Self::Passing => Tone::Passing,
-            Self::Dropped => Tone::Dropped,
-            Self::Unknown => Tone::Quiet,
+            Self::Captured(_) => Style::Captured,
+            Self::Passing => Style::Passing,
+            Self::Dropped => Style::Dropped,
+            Self::Unknown => Style::Quiet,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
 use super::{Disposition, Flow, Picture, letters};
-use crate::Tone;
+use crate::Style;
 use std::fmt::Write;
 
 /// The columns that arrows and what they lead to take.
@@ -14,17 +14,17 @@ impl Picture {
         let width = width.clamp(60, 120);
         let mut text = String::new();
         for line in wrapped(&self.title, width) {
-            line_of(&mut text, &Tone::Strong.paint(line));
+            line_of(&mut text, &Style::Strong.paint(line));
         }
         let packet = self.way.as_ref().map(|way| format!("> is the way of this packet: {}", way.packet));
         for note in self.notes.iter().chain(&packet) {
             for line in wrapped(note, width) {
-                line_of(&mut text, &Tone::Quiet.paint(line));
+                line_of(&mut text, &Style::Quiet.paint(line));
             }
         }
         for (number, panel) in self.panels.iter().enumerate() {
             text.push('\n');
-            line_of(&mut text, &Tone::Strong.paint(panel.part.title()));
+            line_of(&mut text, &Style::Strong.paint(panel.part.title()));
             for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
                 let lit = self.way.as_ref().map(|way| way.at == (number, at));
                 arrow(&mut text, flow, lit, width);
@@ -33,7 +33,7 @@ impl Picture {
         if let Some(rule) = self.way.as_ref().and_then(|way| way.rule.as_ref()) {
             text.push('\n');
             for line in wrapped(rule, width) {
-                line_of(&mut text, &Tone::Quiet.paint(line));
+                line_of(&mut text, &Style::Quiet.paint(line));
             }
         }
         text
@@ -42,7 +42,7 @@ impl Picture {
 
 /// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
 fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
-    let tone = if lit == Some(false) { Tone::Quiet } else { flow.disposition.tone() };
+    let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
     let (shaft, place) = match flow.disposition {
         Disposition::Captured(ports) => ("==>", format!("{} {}", super::Place::Proxy.name(), ports.dashed())),
         Disposition::Passing => ("-->", flow.to.name().to_owned()),
@@ -57,13 +57,13 @@ fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
     let label = wrapped(&format!("{label}{option}"), rest);
     for (number, line) in label.iter().enumerate() {
         let line: Box<dyn std::fmt::Display> = match lit {
-            Some(true) => Box::new(Tone::Strong.paint(line)),
-            Some(false) => Box::new(Tone::Quiet.paint(line)),
+            Some(true) => Box::new(Style::Strong.paint(line)),
+            Some(false) => Box::new(Style::Quiet.paint(line)),
             None => Box::new(line),
         };
         if number == 0 {
-            let word = tone.paint(flow.disposition.word());
-            let way = tone.paint(format!("{shaft} {place:PLACE$}"));
+            let word = style.paint(flow.disposition.word());
+            let way = style.paint(format!("{shaft} {place:PLACE$}"));
             line_of(text, &format_args!("{mark} {word:WORD$} {way} {line}"));
         } else {
             line_of(text, &format_args!("{:indent$}{line}", ""));

@@ -12,7 +12,7 @@
 
 mod calls;
 
-pub use crate::explain::Way;
+pub use crate::explain::Route;
 use crate::explain::{DecidedBy, Pod, Scene, explain};
 use crate::status;
 use calls::Calls;
@@ -91,7 +91,7 @@ pub struct Facts<'a> {
     /// The port that is called where none is given: no process listens there.
     pub port: Port,
     /// The way to an address; `None` where there is none.
-    pub way: &'a dyn Fn(IpAddr) -> Option<Way>,
+    pub way: &'a dyn Fn(IpAddr) -> Option<Route>,
     /// How the configuration was given.
     pub dialect: Dialect,
 }

@@ -1,6 +1,6 @@
 //! Something to look at in a network namespace, and how much it matters.
 
-use crate::Tone;
+use crate::Style;
 use serde::Serialize;
 
 /// How much a finding matters.
@@ -40,9 +40,9 @@ impl Finding {
 }
 
 /// How a level is shown.
-pub(super) fn tone(level: Level) -> Tone {
+pub(super) fn style(level: Level) -> Style {
     match level {
-        Level::Warn => Tone::Passing,
-        Level::Fail => Tone::Dropped,
+        Level::Warn => Style::Passing,
+        Level::Fail => Style::Dropped,
     }
 }

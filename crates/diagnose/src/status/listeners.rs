@@ -3,7 +3,7 @@
 use super::claims::claim;
 use super::family::word;
 use super::finding::Finding;
-use super::seen::{Seen, Socket, is_put_there};
+use super::observation::{Observation, Socket, is_put_there};
 use mesh::Mesh;
 use mesh::reason::{Effect, Meaning};
 use mesh::recognition::{RecognizedRule, recognized};
@@ -61,7 +61,10 @@ struct Sent {
 const MAX_PORTS: usize = 64;
 
 /// The ports of all rules that capture, in order.
-pub(super) fn listening(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Listening> {
+pub(super) fn listening(
+    seen: &Observation<'_>,
+    recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
+) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
     let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
     for (family, recognized) in recognized.iter() {
@@ -111,7 +114,7 @@ pub fn ports(views: &ByFamily<View>) -> BTreeSet<u16> {
 }
 
 fn listening_at(
-    seen: &Seen<'_>,
+    seen: &Observation<'_>,
     port: u16,
     protocol: &'static str,
     sent: &Sent,
@@ -167,7 +170,7 @@ fn listening_at(
 
 /// The address that captured packets are sent to: REDIRECT gives what processes send to loopback, and what comes in to the
 /// interface's own address; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
-fn redirected(seen: &Seen<'_>, sent: &Sent, family: Family) -> IpAddr {
+fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     let is_own = |address: &&IpAddr| {
         let address = **address;
         let is_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());

@@ -10,8 +10,8 @@ mod family;
 mod finding;
 mod hits;
 mod listeners;
+mod observation;
 mod parts;
-mod seen;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -22,14 +22,14 @@ pub use finding::{Finding, Level};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
 pub use mesh::recognition::reasons;
+pub use observation::{InstalledRules, Observation, Record, Socket};
 pub use parts::Part;
-pub use seen::{Held, Record, Seen, Socket};
 
 use family::word;
 use mesh::Mesh;
 use mesh::recognition;
+use observation::is_put_there;
 use rules::{ByFamily, Family};
-use seen::is_put_there;
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -45,7 +45,7 @@ pub struct Status {
     pub meshes: Vec<&'static str>,
     /// The families of which something is captured.
     pub families: Vec<&'static str>,
-    pub held_by: Vec<Held>,
+    pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
     pub made: Option<Record>,
     pub captured: Vec<Part>,
@@ -57,8 +57,8 @@ pub struct Status {
 }
 
 /// Reports what was read.
-pub fn status(seen: Seen<'_>) -> Status {
-    let Seen { views, held, .. } = &seen;
+pub fn status(seen: Observation<'_>) -> Status {
+    let Observation { views, held, .. } = &seen;
     let recognized = |view| {
         let mut recognized = recognition::recognized(view);
         recognized.retain(|recognized| seen.only.is_none_or(|only| only == recognized.mesh));
@@ -110,7 +110,7 @@ impl Status {
     }
 }
 
-fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], parts: &parts::Parts) -> String {
+fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], parts: &parts::Parts) -> String {
     let mut by: Vec<&str> = Vec::new();
     for held in held {
         if !by.contains(&held.backend.as_str()) {
@@ -146,7 +146,7 @@ fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], parts: &parts::P
 }
 
 /// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
-fn gaps(seen: &Seen<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
+fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = crate::explain::Pod::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));

@@ -2,7 +2,7 @@
 
 use super::claims::{Claim, claim};
 use super::family::word;
-use super::seen::Seen;
+use super::observation::Observation;
 use mesh::Mesh;
 use mesh::reason::{Effect, Meaning, Phrase};
 use mesh::recognition::RecognizedRule;
@@ -63,7 +63,7 @@ pub(super) struct Parts {
 }
 
 /// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
-pub(super) fn of_rules(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
+pub(super) fn of_rules(seen: &Observation<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
     let mut parts = Parts::default();
     for mesh in Mesh::ALL {
         for (family, recognized) in recognized.iter() {

@@ -1,6 +1,6 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
-use super::{Part, Seen, Status, status};
+use super::{Observation, Part, Status, status};
 use crate::explain::{Pod, Sender, explain, usual};
 use mesh::Reason;
 use mesh::ambient::Ambient;
@@ -131,7 +131,7 @@ fn rules_without_the_words_of_comments_are_read_by_their_form() {
 
 fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
     let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
-    status(Seen {
+    status(Observation {
         views,
         routing: &ByFamily { v4: routing(), v6: routing() },
         addresses,

@@ -1,8 +1,8 @@
 //! The status for people, as wide as their terminal.
 
-use super::finding::{Finding, Level, tone};
-use super::{Held, Hit, Part, Record, Status};
-use crate::Tone;
+use super::finding::{Finding, Level, style};
+use super::{Hit, InstalledRules, Part, Record, Status};
+use crate::Style;
 use mesh::Mesh;
 use std::fmt::{self, Display, Write};
 
@@ -20,10 +20,10 @@ impl Status {
 
 fn text(status: &Status, width: usize) -> String {
     let mut page = Page { out: String::new(), width };
-    let tone = if status.capturing { Tone::Captured } else { Tone::Passing };
-    page.line(0, "", tone, &capitalised(&status.summary));
+    let style = if status.capturing { Style::Captured } else { Style::Passing };
+    page.line(0, "", style, &capitalised(&status.summary));
     if status.held_by.is_empty() && !status.capturing {
-        page.line(0, "", Tone::Quiet, "sidecar-init apply with the pod's flags sets rules.");
+        page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
     }
     for mesh in Mesh::ALL.iter().filter(|mesh| status.meshes.contains(&mesh.name())) {
         let title = |word: &str| match status.meshes.len() {
@@ -33,9 +33,9 @@ fn text(status: &Status, width: usize) -> String {
         let of_mesh = |parts: &[Part]| -> Vec<Part> {
             parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
         };
-        page.parts(&title("Captured"), Tone::Captured, &of_mesh(&status.captured));
-        page.parts(&title("Left alone"), Tone::Passing, &of_mesh(&status.left_alone));
-        page.parts(&title("Dropped"), Tone::Dropped, &of_mesh(&status.dropped));
+        page.parts(&title("Captured"), Style::Captured, &of_mesh(&status.captured));
+        page.parts(&title("Left alone"), Style::Passing, &of_mesh(&status.left_alone));
+        page.parts(&title("Dropped"), Style::Dropped, &of_mesh(&status.dropped));
     }
     page.listeners(status);
     page.hits(&status.hits);
@@ -57,7 +57,7 @@ struct Page {
 
 impl Page {
     fn title(&mut self, text: impl Display) {
-        self.put(format_args!("\n{}\n", Tone::Strong.paint(text)));
+        self.put(format_args!("\n{}\n", Style::Strong.paint(text)));
     }
 
     fn put(&mut self, text: fmt::Arguments<'_>) {
@@ -65,9 +65,9 @@ impl Page {
     }
 
     /// A line behind a word, broken where it gets too long.
-    fn line(&mut self, indent: usize, word: &str, tone: impl Into<Option<Tone>>, text: &str) {
-        let tone = tone.into();
-        let paint = |line: String| tone.map_or(line.clone(), |tone| tone.paint(line).to_string());
+    fn line(&mut self, indent: usize, word: &str, style: impl Into<Option<Style>>, text: &str) {
+        let style = style.into();
+        let paint = |line: String| style.map_or(line.clone(), |style| style.paint(line).to_string());
         let room = self.width.saturating_sub(indent).max(LEAST);
         let mut lines = wrapped(text, room).into_iter();
         let first = lines.next().unwrap_or_default();
@@ -81,11 +81,11 @@ impl Page {
         }
     }
 
-    fn parts(&mut self, title: &str, tone: Tone, parts: &[Part]) {
+    fn parts(&mut self, title: &str, style: Style, parts: &[Part]) {
         if parts.is_empty() {
             return;
         }
-        self.title(tone.paint(title));
+        self.title(style.paint(title));
         let both = parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv4")
             && parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv6");
         let mut before = "";
@@ -112,8 +112,8 @@ impl Page {
         self.title("Listeners");
         for one in &status.listeners {
             let word = format!("{}/{}", one.port, one.protocol);
-            let tone = one.fault.map(|_| Tone::Dropped);
-            self.line(2 + WORD, &word, tone, &one.text);
+            let style = one.fault.map(|_| Style::Dropped);
+            self.line(2 + WORD, &word, style, &one.text);
         }
     }
 
@@ -137,14 +137,14 @@ impl Page {
             }
             let counts = counts(&hit.packets.to_string(), hit.per_second);
             let option = hit.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-            let tone = match (hit.fate, hit.packets) {
-                (_, 0) => Some(Tone::Quiet),
-                ("captured", _) => Some(Tone::Captured),
-                ("left_alone", _) => Some(Tone::Passing),
-                ("dropped", _) => Some(Tone::Dropped),
+            let style = match (hit.fate, hit.packets) {
+                (_, 0) => Some(Style::Quiet),
+                ("captured", _) => Some(Style::Captured),
+                ("left_alone", _) => Some(Style::Passing),
+                ("dropped", _) => Some(Style::Dropped),
                 _ => None,
             };
-            self.line(indent, &counts, tone, &format!("{}{option}", hit.text));
+            self.line(indent, &counts, style, &format!("{}{option}", hit.text));
         }
         if quiet > 0 {
             let rules = if quiet == 1 { "1 other kind of rule has" } else { "other kinds of rules have" };
@@ -153,7 +153,7 @@ impl Page {
             } else {
                 format!("{quiet} {rules} met no packet")
             };
-            self.line(indent, "", Tone::Quiet, &text);
+            self.line(indent, "", Style::Quiet, &text);
         }
     }
 
@@ -168,13 +168,13 @@ impl Page {
         if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
             let text =
                 "iptables keeps no note of when rules were made, nor of whether they were changed since";
-            self.line(4, "", Tone::Quiet, text);
+            self.line(4, "", Style::Quiet, text);
         }
     }
 
     /// The rules in one place, and how they were made.
-    fn held(&mut self, held: &Held) {
-        let Held { backend, families, rules, program, made, .. } = held;
+    fn held(&mut self, held: &InstalledRules) {
+        let InstalledRules { backend, families, rules, program, made, .. } = held;
         let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
         let names = names.collect::<Vec<_>>().join(" and ");
         self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
@@ -183,7 +183,7 @@ impl Page {
         else {
             if !backend.starts_with("iptables") {
                 let text = "the table says nothing of when it was made, nor by whom";
-                self.line(4, "", Tone::Quiet, text);
+                self.line(4, "", Style::Quiet, text);
             }
             return;
         };
@@ -196,8 +196,8 @@ impl Page {
         };
         self.line(4, "", None, &said);
         match changed_since {
-            true => self.line(4, "", Tone::Dropped, "changed since"),
-            false => self.line(4, "", Tone::Quiet, "unchanged since"),
+            true => self.line(4, "", Style::Dropped, "changed since"),
+            false => self.line(4, "", Style::Quiet, "unchanged since"),
         }
     }
 
@@ -213,9 +213,9 @@ impl Page {
                 Level::Warn => "warn",
                 Level::Fail => "fail",
             };
-            self.line(2 + 6, word, tone(*level), text);
+            self.line(2 + 6, word, style(*level), text);
             if let Some(remedy) = remedy {
-                self.line(2 + 6, "", Tone::Quiet, &format!("-> {remedy}"));
+                self.line(2 + 6, "", Style::Quiet, &format!("-> {remedy}"));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::claims::{Claim, claim, proxy_of};
 use super::finding::Finding;
-use super::seen::Seen;
+use super::observation::Observation;
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use mesh::DNS_PORT;
 use mesh::reason::{Effect, Meaning};
@@ -27,7 +27,10 @@ const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
 const MAX_PORTS: usize = 8;
 
 /// What packets show, and what chains show that no packet comes to.
-pub(super) fn findings(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
+pub(super) fn findings(
+    seen: &Observation<'_>,
+    recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
+) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (family, recognized) in recognized.iter() {
         found.extend(contradicted(seen, family, recognized));
@@ -41,7 +44,7 @@ pub(super) fn findings(seen: &Seen<'_>, recognized: &ByFamily<Vec<RecognizedRule
 }
 
 /// Claims of which a packet shows that others decide.
-fn contradicted(seen: &Seen<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
+fn contradicted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let view = seen.views.get(family);
     let ours: BTreeSet<At> = recognized.iter().map(|recognized| recognized.at).collect();
     let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
@@ -59,7 +62,7 @@ fn contradicted(seen: &Seen<'_>, family: Family, recognized: &[RecognizedRule<'_
 
 /// The finding about a packet that does not go as the claim has it.
 fn contradiction(
-    seen: &Seen<'_>,
+    seen: &Observation<'_>,
     family: Family,
     claim: &Claim,
     witness: &Witness,
@@ -136,7 +139,7 @@ fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool 
     })
 }
 
-fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
+fn pod(seen: &Observation<'_>, claims: &[Claim]) -> Pod {
     let mut pod = Pod::new(seen.addresses.iter().copied(), None);
     for address in STAND_IN {
         if !pod.addresses.iter().any(|own| Family::of(*own) == Family::of(address)) {
@@ -231,7 +234,7 @@ fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> 
 }
 
 /// TPROXY that nothing routes for.
-fn unrouted(seen: &Seen<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
+fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.routing.get(family).local_marks;
     let mark =
         recognized.iter().filter(|recognized| recognized.is_reached).find_map(

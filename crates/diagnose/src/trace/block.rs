@@ -1,7 +1,7 @@
 //! A packet with all that it has met, for people and for programs.
 
 use super::utc;
-use crate::{Tone, fold};
+use crate::{Style, fold};
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +42,7 @@ pub struct Block {
     /// The verdict in words, and its reason.
     pub sentence: String,
     #[serde(skip)]
-    pub(super) tone: Option<Tone>,
+    pub(super) style: Option<Style>,
 }
 
 /// A rule that a packet met.
@@ -72,7 +72,7 @@ impl Block {
         for rule in &self.rules {
             if let (Some(table), Some(chain)) = (&rule.table, &rule.chain) {
                 if place != Some((table, chain)) {
-                    let _ = writeln!(text, "  {}", Tone::Strong.paint(format!("{table} {chain}")));
+                    let _ = writeln!(text, "  {}", Style::Strong.paint(format!("{table} {chain}")));
                 }
                 place = Some((table, chain));
             }
@@ -82,8 +82,8 @@ impl Block {
             Some((verdict, reason)) => (verdict, format!(", because {reason}")),
             None => (self.sentence.as_str(), String::new()),
         };
-        let verdict = match self.tone {
-            Some(tone) => tone.paint(verdict).to_string(),
+        let verdict = match self.style {
+            Some(style) => style.paint(verdict).to_string(),
             None => verdict.to_owned(),
         };
         text + &fold(&format!("  => {verdict}{reason}\n"), HANG + 1, width)
@@ -98,7 +98,7 @@ impl Block {
         ) {
             (Some(protocol), Some(source), Some(destination)) => {
                 let way = format!("{protocol} {source} -> {destination}");
-                let _ = write!(header, " {}", Tone::Strong.paint(way));
+                let _ = write!(header, " {}", Style::Strong.paint(way));
             }
             _ => header.push_str(" no IP packet"),
         }
@@ -135,7 +135,7 @@ impl MetRule {
                 let comment = text.rfind(" comment \"").filter(|_| name.is_some());
                 let text = &text[..comment.unwrap_or(text.len())];
                 let number = number.map_or_else(|| "   ".to_owned(), |number| format!("{number:>3}"));
-                let name = name.map(|name| Tone::Quiet.paint(format!("   # {name}")).to_string());
+                let name = name.map(|name| Style::Quiet.paint(format!("   # {name}")).to_string());
                 format!("  {number} {}{}", visible(text), name.unwrap_or_default())
             }
             (None, _) => format!("    {}", name.unwrap_or_default()),

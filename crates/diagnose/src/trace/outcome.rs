@@ -6,12 +6,12 @@
 use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
-use crate::Tone;
+use crate::Style;
 use crate::explain::Explanation;
 use mesh::Reason;
 use mesh::reason::Meaning;
 use mesh::recognition::{captures, read_at};
-use rules::report::{Headers, Report, Seen, Traced, TracedStep, protocol_name};
+use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
 };
@@ -34,7 +34,7 @@ pub trait Rules {
 /// # Errors
 /// As far as it is known, where the packet has met a rule that was not there when the rules were read.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
-    let mut block = block(walked.first.as_ref().unwrap_or(&Seen::default()));
+    let mut block = block(walked.first.as_ref().unwrap_or(&PacketBytes::default()));
     block.hook = hook(if walked.is_inbound { 0 } else { 3 });
     (block.mark, block.uid, block.gid) = (walked.mark, walked.uid, walked.gid);
     let block = block.at(walked.began);
@@ -97,8 +97,11 @@ pub fn of_reports(
     rules: Option<&dyn Rules>,
 ) -> Result<Block, Box<Block>> {
     let first = reports.first().cloned().unwrap_or_default();
-    let seen =
-        Seen { packet: first.packet, in_interface: first.in_interface, out_interface: first.out_interface };
+    let seen = PacketBytes {
+        packet: first.packet,
+        in_interface: first.in_interface,
+        out_interface: first.out_interface,
+    };
     let mut block = block(&seen).at(first.time.unwrap_or(now));
     block.hook = hook(first.hook);
     (block.mark, block.uid, block.gid) = (first.mark, first.uid, first.gid);
@@ -137,7 +140,7 @@ fn reports_as(rule: &ViewRule) -> Option<String> {
     of_action.or_else(of_text)
 }
 
-fn block(seen: &Seen) -> Block {
+fn block(seen: &PacketBytes) -> Block {
     let headers = Headers::read(&seen.packet);
     let ports = headers.and_then(|headers| headers.ports);
     Block {
@@ -244,7 +247,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
         _ => explained.reason(),
     };
     let sentence = format!("{}, because {reason}", explained.verdict());
-    Block { verdict, port, sentence, tone: Some(explained.tone()), ..block }
+    Block { verdict, port, sentence, style: Some(explained.style()), ..block }
 }
 
 /// Whether a rule hands packets to a transparent listener, or decides about them without one.
@@ -259,19 +262,19 @@ fn hands_over(view: &View, at: At) -> bool {
 /// About a packet of which rules that know ports decide nothing.
 fn without_text(block: Block, dropped: Option<At>) -> Block {
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
-    let (verdict, sentence, tone) = match dropped {
+    let (verdict, sentence, style) = match dropped {
         Some(_) => (
             "drop",
             "dropped: reaches nobody, because the last of these rules says so".to_owned(),
-            Tone::Dropped,
+            Style::Dropped,
         ),
         None => (
             "pass",
             format!("not captured: goes to {to} as it was sent, because only TCP and UDP are captured"),
-            Tone::Passing,
+            Style::Passing,
         ),
     };
-    Block { verdict, sentence, tone: Some(tone), ..block }
+    Block { verdict, sentence, style: Some(style), ..block }
 }
 
 fn unread(block: Block) -> Block {

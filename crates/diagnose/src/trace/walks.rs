@@ -3,7 +3,7 @@
 //! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones behind them. They show
 //! where a way begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
 
-use rules::report::{Headers, Report, Seen, Traced, TracedStep};
+use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep};
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -35,8 +35,8 @@ pub struct Walk {
     /// Whether it came from outside.
     pub is_inbound: bool,
     /// How it looked at first, and how it looked last.
-    pub first: Option<Seen>,
-    pub last: Option<Seen>,
+    pub first: Option<PacketBytes>,
+    pub last: Option<PacketBytes>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -128,7 +128,7 @@ impl Walks {
 
     fn begin(&mut self, step: Traced, now: SystemTime) -> Option<Walk> {
         let is_inbound = step.chain == self.frame.first[0];
-        let from_here = |seen: &Seen| seen.in_interface.as_deref() == Some(LOOPBACK);
+        let from_here = |seen: &PacketBytes| seen.in_interface.as_deref() == Some(LOOPBACK);
         if is_inbound && step.seen.as_ref().is_some_and(from_here) {
             let source = step.seen.as_ref().and_then(|seen| sender(&seen.packet));
             let same = |walk: &&mut Walk| {
@@ -179,16 +179,16 @@ mod tests {
 
     const FRAME: Frame = Frame { table: "trace", first: ["in", "out"], last: ["here", "away"] };
 
-    fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<Seen> {
+    fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<PacketBytes> {
         let packet = [
             &[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5][..],
             &[0, port, 1, 0xbb],
         ];
         let [in_interface, out_interface] = interfaces.map(|name| name.map(str::to_owned));
-        Some(Seen { packet: packet.concat(), in_interface, out_interface })
+        Some(PacketBytes { packet: packet.concat(), in_interface, out_interface })
     }
 
-    fn step(id: u32, table: &str, chain: &str, drops: bool, seen: Option<Seen>) -> Traced {
+    fn step(id: u32, table: &str, chain: &str, drops: bool, seen: Option<PacketBytes>) -> Traced {
         let step = TracedStep::Rule { handle: 1, drops };
         Traced { id, family: 1, table: table.to_owned(), chain: chain.to_owned(), step, mark: 0, seen }
     }

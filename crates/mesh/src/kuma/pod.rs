@@ -2,7 +2,7 @@
 
 use super::{Kuma, keys};
 use crate::pod::mesh::Form;
-use crate::pod::{Pod, Said};
+use crate::pod::{GivenSettings, Pod};
 use crate::sources::Source;
 
 /// The annotation that holds a whole configuration, as YAML.
@@ -30,7 +30,7 @@ pub(crate) const FORM: Form = Form {
 
 /// The configuration that an annotation holds, which single annotations have been made into already where the injector has
 /// written it; and a gateway, which takes what arrives by itself.
-fn more(pod: &Pod, said: &mut Said) {
+fn more(pod: &Pod, said: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let file =
             keys::read(CONFIGURATION, text, |key| Source::Annotation(format!("{CONFIGURATION}: {key}")));

@@ -20,7 +20,7 @@ pub use config::{CaptureConfig, InboundPorts, Subnet};
 pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
-pub use resolve::{UNSAID, configure, missing};
+pub use resolve::{IMPLICIT_DEFAULTS, configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::TABLE as SETTINGS;
 

@@ -1,9 +1,9 @@
 //! Pods of linkerd: how its injector leaves them, and by which annotations they speak (`config.linkerd.io/`).
 
 use super::defaults::{ADMIN_PORT, CONTROL_PORT, text};
-use super::{Linkerd, UNSAID};
+use super::{IMPLICIT_DEFAULTS, Linkerd};
 use crate::pod::mesh::Form;
-use crate::pod::{Pod, Said};
+use crate::pod::{GivenSettings, Pod};
 use crate::sources::Source;
 use rules::Port;
 
@@ -11,7 +11,7 @@ pub(crate) const FORM: Form = Form {
     init_containers: &["linkerd-init"],
     commands: &["proxy-init", "linkerd2-proxy-init", "linkerd-init"],
     init_reads_annotations: false,
-    unsaid: UNSAID,
+    unsaid: IMPLICIT_DEFAULTS,
     idle: &[(Linkerd::Simulate, "it tells the commands and runs none (--simulate)")],
     proxy: Some("linkerd-proxy"),
     signs: &[("linkerd.io/inject", &["enabled", "ingress"])],
@@ -34,7 +34,7 @@ pub(crate) const FORM: Form = Form {
 
 /// The proxy's own ports, which are never captured and which other annotations may move; and the API server, which pods
 /// of the control plane call past the proxy.
-fn more(pod: &Pod, said: &mut Said) {
+fn more(pod: &Pod, said: &mut GivenSettings) {
     let port = |name: &str, default: Port| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
         // The injector skips what is not a number.

@@ -12,7 +12,7 @@ use std::str::FromStr;
 pub(super) const NOBODY: &str = "-1";
 
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
-pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, NOBODY)];
+pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, NOBODY)];
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.

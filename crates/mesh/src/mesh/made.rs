@@ -14,7 +14,7 @@ pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
 }
 
 /// The settings of capture, as flags that a shell takes: short where a flag has a letter, since there is little room.
-pub fn said(raw: &Raw) -> String {
+pub fn settings_text(raw: &Raw) -> String {
     let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = meant.map(|(setting, given)| (setting.row(), given.value.trim()));
     let words = capture.filter(|(row, _)| row.topic == Topic::Capture).map(|(row, value)| {
@@ -42,7 +42,7 @@ fn quoted(value: &str) -> String {
 
 /// The settings in the record that [`said`] has made of them for a mesh. `None` if it is not such a record, or one of a version
 /// that has other settings.
-pub fn noted(mesh: Mesh, note: &str) -> Option<Raw> {
+pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static Row> = settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
     let flags = Flags::of(rows.iter().copied());
     let mut given: Vec<(&'static Row, String)> = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
             (Setting::DryRun, "true"),
         ];
         let flags = flags.map(|(setting, value)| (setting, value.to_owned()));
-        let text = said(&Raw::new(flags, |_| true, |_| None));
+        let text = settings_text(&Raw::new(flags, |_| true, |_| None));
         assert_eq!(text, "-b '*' -x 10.0.0.0/8,fd00::/8 --redirect-dns --capture-all-dns=false");
     }
 
@@ -140,15 +140,15 @@ mod tests {
             let mesh_named = (mesh != Mesh::default()).then(|| (Setting::Mesh, mesh.name().to_owned()));
             let raw = Raw::new(mesh_named.into_iter().chain(given), |_| true, |_| None);
             let values = |raw: &Raw| raw.iter().map(|(setting, given)| (setting, given.value.clone())).collect::<Vec<_>>();
-            let read = noted(mesh, &said(&raw));
-            prop_assert_eq!(read.as_ref().map(values), Some(values(&raw)), "{}", said(&raw));
+            let read = parse_settings_text(mesh, &settings_text(&raw));
+            prop_assert_eq!(read.as_ref().map(values), Some(values(&raw)), "{}", settings_text(&raw));
         }
     }
 
     #[test]
     fn what_is_no_note_is_none() {
         for text in ["-b", "-b '*", "--no-such-flag 1", "word", "--"] {
-            assert_eq!(noted(Mesh::Istio, text), None, "{text}");
+            assert_eq!(parse_settings_text(Mesh::Istio, text), None, "{text}");
         }
     }
 

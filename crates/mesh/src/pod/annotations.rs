@@ -1,8 +1,8 @@
 //! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
 use super::facts::{Container, Pod, STATUS, Value};
+use super::given::GivenSettings;
 use super::mesh;
-use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
 use crate::settings::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 /// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
 /// then from the table's own defaults.
-pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
+pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     if let Some((of, source)) = mesh_of(pod, defaults) {
         return of_mesh(pod, title, defaults, of, source);
     }
-    let mut istio = Said::by(title);
+    let mut istio = GivenSettings::by(title);
     for row in TABLE {
         of_row(&mut istio, row, &pod.annotations);
     }
@@ -45,9 +45,9 @@ fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
 }
 
 /// The same of a pod of another mesh.
-fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> Said {
-    let Some(form) = of.pods() else { return Said::by(title) };
-    let mut own = Said::by(title);
+fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings {
+    let Some(form) = of.pods() else { return GivenSettings::by(title) };
+    let mut own = GivenSettings::by(title);
     for row in of.settings() {
         let found = row.annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)));
         if let Some((name, value)) = found {
@@ -59,7 +59,7 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
             own.say(row.setting, value, Source::Annotation(name.to_owned()));
         }
     }
-    let mut presets = Said::by(title);
+    let mut presets = GivenSettings::by(title);
     for (setting, value) in form.presets {
         let name = setting
             .row()
@@ -75,8 +75,8 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
 }
 
 /// Settings by their own names, as a network configuration holds them under `key`. A name that is none is a problem.
-pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
-    let mut said = Said::default();
+pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings {
+    let mut said = GivenSettings::default();
     let named_mesh = values.get(Setting::Mesh.row().name()).and_then(|name| name.trim().parse().ok());
     let mesh: Mesh = named_mesh.unwrap_or_default();
     let source = |name: &str| Source::Key(format!("{key}.{name}"));
@@ -86,7 +86,7 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
     said
 }
 
-fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
+fn of_row(said: &mut GivenSettings, row: &Row, annotations: &BTreeMap<String, String>) {
     let found = row.annotations().iter().find_map(|name| Some((*name, annotations.get(*name)?)));
     let Some((name, value)) = found else { return };
     let source = Source::Annotation(name.to_owned());
@@ -96,8 +96,8 @@ fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
     said.say(row.setting, value, source);
 }
 
-fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Said {
-    let mut said = Said::by(title);
+fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> GivenSettings {
+    let mut said = GivenSettings::by(title);
     for (annotation, value) in annotations {
         if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
             let source = Source::Annotation(annotation.clone());
@@ -108,7 +108,7 @@ fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Said
 }
 
 /// A setting by its name, which follows a `prefix`.
-fn named(said: &mut Said, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
+fn named(said: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
     let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
         Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
@@ -124,7 +124,7 @@ fn named(said: &mut Said, mesh: Mesh, prefix: &str, name: &str, value: &str, sou
 }
 
 /// Variables and fields of the proxy's container.
-fn of_proxy(said: &mut Said, proxy: &Container) {
+fn of_proxy(said: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
     for &(name, setting) in VARIABLES {
         match proxy.variable(name) {
@@ -152,8 +152,8 @@ fn of_proxy(said: &mut Said, proxy: &Container) {
 }
 
 /// The values of settings that a pod leaves open.
-fn presets(title: &str) -> Said {
-    let mut said = Said::by(title);
+fn presets(title: &str) -> GivenSettings {
+    let mut said = GivenSettings::by(title);
     for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
         said.say(row.setting, row.default, Source::Preset(row.annotations()[0].to_owned()));
     }
@@ -164,7 +164,7 @@ fn presets(title: &str) -> Said {
 }
 
 /// Adds the items that a list always has, each once.
-fn complete(said: &mut Said, row: &Row) {
+fn complete(said: &mut GivenSettings, row: &Row) {
     let Some(given) = said.raw.get(row.setting).cloned() else { return };
     let mut items: Vec<&str> = Vec::new();
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());

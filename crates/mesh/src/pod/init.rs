@@ -2,8 +2,8 @@
 
 use super::expand::{Environment, Expanded};
 use super::facts::{Container, Value};
+use super::given::GivenSettings;
 use super::mesh::Form;
-use super::said::Said;
 use crate::mesh::Mesh;
 use crate::settings::{self, Row, Setting, Topic};
 use crate::sources::pflag::{self, Flags, Word};
@@ -24,7 +24,7 @@ pub(super) struct Init {
     pub(super) idle: Option<&'static str>,
     /// Whether the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
-    pub(super) said: Said,
+    pub(super) said: GivenSettings,
 }
 
 /// Reads an init container; `None` if it is about something else.
@@ -33,7 +33,8 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let flags_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
     let (dialect, start) = spoken(container, &words, flags_at)?;
     let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
-    let mut reader = Arguments { dialect, flags, container, title, said: Said::by(title), every: Vec::new() };
+    let mut reader =
+        Arguments { dialect, flags, container, title, said: GivenSettings::by(title), every: Vec::new() };
     let (Dialect::Of(mesh, _) | Dialect::Ours(mesh)) = dialect;
     if mesh != Mesh::default() {
         let source = reader.source("its program");
@@ -94,7 +95,7 @@ struct Arguments<'a> {
     flags: Flags,
     container: &'a Container,
     title: &'a str,
-    said: Said,
+    said: GivenSettings,
     /// All settings that were given, those of how to run included.
     every: Vec<(Setting, String)>,
 }

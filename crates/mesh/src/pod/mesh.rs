@@ -5,7 +5,7 @@
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::Pod;
-use super::said::Said;
+use super::given::GivenSettings;
 use crate::mesh::Mesh;
 use crate::settings::{ANNOTATIONS, Setting};
 use crate::sources::Source;
@@ -41,7 +41,7 @@ pub(crate) struct Form {
     /// replaced.
     pub(crate) added_to: &'static [Setting],
     /// Settings that a pod gives in other ways than by the annotations of the settings' table.
-    pub(crate) more: fn(&Pod, &mut Said),
+    pub(crate) more: fn(&Pod, &mut GivenSettings),
 }
 
 impl Form {

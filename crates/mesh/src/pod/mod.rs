@@ -1,7 +1,7 @@
 //! A pod as a source of configuration: its manifest or its annotations, as the settings that flags are.
 //!
 //! A pod speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by the
-//! arguments and variables of an init container that sets them itself. Both become a [`Said`]: a [`Raw`] whose values
+//! arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`]: a [`Raw`] whose values
 //! know where they come from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod
 //! at all.
 //!
@@ -44,6 +44,7 @@ mod decision;
 mod expand;
 mod facts;
 mod form;
+mod given;
 mod holders;
 mod init;
 mod known;
@@ -53,7 +54,6 @@ pub(crate) mod mesh;
 mod node;
 mod reading;
 mod resolve;
-mod said;
 mod scalar;
 mod shape;
 mod standard;
@@ -65,11 +65,11 @@ pub use annotations::{annotated, configured};
 pub use applications::{Application, Id};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, skip, skip_of};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
+pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};
 pub use known::unknown;
 pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Remark, Way, read};
-pub use said::Said;
 pub use standard::{ENFORCE, Standard};
 pub use values::{Located, located, values, values_of_later_keys};
 pub use walk::kinds;

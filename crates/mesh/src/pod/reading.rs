@@ -6,10 +6,10 @@
 use super::annotations::annotated;
 use super::applications::{Application, applications};
 use super::decision::{Skip, skip_of};
+use super::given::GivenSettings;
 use super::init::{self, Init};
 use super::known::unknown;
 use super::manifest::Object;
-use super::said::Said;
 use crate::finding::{Code, Level};
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
@@ -30,7 +30,7 @@ pub enum Way {
 #[derive(Clone, Debug)]
 pub struct Reading {
     pub way: Way,
-    pub said: Said,
+    pub said: GivenSettings,
     /// Why nothing of the pod is captured, now or until it is injected.
     pub skip: Option<Skip>,
     /// What its author should know.
@@ -70,7 +70,7 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
         None => by_plugin(&inits, by_annotations, object, excluded_namespaces),
     };
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
-        let mut none = Said::by(title);
+        let mut none = GivenSettings::by(title);
         let source = Source::Field(format!("the pod, because {skip}"));
         if reading.said.raw.mesh() != Mesh::default() {
             none.say(Setting::Mesh, Mesh::default().name(), source.clone());
@@ -85,7 +85,7 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
     reading
 }
 
-fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
+fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Reading {
     let name = &setter.name;
     let mut warnings = Vec::new();
     let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
@@ -124,7 +124,7 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
     }
 }
 
-fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef<str>]) -> Reading {
+fn by_plugin(inits: &[Init], said: GivenSettings, object: &Object, excluded: &[impl AsRef<str>]) -> Reading {
     let skip = skip_of(&object.pod, excluded);
     let mut warnings = Vec::new();
     match &skip {
@@ -152,8 +152,8 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
 }
 
 /// What the cluster reports of the pod.
-fn facts(object: &Object, title: &str) -> Said {
-    let mut said = Said::by(title);
+fn facts(object: &Object, title: &str) -> GivenSettings {
+    let mut said = GivenSettings::by(title);
     let Some(spec) = &object.pod.spec else { return said };
     if !spec.addresses.is_empty() {
         said.say(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));

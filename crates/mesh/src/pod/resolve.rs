@@ -1,11 +1,11 @@
 //! The settings of a pod, understood: the capture that they make.
 
-use super::said::Said;
+use super::given::GivenSettings;
 use crate::Problems;
 use crate::mesh::{self, Resolved};
 use crate::sources::{Host, Reader};
 
-impl Said {
+impl GivenSettings {
     /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
     ///
     /// # Errors

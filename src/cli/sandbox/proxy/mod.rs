@@ -10,7 +10,7 @@ pub(super) use names::name;
 pub(super) use relay::relay;
 
 use super::serve;
-use sidecar_init::sys::{namespace::Held, tcp};
+use sidecar_init::sys::{namespace::OpenNamespace, tcp};
 use std::{
     fs::File,
     io::{self, Write},
@@ -39,7 +39,7 @@ pub(super) struct Facts {
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace that it calls from, where its user does not distinguish it from the application.
-    pub(super) world: Option<Held>,
+    pub(super) world: Option<OpenNamespace>,
 }
 
 impl Facts {

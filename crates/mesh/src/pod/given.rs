@@ -6,7 +6,7 @@ use crate::sources::{Given, Raw, Source};
 
 /// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct GivenSettings {
     pub raw: Raw,
     faults: Vec<Fault>,
     /// Problems that were found before it came to settings.
@@ -22,7 +22,7 @@ struct Fault {
     text: String,
 }
 
-impl Said {
+impl GivenSettings {
     /// Nothing, by a pod of this name.
     pub(crate) fn by(pod: &str) -> Self {
         Self { raw: Raw::default().of_pod(pod), ..Self::default() }
@@ -81,7 +81,7 @@ impl Said {
     }
 }
 
-impl From<Raw> for Said {
+impl From<Raw> for GivenSettings {
     fn from(raw: Raw) -> Self {
         Self { raw, ..Self::default() }
     }

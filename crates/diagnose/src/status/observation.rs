@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 /// What was read of a namespace.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct Observation<'a> {
     /// All rules that a packet meets, with what they have counted.
     pub views: &'a ByFamily<View>,
     /// What routing does beside them.
@@ -19,7 +19,7 @@ pub struct Seen<'a> {
     /// Who listens; `None` where that can't be seen.
     pub sockets: Option<&'a [Socket]>,
     /// What holds rules of meshes.
-    pub held: Vec<Held>,
+    pub held: Vec<InstalledRules>,
     /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
@@ -29,7 +29,7 @@ pub struct Seen<'a> {
 /// Rules of a mesh in one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Held {
+pub struct InstalledRules {
     /// Whose they are, as `--mesh` takes it.
     pub mesh: &'static str,
     pub backend: String,

@@ -4,12 +4,12 @@
 //! are not wanted. Colour never carries meaning alone: `captured` is blue and reads `captured`. Nearly all
 //! readers distinguish blue and orange; red alone never distinguishes anything from green.
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use std::fmt::{self, Display};
 
 /// What a piece of text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tone {
+pub enum Style {
     /// The proxy gets it; all is well; a line is expected.
     Captured,
     /// It goes where it was sent; it may be intended; a line that is unexpected.
@@ -22,25 +22,25 @@ pub enum Tone {
     Quiet,
 }
 
-impl Tone {
+impl Style {
     /// The style in a terminal. The sixteen basic colours follow the terminal's own theme, light or dark.
-    pub const fn style(self) -> Style {
+    pub const fn escapes(self) -> anstyle::Style {
         match self {
             Self::Captured => AnsiColor::Blue.on_default().bold(),
             Self::Passing => AnsiColor::Yellow.on_default(),
             Self::Dropped => AnsiColor::Red.on_default().bold(),
-            Self::Strong => Style::new().bold(),
-            Self::Quiet => Style::new().dimmed(),
+            Self::Strong => anstyle::Style::new().bold(),
+            Self::Quiet => anstyle::Style::new().dimmed(),
         }
     }
 
     pub fn paint(self, text: impl Display) -> impl Display {
-        Painted { style: self.style(), text }
+        Painted { style: self.escapes(), text }
     }
 }
 
 struct Painted<T> {
-    style: Style,
+    style: anstyle::Style,
     text: T,
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_width_counts_what_is_seen() {
-        let painted = format!("{:6}|", Tone::Strong.paint("rule"));
+        let painted = format!("{:6}|", Style::Strong.paint("rule"));
         assert_eq!(crate::plain(&painted), "rule  |");
     }
 }

@@ -33,7 +33,7 @@ impl Flow<'_> {
 
 /// The way to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     /// The interface by which a packet leaves; `lo` for addresses of this namespace.
     pub interface: String,
     /// The address that it comes from, where its sender names none.
@@ -50,12 +50,12 @@ const KIND: usize = 7;
 ///
 /// # Errors
 /// When there is none, with the kernel's reason: no route, or one that forbids it.
-pub fn to(destination: IpAddr) -> io::Result<Way> {
+pub fn to(destination: IpAddr) -> io::Result<Route> {
     of(&Flow::to(destination))
 }
 
 /// The way of a packet.
-pub fn of(flow: &Flow<'_>) -> io::Result<Way> {
+pub fn of(flow: &Flow<'_>) -> io::Result<Route> {
     let Flow { to, from, service, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
     let (family, destination) = match to {
@@ -93,7 +93,7 @@ pub fn of(flow: &Flow<'_>) -> io::Result<Way> {
         IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
     });
     let is_local = answer.get(KIND) == Some(&RTN_LOCAL);
-    Ok(Way { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
+    Ok(Route { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {
