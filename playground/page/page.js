@@ -88,9 +88,9 @@ function list(into, sentences) {
 }
 
 function paint(into, spans) {
-  const pieces = spans.map(({ tone, text }) => {
+  const pieces = spans.map(({ style, text }) => {
     const piece = document.createElement("span");
-    if (tone) piece.className = tone;
+    if (style) piece.className = style;
     piece.textContent = text;
     return piece;
   });

@@ -11,7 +11,7 @@ pub struct Span {
     pub text: String,
 }
 
-/// Each style with the word by which the style sheet knows it. Of tones whose sequences begin alike the longer comes first.
+/// Each style with the word by which the style sheet knows it. Of styles whose sequences begin alike the longer comes first.
 const STYLES: [(Style, &str); 5] = [
     (Style::Captured, "captured"),
     (Style::Passing, "passing"),
