@@ -269,7 +269,7 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     let output = run(&namespace, &with(&["check"], &["-o", "json"]));
     let text = output.stderr.clone();
     assert_eq!(output.code, Some(2));
-    assert!(text.contains("\"json\" is no port") && text.contains("write --format json"), "{text}");
+    assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
     for (command, says) in [("clean", "-o, --format"), ("check", "-o, --istio-local-outbound-ports-exclude")]
     {
         let help = run(&namespace, &[command, "--help"]).stdout;

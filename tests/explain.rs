@@ -164,7 +164,7 @@ fn a_listing_of_another_program() {
     let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", "--destination"];
     let output = bare(&[&ask[..], &["10.0.0.5:443"]].concat()).write_stdin(listing).outcome().success();
     let text = output.stdout;
-    let expected = "unknown: what becomes of it can't be told, because rule 1 of OUTPUT in table nat (-p tcp -m \
+    let expected = "unknown: the verdict can't be determined, because rule 1 of OUTPUT in table nat (-p tcp -m \
                     set --match-set mesh dst -j REDIRECT --to-ports 4140) is not understood and could decide";
     assert_eq!(text.lines().next(), Some("by the rules of the listing:"), "{text}");
     assert_eq!(text.lines().nth(1), Some(expected), "{text}");
@@ -247,7 +247,7 @@ fn the_matrix_shows_usual_packets() {
     }
     assert_eq!(row("any other port"), [inside, "passes"]);
     assert_eq!(row("captured by 15001"), ["goes to the proxy's outbound port 15001"]);
-    assert_eq!(row("(-x)"), ["networks left alone: --istio-service-exclude-cidr"]);
+    assert_eq!(row("(-x)"), ["excluded networks: --istio-service-exclude-cidr"]);
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
@@ -258,7 +258,7 @@ fn the_matrix_tells_long_flags_apart_from_their_meaning() {
     let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
     let text = stdout_of(&[&words[..], &ports].concat());
     let legend: Vec<&str> = text.lines().rev().take(2).collect();
-    let meaning = format!("{:18}inbound ports left alone", "");
+    let meaning = format!("{:18}excluded inbound ports", "");
     assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
 }
 

@@ -38,7 +38,7 @@ fn it_is_gvisor_that_runs_there() {
 
 #[test]
 fn nothing_there_is_an_answer_and_no_failure() {
-    check("clean", 0, &["nothing of ours was here"]);
+    check("clean", 0, &["no rules of this program were found"]);
     check(&format!("check {CAPTURE}"), 3, &["IPv4 nat ISTIO_REDIRECT (iptables-legacy)", "# missing"]);
     check("doctor --pod-ips 10.1.2.3", 0, &["none of ours"]);
 }

@@ -52,7 +52,7 @@ fn bound(address: &str) -> UdpSocket {
 /// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
 fn is_reset(address: &str, expected: bool) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
-    let error = TcpStream::connect_timeout(&address, limit(expected)).expect_err("nobody listens");
+    let error = TcpStream::connect_timeout(&address, limit(expected)).expect_err("nothing listens");
     match error.kind() {
         ErrorKind::ConnectionRefused => true,
         ErrorKind::TimedOut => false,

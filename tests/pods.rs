@@ -168,7 +168,7 @@ fn the_proxys_container_says_the_rest() {
         assert_eq!(with(&|proxy| proxy.env = vec![variable(set(""))]).as_ref(), Ok(&plain), "{name}");
         let printed = with(&|proxy| proxy.env = vec![variable(set("maybe"))]).expect_err(name);
         assert!(
-            printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is no boolean")),
+            printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is not a boolean")),
             "{printed}"
         );
         let printed = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);

@@ -98,7 +98,7 @@ fn flags_of_commands_that_are_not_run_exist() {
             let help = help.stdout;
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap_or_default();
-                assert!(help.contains(flag), "{document}: {line}: {flag} is no flag of {name:?}");
+                assert!(help.contains(flag), "{document}: {line}: {flag} is not a flag of {name:?}");
                 seen += 1;
             }
         }

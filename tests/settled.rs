@@ -1,4 +1,4 @@
-//! What a call has set, `check` with the same flags finds equal and a second call leaves alone, for every
+//! What a call has set, `check` with the same flags finds equal and a second call excludes, for every
 //! scenario of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours, and for
 //! Kuma has nothing left to do behind its own `uninstall`.
 
@@ -66,7 +66,7 @@ fn settles(variant: &str) {
         let mut cleaned = "nothing of ours ";
         if case.mesh() == Some("kuma") {
             call.run("kuma-init", &["uninstall", "transparent-proxy"].map(str::to_owned)).with(0, &name);
-            cleaned = "nothing of ours was here";
+            cleaned = "no rules of this program were found";
         }
         check(&name, call.run("clean", &[]), cleaned);
         if variant == "native" {

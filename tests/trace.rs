@@ -78,7 +78,7 @@ fn apply(pod: &Namespace, more: &[&str]) {
 
 /// Whoever answers: the rules have been met by then. Nobody listens at the proxy's port.
 fn call(from: &Namespace, to: &str) {
-    from.run(|| TcpStream::connect(to).expect_err("nobody listens"));
+    from.run(|| TcpStream::connect(to).expect_err("nothing listens"));
 }
 
 fn field<'a>(packet: &'a Value, name: &str) -> Vec<&'a str> {
@@ -256,14 +256,14 @@ fn every_end_of_a_packet_is_told() {
         let addressed = "10.77.0.2:8080".parse().expect("an address");
         peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
         let (text, _) = started.finish();
-        assert!(text.contains("=> dropped: reaches nobody, because it is to be handed"), "{text}");
+        assert!(text.contains("=> dropped: never arrives, because it is to be handed"), "{text}");
         // What no rule of ours decides: a rule of somebody's drops it.
         pod.stdout(BINARY, &["clean"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "9999", "--count", "1"]);
         let addressed = "10.77.0.2:9999".parse().expect("an address");
         peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
         let (text, _) = started.finish();
-        assert!(text.contains("tcp dport 9999") && text.contains("=> dropped: reaches nobody"), "{text}");
+        assert!(text.contains("tcp dport 9999") && text.contains("=> dropped: never arrives"), "{text}");
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn add_to(table: &mut Table, binary: &Path) -> Outcome<()> {
     let Some(before) = env::var_os(VARIABLE) else { return Ok(()) };
     let before = Path::new(&before);
     if !before.is_file() {
-        return Err(format!("{VARIABLE}: {} is no file", before.display()).into());
+        return Err(format!("{VARIABLE}: {} is not a file", before.display()).into());
     }
     let twins = |row: Row| {
         let twin = runs(&row.timed, binary).then(|| Row {

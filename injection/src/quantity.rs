@@ -22,7 +22,8 @@ const UNITS: [(&str, f64); 16] = [
 
 /// An amount of a resource, in its unit without a prefix.
 pub(crate) fn read(text: &str) -> Result<f64, &'static str> {
-    const FORM: &str = "is no quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
+    const FORM: &str =
+        "is not a quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
     let (negative, bare) = match text.strip_prefix(['+', '-']) {
         Some(bare) => (text.starts_with('-'), bare),
         None => (false, text),

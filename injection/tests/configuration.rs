@@ -43,7 +43,7 @@ fn an_empty_configuration_has_istios_defaults() {
 #[test]
 fn a_network_has_to_fit_into_a_label() {
     let shown = read("policy: enabled", "global: {network: a/b}", "").expect_err("a slash");
-    assert!(shown.contains("global.network: \"a/b\" is no value of a label"), "{shown}");
+    assert!(shown.contains("global.network: \"a/b\" is not a label value"), "{shown}");
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn what_nobody_knows_warns_and_no_policy_injects_nothing() {
     let configuration = read(config, "", "").expect("only odd");
     assert_eq!(configuration.rules.policy, None);
     let shown = configuration.warnings.join("\n");
-    assert!(shown.contains("config: defaultTemplate is no key of it"), "{shown}");
+    assert!(shown.contains("config: defaultTemplate is not one of its keys"), "{shown}");
     assert!(shown.contains("did you mean defaultTemplates?"), "{shown}");
     assert!(shown.contains(r#"config: policy is """#), "{shown}");
-    assert!(shown.contains(r#"config: aliases.both names "nosuch", which is no template"#), "{shown}");
+    assert!(shown.contains(r#"config: aliases.both names "nosuch", which is not a template"#), "{shown}");
 }
 
 #[test]
@@ -166,15 +166,15 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
         "config: templates.one: is a number; expected a Go template as a string (see docs/templates.md)",
         "config: templates.two: is a mapping; expected a Go template as a string (see docs/templates.md)",
         "values: global.imagePullPolicy: \"Sometimes\" is none of those known; expected Always, IfNotPresent, Never",
-        "values: global.logging: is no mapping; expected one",
+        "values: global.logging: is not a mapping; expected one",
         "values: global.logAsJson: \"maybe\" is a string; expected true or false",
         "values: global.imagePullSecrets[0]: is a mapping; expected a string",
         "values: global.proxy.statusPort: \"70000\" is a number; expected a port from 1 to 65535, or 0 for none",
         "values: global.proxy.includeIPRanges: \"1.1.1.1\" has no prefix length",
         "values: global.proxy.excludeInboundPorts: \"\" is an empty item",
-        "values: global.proxy.excludeInboundPorts: \"x\" is no port",
+        "values: global.proxy.excludeInboundPorts: \"x\" is not a port",
         "values: global.proxy.readinessPeriodSeconds: \"-1\" is a number; expected a number from 0 to 2147483647",
-        "values: global.proxy.resources.limits.cpu: \"lots\" is no quantity",
+        "values: global.proxy.resources.limits.cpu: \"lots\" is not a quantity",
         "values: pilot.env.ENABLE_NATIVE_SIDECARS: \"perhaps\" is none of those known; expected true, false, auto",
         "mesh: proxyListenPort: \"0\" is a number; expected a port from 1 to 65535",
         "mesh: defaultConfig: concurrency: \"many\" is not what is expected; expected a number",
@@ -185,7 +185,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
     }
     assert_eq!(lines.len(), 20, "{shown}");
     for (text, expected) in [
-        ("a: [", "values: is no YAML or JSON"),
+        ("a: [", "values: is not YAML or JSON"),
         ("[]", "values: is a list; expected a mapping"),
         ("a: 1\n---\nb: 1", "values: holds several documents; expected one"),
     ] {

@@ -221,7 +221,7 @@ fn what_describes_no_pod() {
         let problems = explain(&question, &injectors).expect_err(text).to_string();
         assert!(problems.contains(expected), "{problems}");
     };
-    check("a: [", "x.yaml: is no YAML or JSON");
+    check("a: [", "x.yaml: is not YAML or JSON");
     check("apiVersion: v1\nkind: Service\n", "x.yaml: describes no pod; expected a Pod");
     let rollout =
         "apiVersion: x/v1\nkind: Rollout\nmetadata: {name: a}\nspec: {template: {spec: {containers: []}}}\n";

@@ -24,7 +24,7 @@ fn pod(spec: &str) -> String {
 fn documents_that_are_no_object_are_reported() {
     check("", &["file: holds no object; nothing is injected"]);
     check("# nothing\n---\n", &["file: holds no object; nothing is injected"]);
-    let no = |lacks: &str| format!("file: document 1: is no object of Kubernetes, {lacks}; left as it is");
+    let no = |lacks: &str| format!("file: document 1: is not a Kubernetes object, {lacks}; left as it is");
     check("hello world\n", &[&no("and no mapping")]);
     check("a: 1\n", &[&no("without apiVersion and kind")]);
     check("kind: Service\n", &[&no("without apiVersion")]);

@@ -51,31 +51,31 @@ fn every_problem_is_reported_at_once_by_its_annotation() {
     let Problems(problems) = try_of(&annotations, &Configuration::default()).expect_err("nothing is right");
     let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     for expected in [
-        "istio.io/reroute-virtual-interfaces: \"br+\" is no interface to Istio; expected a letter",
-        "prometheus.istio.io/merge-metrics: \"maybe\" is no boolean; expected true or false",
+        "istio.io/reroute-virtual-interfaces: \"br+\" is not an interface name to Istio; expected a letter",
+        "prometheus.istio.io/merge-metrics: \"maybe\" is not a boolean; expected true or false",
         "proxy.istio.io/config: concurrency: \"x\" is not what is expected; expected a number",
         "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
         "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
         "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a string; write it in quotes",
-        "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is no number",
-        "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is no number",
-        "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is no number",
-        "sidecar-init/envoy-port: \"0\" is no port to listen on",
+        "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is not a number",
+        "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is not a number",
+        "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is not a number",
+        "sidecar-init/envoy-port: \"0\" is not a port to listen on",
         "sidecar-init/no-such: no such setting",
         "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
-        "sidecar.istio.io/interceptionMode: \"redirect\" is no interception mode; expected REDIRECT",
-        "sidecar.istio.io/proxyCPU: \"a lot\" is no quantity; expected a number",
+        "sidecar.istio.io/interceptionMode: \"redirect\" is not an interception mode; expected REDIRECT",
+        "sidecar.istio.io/proxyCPU: \"a lot\" is not a quantity; expected a number",
         "sidecar.istio.io/proxyImage: \"proxy\\\" x: \\\"y\" holds a space, a quote",
         "sidecar.istio.io/proxyMemoryLimit: \"-1Gi\" is negative",
-        "status.sidecar.istio.io/port: \"\" is no port; expected a number from 1 to 65535, or 0 for none",
+        "status.sidecar.istio.io/port: \"\" is not a port; expected a number from 1 to 65535, or 0 for none",
         "traffic.sidecar.istio.io/excludeInboundPorts: \"\" is an empty item",
-        "traffic.sidecar.istio.io/excludeInboundPorts: \"http\" is no port",
-        "traffic.sidecar.istio.io/excludeInterfaces: \"0eth\" is no interface to Istio",
-        "traffic.sidecar.istio.io/excludeOutboundIPRanges: \"*\" is no IP address",
-        "traffic.sidecar.istio.io/excludeOutboundPorts: \"65536\" is no port",
-        "traffic.sidecar.istio.io/includeInboundPorts: \"8000-9000\" is no port; Istio refuses ranges",
+        "traffic.sidecar.istio.io/excludeInboundPorts: \"http\" is not a port",
+        "traffic.sidecar.istio.io/excludeInterfaces: \"0eth\" is not an interface name to Istio",
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges: \"*\" is not an IP address",
+        "traffic.sidecar.istio.io/excludeOutboundPorts: \"65536\" is not a port",
+        "traffic.sidecar.istio.io/includeInboundPorts: \"8000-9000\" is not a port; Istio refuses ranges",
         "traffic.sidecar.istio.io/includeOutboundIPRanges: \" 2.0.0.0/8\" has a space",
-        "traffic.sidecar.istio.io/includeOutboundPorts: \"1\\\"\\n- evil\" is no port",
+        "traffic.sidecar.istio.io/includeOutboundPorts: \"1\\\"\\n- evil\" is not a port",
         "traffic.sidecar.istio.io/kubevirtInterfaces: \"\" is an empty item",
     ] {
         assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{shown:#?}");
@@ -139,8 +139,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     assert_eq!(sidecar.readiness, Readiness { initial_delay: 0, period: 3, failures: 4 });
     assert!(sidecar.binds_low_ports && sidecar.has_agent);
     assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
-    let notes =
-        "proxy.istio.io/config: meshID is no field of a ProxyConfig and has no effect; did you mean meshId?";
+    let notes = "proxy.istio.io/config: meshID is not a field of a ProxyConfig and has no effect; did you mean meshId?";
     assert_eq!(sidecar.warnings, [notes]);
 }
 

@@ -64,10 +64,8 @@ pub(crate) fn read(name: &str) -> io::Result<String> {
 
 fn read_error(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::InvalidData => "is no UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
-        io::ErrorKind::IsADirectory => {
-            "is a folder; name each of its files with a flag of its own".to_owned()
-        }
+        io::ErrorKind::InvalidData => "is not UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
+        io::ErrorKind::IsADirectory => "is a folder; name each of its files with a separate flag".to_owned(),
         _ => format!("can't be read: {error}; expected a manifest as YAML or JSON, or - for standard input"),
     }
 }
@@ -80,7 +78,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, Problems> {
             Err(expected) => problems.push(Problem::with_item(
                 "--namespace-labels",
                 item,
-                format!("is no label; {expected}, such as istio-injection=enabled"),
+                format!("is not a label; {expected}, such as istio-injection=enabled"),
             )),
         }
     }

@@ -123,7 +123,7 @@ fn output(words: &[String]) -> Result<Output, String> {
         ["kustomize", folder] => Ok(Output::Folder(folder.into())),
         ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
         _ => Err(format!(
-            "--output: {:?} is no form; expected yaml, json, or kustomize FOLDER",
+            "--output: {:?} is not a form; expected yaml, json, or kustomize FOLDER",
             words.join(" ")
         )),
     }
@@ -139,7 +139,7 @@ fn count(text: &str) -> Result<u16, String> {
 }
 
 /// The first line of each file, by which this command knows its own.
-const MARK: &str = "# Written by `sidecar-injector manifests`, which writes it anew. What is yours belongs in a \
+const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites it. Your own changes belong in a \
                     kustomization over this folder.\n";
 
 /// Writes the files and reports each. The file that names the others comes last, so a folder that is complete once stays whole.

@@ -25,7 +25,7 @@ use tokio::time;
 pub(crate) enum Unknown {
     #[error(transparent)]
     Input(#[from] Refused),
-    #[error("{0} is no name of a pod in a namespace")]
+    #[error("{0} is not the name of a pod in a namespace")]
     Name(String),
     #[error("the API server knows no pod {0}")]
     NoSuchPod(String),
@@ -69,7 +69,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
                 Some(403) => return Err(Unknown::Forbidden(shown)),
                 _ => describe(&error),
             },
-            Ok(Err(Try::Mismatch)) => "what it sent is no pod of that name".to_owned(),
+            Ok(Err(Try::Mismatch)) => "the answer is not a pod of that name".to_owned(),
             Err(_) => "silence".to_owned(),
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");

@@ -125,7 +125,7 @@ function showPart(article, part) {
     image.src = "data:image/svg+xml," + encodeURIComponent(part.picture);
     image.alt = asked
       ? `The packet’s way: ${plain(part.verdict.sentence)}`
-      : "What is captured and what is left alone; the usual packets are listed below as text";
+      : "What is captured and what is excluded; the usual packets are listed below as text";
   }
   paint(find(".lint"), part.lint);
   paint(find(".usual"), part.usual);

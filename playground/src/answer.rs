@@ -92,7 +92,7 @@ pub fn answer(request: &Request) -> Answer {
     if !answer.problems.is_of_packet_alone() {
         return answer;
     }
-    // A problem with a question is no reason to show nothing else.
+    // A problem with a question is not a reason to show nothing else.
     let prepared = match prepared {
         Ok(prepared) if answer.problems.packet.is_empty() => Ok(prepared),
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
@@ -243,8 +243,7 @@ mod tests {
             faults("--inbound-ports-to-ignore 80"),
             ["--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd"]
         );
-        let misspelt =
-            "--mesh: \"ambiant\" is no mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
+        let misspelt = "--mesh: \"ambiant\" is not a mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
         assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
     }
 

@@ -45,7 +45,7 @@ pub enum Fault {
     PortBehindList,
     /// Marks of packets and of connections in turns: both modules have an option `--mark`, and iptables takes the third
     /// one for the second module's again.
-    #[error("marks of packets and of connections in turns; all of one kind have to stand together")]
+    #[error("alternates marks of packets and of connections; all of one kind have to be adjacent")]
     MarksInTurns,
     /// A condition that iptables takes once in a rule.
     #[error("the same condition twice")]
@@ -66,7 +66,7 @@ pub enum Fault {
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,
     /// A jump to a foreign chain that cleaning would take for the owner's.
-    #[error("the chain is said to be somebody else's, but its name starts as the owner's do")]
+    #[error("the chain is declared foreign, but its name has the owner's prefix")]
     ChainNotForeign,
     /// A chain that cleaning would not know again.
     #[error("the chain's name does not start as the owner's do")]

@@ -287,7 +287,7 @@ impl Inheritance {
 }
 
 /// The highest routing protocol that is not reserved for one program (`RTPROT_STATIC` in `linux/rtnetlink.h`). A program
-/// that sets a higher one is identified by it, and is no predecessor: those set none.
+/// that sets a higher one is identified by it, and is not a predecessor: those set none.
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.

@@ -70,13 +70,13 @@ impl<T> ByFamily<T> {
 /// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
-    /// The part before the slash is no address.
-    #[error("is no IP address with a prefix length")]
+    /// The part before the slash is not an address.
+    #[error("is not an IP address with a prefix length")]
     Address,
     /// There is no slash.
     #[error("has no prefix length; write {0}/{1} for the single address")]
     NoLength(IpAddr, u8),
-    /// The part after the slash is no number, or too large for the family.
+    /// The part after the slash is not a number, or too large for the family.
     #[error("has no prefix length from 0 to {0} after the slash")]
     Length(u8),
     /// The part after the slash is this number with zeros before it, which others read as octal or refuse.

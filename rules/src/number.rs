@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroU16, str::FromStr};
 
 /// A string that is not the expected number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no number from {least} to {most}")]
+#[error("is not a number from {least} to {most}")]
 pub struct NumberError {
     /// Least value allowed.
     pub least: u32,
@@ -32,7 +32,7 @@ macro_rules! id {
         pub struct $name(u32);
 
         impl $name {
-            /// The id, or `None` for 2^32-1, which is no id.
+            /// The id, or `None` for 2^32-1, which is not an id.
             pub fn new(id: u32) -> Option<Self> {
                 (id <= GREATEST_ID).then_some(Self(id))
             }
@@ -77,7 +77,7 @@ impl From<Uid> for Gid {
 /// Why a text is not a user or a range of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UidRangeError {
-    /// An end of it, or the only one, is no user id.
+    /// An end of it, or the only one, is not a user id.
     #[error(transparent)]
     NoUser(#[from] NumberError),
     /// A range that ends before it starts.

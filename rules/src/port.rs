@@ -7,7 +7,7 @@ use std::{fmt, num::NonZeroU16, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// Not a number from 1 to 65535.
-    #[error("is no port from 1 to 65535")]
+    #[error("is not a port from 1 to 65535")]
     NoPort,
     /// Port 0, which no packet carries.
     #[error("is port 0, which no connection uses")]

@@ -6,9 +6,9 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16, pub u16);
 
-/// A text that is no version.
+/// A text that is not a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no version; expected one such as 1.8.9")]
+#[error("is not a version; expected one such as 1.8.9")]
 pub struct VersionError;
 
 impl FromStr for Version {

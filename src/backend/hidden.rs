@@ -60,7 +60,7 @@ impl Hidden {
         let what = self.evidence_of(owner)?;
         let (program, table, why) = (&self.program, table.name(), &self.why);
         Some(format!(
-            "{program} can't show its table {table} of {family} ({why}), and rules of ours are in it: {what}"
+            "{program} can't show its table {table} of {family} ({why}), and it contains rules of this program: {what}"
         ))
     }
 

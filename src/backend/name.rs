@@ -57,7 +57,7 @@ impl fmt::Display for BackendName {
 
 /// A text that names no backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no backend; expected nftables, iptables-nft or iptables-legacy")]
+#[error("is not a backend; expected nftables, iptables-nft or iptables-legacy")]
 pub struct UnknownBackend;
 
 impl FromStr for BackendName {

@@ -61,7 +61,7 @@ fn action(reader: &mut Reader<'_>) -> HostAction {
         let is_none =
             |address: &&IpAddr| address.is_loopback() || address.is_unspecified() || address.is_multicast();
         for address in addresses.iter().filter(is_none) {
-            let text = "is no pod's address; expected one by which others call it, such as 10.1.2.3";
+            let text = "is not the address of a pod; expected one by which others call it, such as 10.1.2.3";
             reader.problem(&source, &address.to_string(), text);
         }
     }

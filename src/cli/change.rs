@@ -119,8 +119,8 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
     }
     let left = mem::take(&mut summary.left);
     let done = match (left.is_empty(), summary.steps.is_empty()) {
-        (true, true) => "nothing of ours was here",
-        (true, false) => "nothing of ours is left",
+        (true, true) => "no rules of this program were found",
+        (true, false) => "no rules of this program remain",
         (false, _) => "what is surely ours is gone",
     };
     let predecessors = engine::predecessors(&owner);
@@ -134,7 +134,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
         Ok(Plan { before, steps, .. }) => {
             let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
             if steps.is_empty() {
-                text.push_str("# nothing of ours is there\n");
+                text.push_str("# no rules of this program are there\n");
             }
             for doubtful in engine::doubtful(&before, &owner) {
                 text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));

@@ -158,7 +158,7 @@ fn read_input(read: &mut Option<String>) -> io::Result<String> {
 fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     let dry_run = reader.switch(Kuma::DryRun);
     let verbose = reader.switch(Kuma::Verbose);
-    let number = "is no number; expected one from 0 to 4294967295";
+    let number = "is not a number; expected one from 0 to 4294967295";
     let lock_wait = reader.scalar(Kuma::LockWait, number, unsigned).unwrap_or(5);
     reader.scalar(Kuma::LockWaitInterval, number, unsigned);
     reader.scalar(Kuma::MaxRetries, number, unsigned);
@@ -193,7 +193,7 @@ fn variant(reader: &mut Reader<'_>, timeout: Duration) -> Option<Variant> {
         };
         let pair = pair.filter(known);
         match &pair {
-            None => reader.problem(source, item, format!("is no program of iptables; {FORM}")),
+            None => reader.problem(source, item, format!("is not an iptables program; {FORM}")),
             Some((_, path)) if !Path::new(path).is_file() => {
                 reader.problem(source, item, format!("names a program that is not there; {FORM}"));
             }

@@ -115,7 +115,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
 
 /// Two flags name the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut Reader<'_>) -> Choice {
-    let complaint = "is no mode of iptables; expected legacy, nft or plain";
+    let complaint = "is not an iptables mode; expected legacy, nft or plain";
     let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
         "legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
         "nft" => Some(Choice::Iptables(Some(Variant::Nft))),
@@ -133,7 +133,7 @@ fn programs(reader: &mut Reader<'_>) -> Choice {
 }
 
 fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
-    let complaint = "is no time; expected a number of seconds, or 0 to leave the kernel's";
+    let complaint = "is not a time; expected a number of seconds, or 0 to leave the kernel's";
     let seconds = reader.scalar(Linkerd::CloseWaitTimeout, complaint, |text| {
         unsigned(text).filter(|&seconds| i32::try_from(seconds).is_ok())
     });
@@ -143,14 +143,16 @@ fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
 /// Upstream's flags, over those that every command has.
 fn logging(reader: &mut Reader<'_>, common: Logging) -> Logging {
     let json =
-        reader.optional(Linkerd::LogFormat, "is no format of log lines; expected plain or json", |text| {
-            match text {
+        reader.optional(
+            Linkerd::LogFormat,
+            "is not a log format; expected plain or json",
+            |text| match text {
                 "plain" => Some(false),
                 "json" => Some(true),
                 _ => None,
-            }
-        });
-    let complaint = "is no level; expected panic, fatal, error, warn, warning, info, debug or trace";
+            },
+        );
+    let complaint = "is not a log level; expected panic, fatal, error, warn, warning, info, debug or trace";
     let level = reader.optional(Linkerd::LogLevel, complaint, |text| {
         Some(match text.to_ascii_lowercase().as_str() {
             "panic" | "fatal" | "error" => LevelFilter::ERROR,

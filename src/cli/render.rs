@@ -95,7 +95,7 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
         Language::Mermaid | Language::Dot => "shows rules; drop --of, or draw traffic as picture or svg",
         Language::Svg => "",
         Language::Iptables | Language::Commands | Language::Nft | Language::Data(_) => {
-            "is no picture; drop --of, or give --format picture, svg, mermaid or dot"
+            "is not a picture; drop --of, or give --format picture, svg, mermaid or dot"
         }
     };
     let of_traffic = matches!(language, Language::Picture | Language::Svg);

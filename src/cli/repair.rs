@@ -73,7 +73,7 @@ fn container(raw: &Raw) -> Result<Container, Problem> {
         (None, Some(Given { value, source })) => match unsigned(value.trim()) {
             Some(id) if id > 0 => Ok(Container::Process(id)),
             Some(_) | None => {
-                Err(Problem::with_item(source, value, "is no process; expected its number, from 1"))
+                Err(Problem::with_item(source, value, "is not a process; expected its number, from 1"))
             }
         },
         (Some(_), Some(_)) => Err(Problem::of("--netns", "contradicts --pid; give one of them")),

@@ -31,7 +31,7 @@ pub(super) enum Mode {
     /// Print what cleaning would remove and touch nothing.
     PreviewClean,
     Apply,
-    /// Remove all that is ours.
+    /// Remove the rules of this program.
     Clean,
     /// Set nothing; another program has.
     Nothing,
@@ -235,7 +235,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
         backend,
         iptables_version: reader.optional(
             Setting::IptablesVersion,
-            "is no version; expected one such as 1.8.9",
+            "is not a version; expected one such as 1.8.9",
             |text| text.parse::<Version>().ok(),
         ),
         reconcile: reader.switch(Setting::Reconcile),
@@ -249,7 +249,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
             .unwrap_or(exec::TIMEOUT),
         allow_host: reader.switch(Setting::AllowHostNamespace),
         format: reader
-            .optional(Setting::Format, "is no format; expected text, json or yaml", |text| match text {
+            .optional(Setting::Format, "is not a format; expected text, json or yaml", |text| match text {
                 "text" => Some(Format::Text),
                 other => Encoding::named(other).map(Format::Data),
             })
@@ -283,8 +283,8 @@ fn backend(reader: &mut Reader<'_>) -> Choice {
     let native = reader.switch(Setting::NativeNftables);
     let variant = |text: &str| text.to_ascii_lowercase().parse().ok().and_then(BackendName::variant);
     let variant =
-        reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
-    let complaint = "is no backend; expected nftables, iptables, iptables-nft or iptables-legacy";
+        reader.optional(Setting::ForceBinary, "is not an iptables variant; expected legacy or nft", variant);
+    let complaint = "is not a backend; expected nftables, iptables, iptables-nft or iptables-legacy";
     let named = reader.optional(Setting::Backend, complaint, Choice::named);
     let mut contradicts = |option: &str| {
         reader.blame(Setting::Backend, &format!("contradicts {option}; give one of them"));

@@ -76,7 +76,7 @@ pub(super) fn enter_existing(path: &Path) -> Result<(), Fault> {
     match enter(path)? {
         Entered::Inside => Ok(()),
         Entered::Gone => {
-            let msg = format!("CNI_NETNS: {:?} is no network namespace", path.display().to_string());
+            let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
             Err(Fault::new(
                 Code::Environment,
                 msg,

@@ -48,7 +48,7 @@ pub enum Error {
     Backend(#[from] backend::Error),
     /// Tables exist that can't be read, so it is unknown whether they hold rules of the owner's.
     #[error(
-        "tables of iptables are there and its programs are not on PATH to read them, so rules of ours may be in them; \
+        "tables of iptables are there and its programs are not on PATH to read them, which may contain rules of this program; \
          install iptables and run this again"
     )]
     Unreadable,
@@ -61,7 +61,7 @@ pub enum Error {
     Hidden { family: Family, table: Table, hidden: Box<Hidden> },
     /// The rules are not as desired, and replacing them is not allowed.
     #[error(
-        "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
+        "rules of this program are there and differ; run with --reconcile to replace them. The difference:\n{0}"
     )]
     Drift(Differences),
     /// Other owners capture in this namespace, each with its evidence, and the change is for another one.
@@ -134,7 +134,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
 pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
     let Plan { before, wanted, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
-        // The rules are installed; failing to forget a flow is no reason to roll them back.
+        // The rules are installed; failing to forget a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
             tracing::warn!(target: "conntrack", %error, "flows from before the rules may pass them by");
             0

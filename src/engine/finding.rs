@@ -50,7 +50,7 @@ impl Finding {
 pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let unread = snapshot.unreadable.iter().map(|(variant, family)| {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
-        Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
+        Finding::fail("rules", format!("{text}: they may contain rules of this program"), "install iptables")
     });
     let hidden = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
         let text = hidden.complaint(family, table, owner)?;

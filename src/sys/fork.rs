@@ -113,7 +113,7 @@ impl Child {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it is no child of ours any more.
+    /// When it is not a child of ours any more.
     pub fn wait(self) -> io::Result<u8> {
         loop {
             match waitpid(self.0, None) {

@@ -30,11 +30,11 @@ impl Default for Places {
 pub enum LookupError {
     #[error("can't be entered: {0}")]
     Open(#[source] io::Error),
-    #[error("is no process; there has to be a number from 1 behind pid:")]
+    #[error("is not a process; there has to be a number from 1 behind pid:")]
     NoNumber,
     #[error("is not there: no process has this number in {}", .0.display())]
     NoProcess(PathBuf),
-    #[error("is no name of a network namespace: {}", seen(.names, .containers))]
+    #[error("is not the name of a network namespace: {}", seen(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
     #[error("may be any of {}; give more of its id", some(.0, 12))]
     Ambiguous(Vec<String>),
@@ -187,7 +187,7 @@ fn innermost(text: &str) -> Option<String> {
 fn id(part: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let part = part.strip_suffix(".scope").unwrap_or(part);
-    // What looks after a container is no part of it, and lies in the node's namespace.
+    // What looks after a container is not a part of it, and lies in the node's namespace.
     let (runtime, id) = part.rsplit_once(['-', ':']).unwrap_or(("", part));
     let is_id =
         id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
@@ -283,10 +283,10 @@ mod tests {
         };
         text("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
         text("012", "ip netns knows web, of containers 0123456789ab, 0123f6789abc are seen");
-        text("wbe", "is no name of a network namespace: ip netns knows web");
-        text("containerd://ffff", "is no name");
+        text("wbe", "is not the name of a network namespace: ip netns knows web");
+        text("containerd://ffff", "is not the name");
         text("pid:11", "no process has this number");
-        text("pid:x", "is no process");
+        text("pid:x", "is not a process");
         text("/no/such", "can't be entered: ");
     }
 }

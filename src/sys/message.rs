@@ -142,7 +142,7 @@ pub fn text(payload: &[u8]) -> &str {
     std::str::from_utf8(&payload[..end]).unwrap_or_default()
 }
 
-/// A name that others have chosen, where it is no UTF-8 with its bytes escaped: two names that differ stay different.
+/// A name that others have chosen, where it is not UTF-8 with its bytes escaped: two names that differ stay different.
 pub fn name(payload: &[u8]) -> String {
     let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
     let bytes = &payload[..end];

@@ -39,7 +39,7 @@ impl OpenNamespace {
     /// Moves the calling thread into it, for good. Threads and processes that it starts from now on are there as well.
     ///
     /// # Errors
-    /// When it is no network namespace, or we may not enter it.
+    /// When it is not a network namespace, or we may not enter it.
     pub fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         Ok(())

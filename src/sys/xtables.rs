@@ -33,7 +33,7 @@ const TARGET_NAME_LENGTH: usize = 29;
 const VERDICT: usize = 32;
 /// `XT_ERROR_TARGET`, with which a chain that rules call begins, and a table ends.
 const ERROR: &str = "ERROR";
-/// A verdict of the kernel's, as targets hold it: negative, so that it is no offset of an entry.
+/// A verdict of the kernel's, as targets hold it: negative, so that it is not an offset of an entry.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
 /// Whether a table of our network namespace holds more than the kernel makes it with: base chains that are empty and

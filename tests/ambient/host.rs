@@ -183,17 +183,17 @@ fn bad_input_is_told_at_once_and_touches_nothing() {
     check(
         &["--add", "10.0.0.1/24,x", "--remove", "::1", "--probe-address", "127.0.0.1,300", "--format", "xml"],
         &[
-            "--add: \"10.0.0.1/24\" is no IP address",
-            "--add: \"x\" is no IP address",
-            "--remove: \"::1\" is no pod's address",
+            "--add: \"10.0.0.1/24\" is not an IP address",
+            "--add: \"x\" is not an IP address",
+            "--remove: \"::1\" is not the address of a pod",
             "--probe-address: \"127.0.0.1\" can't be where calls of the host come from",
-            "--probe-address: \"300\" is no IP address",
-            "--format: \"xml\" is no format",
+            "--probe-address: \"300\" is not an IP address",
+            "--format: \"xml\" is not a format",
         ],
     );
     check(&["--add", "10.0.0.1", "--remove", "10.0.0.1"], &["--remove: \"10.0.0.1\" is in --add too"]);
     check(&["--clean", "--add", "10.0.0.1"], &["--add: \"10.0.0.1\" has no place beside --clean"]);
-    check(&["--clean=perhaps"], &["--clean: \"perhaps\" is no boolean"]);
+    check(&["--clean=perhaps"], &["--clean: \"perhaps\" is not a boolean"]);
     check(&["--ad", "10.0.0.1"], &["--ad: no such flag; did you mean --add?"]);
     check(&["10.0.0.1"], &["argument: \"10.0.0.1\" is not expected"]);
 }

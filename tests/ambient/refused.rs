@@ -7,7 +7,7 @@ use crate::support::rows::rows;
 use mesh::Mesh;
 use mesh::settings::{self, Row, Topic};
 
-const BOOLEAN: &str = "is no boolean; expected true or false";
+const BOOLEAN: &str = "is not a boolean; expected true or false";
 
 /// What each setting of the mesh refuses, and what it says then.
 const IN_PODS: [(&str, &str, &str); 19] = [
@@ -24,8 +24,8 @@ const IN_PODS: [(&str, &str, &str); 19] = [
         "abcdefghijklmnop",
         "\"abcdefghijklmnop\" is longer than 15 bytes; expected an interface name",
     ),
-    ("probe-address", "10.0.0.1/32", "\"10.0.0.1/32\" is no IP address"),
-    ("probe-address", "10.0.0.1,x", "\"x\" is no IP address"),
+    ("probe-address", "10.0.0.1/32", "\"10.0.0.1/32\" is not an IP address"),
+    ("probe-address", "10.0.0.1,x", "\"x\" is not an IP address"),
     ("probe-address", "127.0.0.1", "can't be where calls of the host come from; expected"),
     ("probe-address", "::", "can't be where calls of the host come from; expected"),
     ("probe-address", "ff02::1", "can't be where calls of the host come from; expected"),
@@ -37,24 +37,28 @@ const IN_PODS: [(&str, &str, &str); 19] = [
     ("HOST_PROBE_SNAT_IP", "fd00::1", "is of the other family; expected an address of IPv4"),
     ("HOST_PROBE_SNAT_IP", "10.0.0.1,10.0.0.2", "names several addresses; give one"),
     ("HOST_PROBE_SNAT_IPV6", "10.0.0.1", "is of the other family; expected an address of IPv6"),
-    ("HOST_PROBE_SNAT_IPV6", "localhost", "\"localhost\" is no IP address"),
+    ("HOST_PROBE_SNAT_IPV6", "localhost", "\"localhost\" is not an IP address"),
 ];
 
 /// What each of `ambient-host`'s refuses: words, and what is said then.
 const ON_HOSTS: [(&str, &str, &str); 13] = [
-    ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is no IP address"),
-    ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is no IP address"),
-    ("add", "10.0.0.1,0.0.0.0", "\"0.0.0.0\" is no pod's address; expected one by which others call it"),
-    ("add", "fd00::1,ff02::1", "\"ff02::1\" is no pod's address"),
-    ("add", "127.0.0.1", "\"127.0.0.1\" is no pod's address"),
-    ("remove", "10.0.0.1,pod", "\"pod\" is no IP address"),
-    ("remove", "::1", "\"::1\" is no pod's address"),
+    ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is not an IP address"),
+    ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is not an IP address"),
+    (
+        "add",
+        "10.0.0.1,0.0.0.0",
+        "\"0.0.0.0\" is not the address of a pod; expected one by which others call it",
+    ),
+    ("add", "fd00::1,ff02::1", "\"ff02::1\" is not the address of a pod"),
+    ("add", "127.0.0.1", "\"127.0.0.1\" is not the address of a pod"),
+    ("remove", "10.0.0.1,pod", "\"pod\" is not an IP address"),
+    ("remove", "::1", "\"::1\" is not the address of a pod"),
     ("clean", "perhaps", BOOLEAN),
     ("probe-address", "10.0.0.1,10.0.0.2", "is of the same family as 10.0.0.1"),
     ("probe-address", "::1", "can't be where calls of the host come from"),
     ("HOST_PROBE_SNAT_IP", "fd00::1", "is of the other family; expected an address of IPv4"),
     ("HOST_PROBE_SNAT_IPV6", "10.0.0.1", "is of the other family; expected an address of IPv6"),
-    ("format", "xml", "is no format"),
+    ("format", "xml", "is not a format"),
 ];
 
 /// Runs a command with flags, and with variables, which are told by their capitals.
@@ -160,14 +164,14 @@ fn all_problems_are_told_at_once_by_every_command() {
     ];
     let printed = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &said);
     for text in [
-        "--add: \"x\" is no IP address",
-        "--remove: \"::\" is no pod's address",
+        "--add: \"x\" is not an IP address",
+        "--remove: \"::\" is not the address of a pod",
         "--remove: \"10.0.0.1\" is in --add too; give it to one of them",
         "--add: \"10.0.0.1,x\" has no place beside --clean",
         "--remove: \"10.0.0.1,::\" has no place beside --clean",
-        "--probe-address: \"y\" is no IP address",
+        "--probe-address: \"y\" is not an IP address",
         "HOST_PROBE_SNAT_IP: \"fd00::1\" is of the other family",
-        "--format: \"xml\" is no format",
+        "--format: \"xml\" is not a format",
         "--ad: no such flag; did you mean --add?",
         "argument: \"10.0.0.9\" is not expected",
     ] {

@@ -90,7 +90,7 @@ impl Ends {
                 15001 => 1,
                 15006 => 2,
                 15053 => 3,
-                other => panic!("nobody listens at {other}"),
+                other => panic!("nothing listens at {other}"),
             },
             Verdict::Tproxy(_) | Verdict::Drop | Verdict::Unknown => panic!("{verdict:?}"),
         };

@@ -60,9 +60,9 @@ fn check_says_that_rules_are_in_place_and_warns_as_apply_does() {
 #[test]
 fn clean_says_whether_there_was_anything() {
     let ended = last_of("sidecar-init clean");
-    assert!(ended.stderr.contains("nothing of ours was here changed=false"), "{ended:?}");
+    assert!(ended.stderr.contains("no rules of this program were found changed=false"), "{ended:?}");
     let ended = last_of(&format!("{SET} 2>/dev/null\nsidecar-init clean"));
-    assert!(ended.stderr.contains("nothing of ours is left changed=true"), "{ended:?}");
+    assert!(ended.stderr.contains("no rules of this program remain changed=true"), "{ended:?}");
     for absent in ["backend=", "families=", "rules="] {
         assert!(!ended.stderr.contains(absent), "{ended:?}");
     }

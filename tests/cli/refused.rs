@@ -8,7 +8,7 @@ use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 const LISTED_PORT: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
-const LISTENER: &str = "is no port to listen on; expected a port from 1 to 65535 or a range";
+const LISTENER: &str = "is not a port to listen on; expected a port from 1 to 65535 or a range";
 const PORT: &str = "expected a number from 1 to 65535";
 const NETWORK: &str = "expected a network such as 10.0.0.0/8";
 const INTERFACE: &str = "expected an interface name of 1 to 15 letters";
@@ -105,7 +105,7 @@ fn modes_switches_and_the_rest() {
         check("istio-inbound-interception-mode", value, value, mode);
     }
     for row in settings().filter(|row| row.kind == Kind::Switch && row.long != "dry-run") {
-        check(row.long, "yes", "yes", "is no boolean; expected true or false");
+        check(row.long, "yes", "yes", "is not a boolean; expected true or false");
     }
     for value in ["5", "soon", "-5s", "5 s"] {
         check("probe-timeout", value, value, "such as 5s, 250ms or 1m30s");
@@ -117,7 +117,7 @@ fn modes_switches_and_the_rest() {
     }
     check("iptables-version", "new", "new", "expected one such as 1.8.9");
     check("pod-ips", "10.0.0.1,pod", "pod", "expected one such as 10.0.0.1 or 2001:db8::1");
-    check("dns-servers", "10.0.0.53/32", "10.0.0.53/32", "is no IP address");
+    check("dns-servers", "10.0.0.53/32", "10.0.0.53/32", "is not an IP address");
     check("log_output_level", "default:loud", "default:loud", "expected SCOPE:LEVEL");
 }
 
@@ -125,7 +125,7 @@ fn modes_switches_and_the_rest() {
 fn a_dry_run_that_is_not_clearly_asked_for() {
     for value in ["yes", "on", "2", "tRUE"] {
         let ended = apart(&[], Path::new(BINARY), &super::POD, &[("DRY_RUN", OsStr::new(value))]);
-        check_told(&ended, &[&format!("DRY_RUN: {value:?} is no boolean; expected true or false")]);
+        check_told(&ended, &[&format!("DRY_RUN: {value:?} is not a boolean; expected true or false")]);
     }
 }
 
@@ -173,7 +173,7 @@ fn values_that_live_in_the_environment_alone() {
         assert!(ended.stderr.contains(&format!("{name}: ")), "{}", ended.stderr);
     };
     for name in ["ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"] {
-        check(name, "0,no-such-group", &["\"no-such-group\" is no group here", ID]);
+        check(name, "0,no-such-group", &["\"no-such-group\" is not a group here", ID]);
     }
     check("ISTIO_OUTBOUND_OWNER_GROUPS", "*,0", &["write * alone"]);
     let many: Vec<String> = (0..65).map(|id| id.to_string()).collect();
@@ -190,7 +190,7 @@ fn names_of_owners_in_cni_mode() {
         check_told(&ended, &[&format!("{name}: \"root\" is no"), "give the number"]);
     }
     let ended = preview(&["--cni-mode"], &[("ISTIO_OUTBOUND_OWNER_GROUPS", "root")]);
-    check_told(&ended, &["ISTIO_OUTBOUND_OWNER_GROUPS: \"root\" is no group number"]);
+    check_told(&ended, &["ISTIO_OUTBOUND_OWNER_GROUPS: \"root\" is not a group number"]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn calls_that_are_not_well_formed() {
     check(&["--dry-run", "false"], &["argument: \"false\" is not expected"]);
     check(&["-b"], &["--istio-inbound-ports: needs a value; write --flag= for an empty one"]);
     check(&["--istio-inbound-ports"], &["--istio-inbound-ports: needs a value"]);
-    check(&["--dry-run="], &["--dry-run: \"\" is no boolean; expected true or false"]);
+    check(&["--dry-run="], &["--dry-run: \"\" is not a boolean; expected true or false"]);
 }
 
 #[test]
@@ -259,6 +259,6 @@ fn what_tproxy_can_not_use_is_named_as_its_author_wrote_it() {
 #[test]
 fn a_time_beyond_all_clocks() {
     for value in ["9223372036854775807s", "18446744073709551615s", "2562048h"] {
-        check("probe-timeout", value, value, "is no duration");
+        check("probe-timeout", value, value, "is not a duration");
     }
 }

@@ -191,10 +191,10 @@ fn what_is_no_namespace_of_a_container_is_refused() {
     let file = node.folder.join("file");
     std::fs::write(&file, "").expect("a file");
     for (path, expected) in [
-        ("/run/netns/no-such-namespace", "is no network namespace"),
-        (crate::cni::runtime::text(&file), "is no network namespace"),
+        ("/run/netns/no-such-namespace", "is not a network namespace"),
+        (crate::cni::runtime::text(&file), "is not a network namespace"),
         ("/proc/self/ns/net", "the runtime's own"),
-        ("/proc/self/ns/mnt", "is no network namespace"),
+        ("/proc/self/ns/mnt", "is not a network namespace"),
     ] {
         for verb in ["ADD", "CHECK"] {
             says(&node.call(verb, &node.capturing(), path).refused(4), &["CNI_NETNS", path, expected]);

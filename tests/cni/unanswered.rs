@@ -58,7 +58,7 @@ fn a_result_that_can_not_be_written_undoes_the_add() {
         fails(&node, redirection, &ended, "what was done is undone");
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
     }
-    // Nothing was done for one that is left alone; it has failed all the same.
+    // Nothing was done for one that is excluded; it has failed all the same.
     let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
     fails(&node, ">&-", &ended, "nothing was done");
 }

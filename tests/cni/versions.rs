@@ -71,7 +71,7 @@ const ODD: &str =
 #[test]
 fn what_the_plugins_before_have_said_is_passed_on_to_the_byte() {
     let (node, pod) = (Node::new(), container());
-    // Captured or left alone, it is the same.
+    // Captured or excluded, it is the same.
     for more in [json!({}), json!({"capture": {"istio-inbound-ports": "*"}})] {
         let mut configuration = node.configuration(&more);
         configuration["cniVersion"] = json!("1.0.0");

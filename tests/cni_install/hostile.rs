@@ -1,4 +1,4 @@
-//! Folders that others may write to, too: what is no network configuration of a sensible size is passed over and told. It
+//! Folders that others may write to, too: what is not a network configuration of a sensible size is passed over and told. It
 //! neither holds up the installer nor costs memory.
 
 use crate::cni_install::node::{Node, Running, types};
@@ -86,7 +86,7 @@ fn names_that_are_taken_by_no_file_are_told() {
     let output = node.call("install", &["--wait", "100ms"]);
     let printed = output.with(1, "names that are taken").stderr;
     assert!(printed.contains("10-a.conflist is not a regular file"), "{printed}");
-    // The pipe in the program's place is no program, and makes way for one.
+    // The pipe in the program's place is not a program, and makes way for one.
     assert!(fs::metadata(node.plugin()).is_ok_and(|plugin| plugin.is_file()));
 }
 

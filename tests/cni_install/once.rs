@@ -1,4 +1,4 @@
-//! One run: what it puts where, what it leaves alone, and that it can be taken back to the byte.
+//! One run: what it puts where, what it excludes, and that it can be taken back to the byte.
 
 use crate::cni_install::node::{Node, identity, shapes, types};
 use crate::support::program::Run;
@@ -108,7 +108,7 @@ fn the_file_that_the_runtime_takes_is_chosen() {
         (vec![("10-a.conf", single), ("10-b.conflist", list)], "10-a.conflist"),
         (vec![("10-a.json", single), ("10-b.conf", single)], "10-a.conflist"),
         (vec![("00-a.txt", list), ("00-a.conflist.bak", list), ("10-a.conflist", list)], "10-a.conflist"),
-        // A runtime that passes over what is no configuration takes the next one.
+        // A runtime that passes over what is not a configuration takes the next one.
         (vec![("00-a.conflist", "{"), ("05-a.conf", list), ("10-a.conflist", list)], "10-a.conflist"),
     ] {
         let node = Node::new();

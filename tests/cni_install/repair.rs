@@ -88,8 +88,8 @@ fn a_process_whose_files_say_what_the_namespace_does_not() {
 fn what_can_not_be_entered_is_told_with_all_else() {
     for (container, part) in [
         (&["--netns", "/nowhere"][..], "--netns: \"/nowhere\" can't be entered"),
-        (&["--pid", "0"], "--pid: \"0\" is no process"),
-        (&["--pid", "x"], "--pid: \"x\" is no process"),
+        (&["--pid", "0"], "--pid: \"0\" is not a process"),
+        (&["--pid", "x"], "--pid: \"x\" is not a process"),
         (&["--pid", "1", "--netns", "/x"], "--netns: contradicts --pid"),
         (&[], "--netns: is not given, nor --pid"),
     ] {

@@ -54,7 +54,7 @@ fn over_udp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     let socket = stage.inside.run(|| {
         assume(APP);
         let socket = UdpSocket::bind(any)?;
-        // Connected, it takes answers of this server alone, and hears of ports where nobody listens.
+        // Connected, it takes answers of this server alone, and hears of ports where nothing listens.
         socket.connect(to)?;
         Ok::<_, io::Error>(socket)
     })?;

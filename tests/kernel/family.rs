@@ -1,4 +1,4 @@
-//! Pods of one address family: the other family is left alone.
+//! Pods of one address family: the other family is excluded.
 
 use crate::support::address::Place::{Pod, Service};
 use crate::support::case::Caller::{App, Outside};

@@ -1,4 +1,4 @@
-//! What reaches the pod from outside: captured for the proxy's inbound port, or left alone.
+//! What reaches the pod from outside: captured for the proxy's inbound port, or excluded.
 
 use crate::support::address::Place::{Pod, PodSecondNic};
 use crate::support::case::Caller::Outside;

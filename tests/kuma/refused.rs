@@ -179,8 +179,8 @@ fn a_faulty_file_is_told_key_by_key() {
     assert_eq!(ended.code, Some(1));
     for printed in [
         format!("{path}: kumaDPUser: is a list or a mapping; expected a single value"),
-        format!("{path}: redirect.inbound.prot: no such key; did you mean redirect.inbound.port?"),
-        format!("{path}: redirect.inbound.port: \"x\" is no port; expected a number from 1 to 65535"),
+        format!("{path}: redirect.inbound.prot: unknown key; did you mean redirect.inbound.port?"),
+        format!("{path}: redirect.inbound.port: \"x\" is not a port; expected a number from 1 to 65535"),
         "--vnet: \"x\" has no colon".to_owned(),
     ] {
         assert!(ended.stderr.contains(&printed), "no {printed:?} in {}", ended.stderr);

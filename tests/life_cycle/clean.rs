@@ -169,7 +169,7 @@ fn a_dry_run_of_cleaning_shows_what_would_go() {
         let namespace = Namespace::new();
         let dry = ["istio-iptables", "--cleanup-only", "--dry-run", "--pod-ips", "10.1.2.3"];
         let printed = succeed(&namespace, &dry).stdout;
-        assert_eq!(printed, "# nothing of ours is there\n");
+        assert_eq!(printed, "# no rules of this program are there\n");
         succeed(&namespace, &call("apply", variant, FULL));
         let before = state(&namespace);
         let printed = succeed(&namespace, &dry).stdout;

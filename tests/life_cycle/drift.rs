@@ -270,7 +270,7 @@ fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
     let wanted = match env::var("LIFE_DRIFT_RULES").as_deref() {
         Ok("all") => victims.len(),
         Ok(text) => {
-            text.parse().unwrap_or_else(|_| panic!("LIFE_DRIFT_RULES={text} is no number, nor `all`"))
+            text.parse().unwrap_or_else(|_| panic!("LIFE_DRIFT_RULES={text} is not a number, nor `all`"))
         }
         Err(_) => 4,
     };

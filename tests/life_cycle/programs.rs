@@ -187,12 +187,12 @@ fn a_program_that_lists_nothing_is_not_believed() {
         if variant == Variant::Nft {
             // Their handles are enough to remove them.
             cleaned.with(0, "no program is needed");
-            same(&before, &state(&namespace), "nothing of ours is left");
+            same(&before, &state(&namespace), "no rules of this program remain");
         } else {
             let printed = cleaned.with(1, "the rules are still there").stderr;
             assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         }
         run(&namespace, &["clean"]).with(0, "with real programs");
-        same(&before, &state(&namespace), "nothing of ours is left");
+        same(&before, &state(&namespace), "no rules of this program remain");
     }
 }

@@ -128,9 +128,10 @@ fn probe(namespace: &Namespace) {
 fn a_report_that_can_not_be_printed_takes_nothing_back() {
     let namespace = Namespace::new();
     let flags = [&call("apply", Variant::Nft, REDIRECT)[..], &["--format", "json"]].concat();
-    for (arguments, state) in
-        [(&flags[..], "rules are in place"), (&["clean", "--format", "json"], "nothing of ours is left")]
-    {
+    for (arguments, state) in [
+        (&flags[..], "rules are in place"),
+        (&["clean", "--format", "json"], "no rules of this program remain"),
+    ] {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
         let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
         let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");

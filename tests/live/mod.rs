@@ -154,7 +154,7 @@ fn rules_of_others_are_followed() {
     let redirect = "tcp dport 443 redirect to :9999";
     let elsewhere = "captured: goes to port 9999, because rule 1 of c in table ip other says tcp dport 443";
     let ours = "captured: goes to the proxy's outbound port 15001";
-    let dropped = "dropped: reaches nobody, because";
+    let dropped = "dropped: never arrives, because";
     // The start of the answer, and of that beside iptables where it is another.
     let cases: [(String, &str, Option<&str>); 16] = [
         (chain("ip other", &format!("type nat hook output priority -150; {redirect}")), elsewhere, None),
@@ -177,7 +177,7 @@ fn rules_of_others_are_followed() {
         (chain("inet wall", "type filter hook output priority 0; tcp dport 15001 drop"), dropped, None),
         (
             chain("inet wall", "type filter hook input priority 0; policy drop"),
-            "dropped: reaches nobody, because that is the policy of c in table inet wall",
+            "dropped: never arrives, because that is the policy of c in table inet wall",
             None,
         ),
         (chain("inet wall", "type filter hook input priority 0; policy drop; iif lo accept"), ours, None),
@@ -226,7 +226,7 @@ fn every_table_of_iptables_counts() {
         let rules = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 1:9 -j ACCEPT\nCOMMIT\n";
         pod.fed(&format!("iptables-{variant}-restore"), &["--noflush"], rules);
         let text = told_live(&pod, &["10.0.0.5:443"]);
-        let expected = "dropped: reaches nobody, because that is the policy of INPUT in table filter";
+        let expected = "dropped: never arrives, because that is the policy of INPUT in table filter";
         assert!(text.starts_with(expected), "{variant}: {text}");
     }
 }

@@ -68,7 +68,7 @@ fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
     ];
     for command in commands {
         let text = binary(&[command, "--mesh", "ambiant"]).outcome().with(2, command).text();
-        assert!(text.contains("\"ambiant\" is no mesh; did you mean ambient?"), "{command}: {text}");
+        assert!(text.contains("\"ambiant\" is not a mesh; did you mean ambient?"), "{command}: {text}");
     }
     let says = |words: &[&str], expected: &[&str]| {
         let text = binary(words).args(IPS).outcome().with(2, "wrong flags").text();

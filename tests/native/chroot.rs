@@ -65,7 +65,7 @@ fn an_empty_root_is_enough() {
     }
 }
 
-/// What its caller has closed is no reason to end before it has begun.
+/// What its caller has closed is not a reason to end before it has begun.
 #[test]
 fn closed_streams_are_no_reason_to_abort() {
     let root = root("closed");

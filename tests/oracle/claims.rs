@@ -40,7 +40,7 @@ pub(crate) fn all(scene: &Scene, fates: &[Fate]) -> Vec<False> {
     let fates: Vec<&Fate> = fates.iter().filter(|fate| scene.captures_family(&fate.packet)).collect();
     let captured: Vec<&Fate> =
         fates.iter().copied().filter(is_captured).filter(|_| !scene.has_routes()).collect();
-    // What is not known of a packet is no claim.
+    // What is not known of a packet is not a claim.
     let usual = usual(&scene.capture);
     let is_claimed = |fate: &&Fate| fate.said.verdict != Verdict::Unknown && usual.contains(&fate.packet);
     let contradicted = |fate: &&Fate| !fate.agrees(&fate.meant);

@@ -53,7 +53,7 @@ fn iptables(table: &'static str, line: &str) -> Command {
     Command::Iptables(Variant::Nft, Family::V4, table, line.to_owned())
 }
 
-/// Of a user that is no mesh's proxy.
+/// Of a user that is not a mesh's proxy.
 fn out(to: &str) -> Packet {
     let to: SocketAddr = to.parse().expect("an address");
     Packet { protocol: Protocol::Tcp, is_inbound: false, identity: APP, mark: 0, from: None, to }

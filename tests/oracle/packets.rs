@@ -236,7 +236,7 @@ fn out(packet: &Packet, number: u64) -> nix::Result<Sent> {
     let (to, data) = (SockaddrStorage::from(packet.to), number.to_be_bytes());
     let fd = socket.as_raw_fd();
     match packet.protocol {
-        // That no answer has come yet, or that a rule has dropped the packet, is no reason to ask nothing about it.
+        // That no answer has come yet, or that a rule has dropped the packet, is not a reason to ask nothing about it.
         Protocol::Tcp => {
             let _ = sendto(fd, &data, &to, MsgFlags::from_bits_retain(libc::MSG_FASTOPEN));
         }

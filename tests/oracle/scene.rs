@@ -200,7 +200,7 @@ impl Scene {
         commands.any(|command| matches!(command, Command::Ip(_)))
     }
 
-    /// What the program answers. One that says why a packet is not sent at all says that it reaches nobody.
+    /// What the program answers. One that says why a packet is not sent at all says that it never arrives.
     fn answered(&self, fate: &Fate) -> Outcome {
         let answer = self.explained(&fate.packet, fate.source);
         let number =

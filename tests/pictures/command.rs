@@ -26,7 +26,7 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
         assert!(contains(&text, expected), "{more:?}: {text}");
         assert!(refused.stdout.is_empty());
     };
-    check(&["--of", "rules"], "--format iptables is no picture; drop --of, or give --format picture");
+    check(&["--of", "rules"], "--format iptables is not a picture; drop --of, or give --format picture");
     check(&["--of", "rules", "--format", "picture"], "shows traffic; drop --of, or draw rules as svg");
     check(
         &["--of", "traffic", "--format", "dot"],

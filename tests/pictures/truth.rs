@@ -27,7 +27,7 @@ fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
                 given.extend(found);
                 given.push((row, words.next().expect("a value")));
             }
-            Word::End | Word::Bare | Word::Unknown { .. } => panic!("{text} is no flag of capture"),
+            Word::End | Word::Bare | Word::Unknown { .. } => panic!("{text} is not a flag of capture"),
         }
     }
     let addresses =

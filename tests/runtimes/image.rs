@@ -30,7 +30,7 @@ pub(crate) fn pack(folder: &Path) -> PathBuf {
 }
 
 /// Writes our own images into this folder: no program but the binary, which has the file capability and the names that it
-/// has in images. This build is no static one, so its libraries come along.
+/// has in images. This build is not a static one, so its libraries come along.
 pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
     let root = folder.join("tool-rootfs");
     let binary = root.join("usr/local/bin/sidecar-init");

@@ -25,7 +25,7 @@ use std::{
 /// How long a stage may stand, and how long a program on it may take: limits for what hangs, in seconds.
 const LIFE: &str = "300";
 const PATIENCE: &str = "60";
-/// How long to wait for what is no program's end.
+/// How long to wait for what is not a program's end.
 const WAIT: Duration = Duration::from_secs(30);
 const CGROUPS: &str = "/sys/fs/cgroup";
 

@@ -45,7 +45,7 @@ pub(crate) fn gc_forgets(stage: &Stage, stays: &Attachment, goes: &Attachment) {
     assert_eq!(stays.call(stage, "CHECK"), Ok(String::new()));
 }
 
-/// After DEL nothing of ours is left in the namespace, which this test keeps, nor on the node.
+/// After DEL no rules of this program remain in the namespace, which this test keeps, nor on the node.
 pub(crate) fn is_gone(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     assert_eq!(rules(inside), "", "{}", stage.logs());
     let routing = inside.stdout("sh", &["-ec", "ip rule; ip -6 rule; ip addr show lo"]);

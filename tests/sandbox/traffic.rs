@@ -234,7 +234,7 @@ fn the_ports_are_left_to_whoever_wants_them() {
         &EVERYBODY,
         &[&["--proxy", "none"]],
         || {
-            let proxy = TcpListener::bind("0.0.0.0:15001").expect("nobody listens there");
+            let proxy = TcpListener::bind("0.0.0.0:15001").expect("nothing listens there");
             let client = thread::spawn(|| {
                 let mut stream = call((WORLD[0], 80));
                 stream.write_all(b"to the world").expect("written");

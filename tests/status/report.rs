@@ -118,11 +118,11 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         assert_eq!(captured("outbound-network"), Some(15001.into()), "{backend}");
         assert_eq!(captured("inbound-port"), Some(15006.into()), "{backend}");
         assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
-        // The pod has IPv6, nobody listens.
+        // The pod has IPv6, nothing listens.
         with_finding(&status, "ipv6", "fd77::2");
-        with_finding(&status, "listeners", "port 15001 (tcp): nobody listens");
+        with_finding(&status, "listeners", "port 15001 (tcp): nothing listens");
         assert_eq!(
-            call(&pod, "192.0.2.1:80").expect_err("nobody listens").kind(),
+            call(&pod, "192.0.2.1:80").expect_err("nothing listens").kind(),
             std::io::ErrorKind::ConnectionRefused
         );
 

@@ -61,7 +61,7 @@ fn programs_get_a_line_a_look_with_rates() {
     assert_eq!(end(child, Signal::SIGINT).code(), Some(0));
 }
 
-/// A pipe whose reader is gone is no failure.
+/// A pipe whose reader is gone is not a failure.
 #[test]
 fn a_reader_may_leave() {
     let pod = pod();

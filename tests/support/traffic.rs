@@ -272,6 +272,6 @@ fn socket_address(storage: &SockaddrStorage) -> SocketAddr {
     match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
         (Some(v4), _) => (*v4).into(),
         (None, Some(v6)) => (*v6).into(),
-        (None, None) => panic!("{storage} is no internet address"),
+        (None, None) => panic!("{storage} is not an internet address"),
     }
 }

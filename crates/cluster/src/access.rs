@@ -26,10 +26,10 @@ pub enum Refused {
     Exec { path: PathBuf, user: String },
     #[error("--kubeconfig: {} is not as it should be", .path.display())]
     Use { path: PathBuf, source: kube::config::KubeconfigError },
-    #[error("there is no kubeconfig that can be used; name one with --kubeconfig, or by KUBECONFIG")]
+    #[error("there is no usable kubeconfig; name one with --kubeconfig, or by KUBECONFIG")]
     Person(#[source] kube::config::KubeconfigError),
     #[error(
-        "this is no pod of a cluster, or has no service account's token; name the API server with --kubeconfig"
+        "this is not a pod of a cluster, or it has no service account token; name the API server with --kubeconfig"
     )]
     NoPod(#[source] kube::config::InClusterError),
     #[error("no client for the API server can be made")]

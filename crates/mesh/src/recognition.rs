@@ -153,7 +153,7 @@ impl<'a> Whole<'a> {
         rule.leads_to.and_then(|chain| self.owners[chain])
     }
 
-    /// What a chain is for; `None` of one that is no mesh's.
+    /// What a chain is for; `None` of one that is not a mesh's.
     fn role(&self, chain: usize) -> Option<Role> {
         let chain_rules = &self.view.chains()[chain];
         if let Some(base) = chain_rules.base {

@@ -120,7 +120,7 @@ impl Topic {
             Self::Facts => "Facts of the host",
             Self::Validation => "Validation",
             Self::Logging => "Logging",
-            Self::DropIn => "As the program in whose place it stands",
+            Self::DropIn => "As the program that it replaces",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
             _ => Self::OF_ONE_COMMAND,
@@ -266,7 +266,10 @@ mod tests {
         for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()) {
             assert_eq!(!row.features.is_empty(), row.topic == Topic::Capture, "{}", row.name());
         }
-        assert!(TABLE.iter().all(|row| row.features.is_empty()), "what all meshes have is no feature of one");
+        assert!(
+            TABLE.iter().all(|row| row.features.is_empty()),
+            "what all meshes have is not a feature of one"
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn a_fault_behind_a_hanging_bracket_has_its_true_place() {
     let text = "a:\n  b: [ # é\n  \"x\n\",\n  ]\n  b: 1\n";
     let problems = values("file", text).expect_err("a key twice").to_string();
     assert!(
-        problems.contains("line 6, column 3: the key \"b\" stands twice; the first is at line 2, column 3"),
+        problems.contains("line 6, column 3: the key \"b\" is repeated; the first is at line 2, column 3"),
         "{problems}"
     );
 }
@@ -73,7 +73,7 @@ fn what_is_refused_comes_with_a_remedy() {
     check("a: *\n", "line 1, column 4", "; write a text that begins with * or & in quotes");
     check("a: {{- if .x }}\n", "line 1, column 6", "fill templates in before");
     check("a: *x\n", "line 1, column 4", "; set the anchor (&name) before");
-    check("a: - b\n", "line 1, column 4", "; begin the list on a line of its own");
+    check("a: - b\n", "line 1, column 4", "; begin the list on a new line");
     check("a: x # c\n  y\n", "line 1, column 6", "; write the comment before the text");
     check("a: 1\n---\n\u{feff}b: 1\n", "line 3, column 1", "; save the file without a byte order mark");
 }

@@ -54,7 +54,7 @@ impl Injector {
             if !KEYS.contains(&key.as_str()) {
                 let near = nearest(key, KEYS.into_iter());
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                read.warnings.push(format!("{name}: {key} is no key of it and has no effect{near}"));
+                read.warnings.push(format!("{name}: {key} is not one of its keys and has no effect{near}"));
             }
         }
         read.rules.policy = read.policy(name, &mut fields);
@@ -139,7 +139,8 @@ impl Injector {
                 if is_template(member, self) {
                     continue;
                 }
-                self.warnings.push(format!("{name}: aliases.{key} names {member:?}, which is no template"));
+                self.warnings
+                    .push(format!("{name}: aliases.{key} names {member:?}, which is not a template"));
             }
             self.aliases.insert(key.clone(), members);
         }

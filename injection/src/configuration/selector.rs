@@ -9,21 +9,21 @@ use serde_json::Value;
 /// Understands a selector.
 pub(super) fn read(written: &Value) -> Result<Selector, String> {
     let Value::Object(map) = written else {
-        return Err("it is no mapping; expected matchLabels or matchExpressions".to_owned());
+        return Err("it is not a mapping; expected matchLabels or matchExpressions".to_owned());
     };
     if let Some(key) = map.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str())) {
-        return Err(format!("{key:?} is no part of a selector; expected matchLabels or matchExpressions"));
+        return Err(format!("{key:?} is not part of a selector; expected matchLabels or matchExpressions"));
     }
     let mut requirements = Vec::new();
     match map.get("matchLabels") {
         None | Some(Value::Null) => {}
         Some(Value::Object(labels)) => {
             for (key, value) in labels {
-                let value = value.as_str().ok_or(format!("the value of {key:?} is no text"))?;
+                let value = value.as_str().ok_or(format!("the value of {key:?} is not text"))?;
                 requirements.push(requirement(key, "In", vec![value.to_owned()])?);
             }
         }
-        Some(_) => return Err("matchLabels is no mapping of texts".to_owned()),
+        Some(_) => return Err("matchLabels is not a mapping of strings".to_owned()),
     }
     match map.get("matchExpressions") {
         None | Some(Value::Null) => {}
@@ -32,7 +32,7 @@ pub(super) fn read(written: &Value) -> Result<Selector, String> {
                 requirements.push(of_expression(expression)?);
             }
         }
-        Some(_) => return Err("matchExpressions is no list".to_owned()),
+        Some(_) => return Err("matchExpressions is not a list".to_owned()),
     }
     if requirements.is_empty() {
         return Err("it asks for nothing".to_owned());
@@ -67,15 +67,15 @@ fn of_expression(expression: &Value) -> Result<Requirement, String> {
         Some(Value::Array(items)) => items.iter().map(|item| Some(item.as_str()?.to_owned())).collect(),
         Some(_) => None,
     };
-    requirement(key, operator, values.ok_or(format!("the values for {key:?} are no list of texts"))?)
+    requirement(key, operator, values.ok_or(format!("the values for {key:?} are not a list of strings"))?)
 }
 
 fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Requirement, String> {
     if !is_label_key(key) {
-        return Err(format!("{key:?} is no label's key"));
+        return Err(format!("{key:?} is not a label key"));
     }
     if let Some(value) = values.iter().find(|value| !(value.is_empty() || is_label_value(value))) {
-        return Err(format!("{value:?} is no label's value"));
+        return Err(format!("{value:?} is not a label value"));
     }
     let operator = match (operator, values.is_empty()) {
         ("In", false) => Operator::In(values),
@@ -85,7 +85,9 @@ fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Require
         ("In" | "NotIn", true) => return Err(format!("{operator} for {key:?} has no values")),
         ("Exists" | "DoesNotExist", false) => return Err(format!("{operator} for {key:?} takes no values")),
         _ => {
-            return Err(format!("{operator:?} is no operator; expected In, NotIn, Exists or DoesNotExist"));
+            return Err(format!(
+                "{operator:?} is not an operator; expected In, NotIn, Exists or DoesNotExist"
+            ));
         }
     };
     Ok(Requirement { key: key.to_owned(), operator })

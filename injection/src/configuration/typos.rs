@@ -33,7 +33,7 @@ fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut 
             None => {
                 let near = known.keys().find(|known| is_almost(key, known) && !given.contains_key(*known));
                 warnings.extend(
-                    near.map(|near| format!("{name}: {path} is no setting of ours; did you mean {near}?")),
+                    near.map(|near| format!("{name}: {path} is an unknown setting; did you mean {near}?")),
                 );
             }
         }
@@ -58,16 +58,16 @@ mod tests {
     fn names_that_are_almost_known_are_reported() {
         let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
         let expected = [
-            "file: global.hubb is no setting of ours; did you mean hub?",
-            "file: global.proxy.imge is no setting of ours; did you mean image?",
+            "file: global.hubb is an unknown setting; did you mean hub?",
+            "file: global.proxy.imge is an unknown setting; did you mean image?",
         ];
         check(&of_values("file", &given), &expected);
-        let globl = "file: globl is no setting of ours; did you mean global?";
+        let globl = "file: globl is an unknown setting; did you mean global?";
         check(&of_values("file", &json!({"globl": {}})), &[globl]);
         let given = json!({"defaultConfg": {}, "root_namespac": "x"});
         let expected = [
-            "file: defaultConfg is no setting of ours; did you mean defaultConfig?",
-            "file: rootNamespac is no setting of ours; did you mean rootNamespace?",
+            "file: defaultConfg is an unknown setting; did you mean defaultConfig?",
+            "file: rootNamespac is an unknown setting; did you mean rootNamespace?",
         ];
         check(&of_mesh("file", &given), &expected);
     }

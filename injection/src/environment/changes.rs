@@ -73,7 +73,7 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
                     let whose = foreign.join(" and ");
                     let namespace = &environment.namespace;
                     changes.foreign.push(format!(
-                        "Service {namespace}/{name}: it has a {whose} of its own, which is left alone, so it gets no routes; \
+                        "Service {namespace}/{name}: it has another {whose}, which is kept, so it gets no routes; \
                          delete that for routes from here"
                     ));
                     continue;
@@ -88,7 +88,7 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
         let name = &*environment.name;
         if is_foreign(ENVOY_FILTER, name) {
             changes.foreign.push(format!(
-                "{ENVOY_FILTER} {}/{name}: it is not ours and is left alone, so no header is added; rename one of the two",
+                "{ENVOY_FILTER} {}/{name}: it was made by another program and is kept, so no header is added; rename one of the two",
                 environment.namespace
             ));
         } else {

@@ -57,15 +57,15 @@ fn schema() -> Value {
         "required": ["name"],
         "properties": {
             "name": some_text("The header."),
-            "pattern": text("A regular expression for its value, with the placeholder where the environment stands; without it, the value is the environment."),
-            "placeholder": text(&format!("What of the pattern stands for the environment: {PLACEHOLDER} if nothing is said.")),
+            "pattern": text("A regular expression for its value, with the placeholder in place of the environment; without it, the value is the environment."),
+            "placeholder": text(&format!("Placeholder for the environment in the pattern: {PLACEHOLDER} by default.")),
         },
     });
     let header = json!({
         "type": "object",
         "description": "How requests name their environment.",
         "properties": {
-            "name": some_text(&format!("The header: {HEADER} if nothing is said.")),
+            "name": some_text(&format!("The header: {HEADER} by default.")),
             "autoInject": {"type": "boolean", "description": "Whether sidecars add the header to requests that lack it."},
             "aliases": {"type": "array", "items": alias, "description": "Further headers that name it in requests without the header itself; of several the first one counts."},
         },
@@ -74,12 +74,12 @@ fn schema() -> Value {
         "type": "object",
         "description": "How pods name their environment.",
         "properties": {
-            "name": some_text(&format!("The label: {LABEL} if nothing is said.")),
+            "name": some_text(&format!("The label: {LABEL} by default.")),
             "splitter": {
                 "type": "string", "minLength": 1, "maxLength": 1,
-                "description": format!("What stands between an environment and what is derived from it: {SPLITTER} if nothing is said."),
+                "description": format!("Separator between an environment and those derived from it: {SPLITTER} by default."),
             },
-            "defaultSubset": some_text("The environment of requests that name none; all pods if nothing is said."),
+            "defaultSubset": some_text("The environment of requests that name none; all pods by default."),
         },
     });
     let condition = json!({

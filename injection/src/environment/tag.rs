@@ -19,7 +19,7 @@ const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
 /// variable, for problems.
 ///
 /// # Errors
-/// When none is named, and for each one that is no key of a label.
+/// When none is named, and for each one that is not a key of a label.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "names no label; expected a list such as virtual-env,team-env";

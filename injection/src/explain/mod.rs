@@ -49,7 +49,7 @@ impl Injector {
 /// first one would make of it.
 ///
 /// # Errors
-/// When one is no manifest, or none describes a pod.
+/// When one is not a manifest, or none describes a pod.
 ///
 /// # Panics
 /// Without any injector.
@@ -311,7 +311,7 @@ impl<'a> Subject<'a> {
         }
         if self.holder.namespace.is_empty() {
             found.push(format!(
-                "the object names no namespace, and is taken to be in {name}; say it with --namespace"
+                "the object names no namespace, and is taken to be in {name}; set it with --namespace"
             ));
         }
         found

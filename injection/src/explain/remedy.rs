@@ -49,7 +49,7 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
         }
         (Bearer::Namespace, Operator::DoesNotExist) => format!("kubectl label namespace {name} {key}-"),
         (Bearer::Namespace, Operator::Exists) => format!("kubectl label namespace {name} {key}="),
-        (Bearer::Namespace, Operator::NotIn(_)) => "put the pod into a namespace of its own".to_owned(),
+        (Bearer::Namespace, Operator::NotIn(_)) => "put the pod into a separate namespace".to_owned(),
         (Bearer::Pod, Operator::In(values)) => format!("give the pod the label {key}: {:?}", one(values)),
         (Bearer::Pod, Operator::Exists) => format!("give the pod the label {key}"),
         (Bearer::Pod, Operator::DoesNotExist | Operator::NotIn(_)) => {
@@ -70,7 +70,7 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
             ]
         }
         Reason::OtherSystem => vec!["run the pod on Linux: rules are set in its netfilter".to_owned()],
-        Reason::SystemNamespace => vec!["put the pod into a namespace of its own".to_owned()],
+        Reason::SystemNamespace => vec!["put the pod into a separate namespace".to_owned()],
         Reason::NoPolicy => vec!["set policy in the injector's config to enabled or disabled".to_owned()],
         Reason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
         Reason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],

@@ -57,7 +57,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
         let would = match (one.problems.is_empty(), one.decision.inject) {
             (false, _) => "would be refused",
             (true, true) => "would be injected",
-            (true, false) => "would be left alone",
+            (true, false) => "would not be injected",
         };
         writeln!(out, "  decision    if one were called, it {would}: {}", one.decision.because)?;
     } else {

@@ -73,7 +73,7 @@ impl Installation {
         for (flag, image) in images {
             let Some(image) = image else { continue };
             if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                let text = "is no image; expected a name such as mesh/proxy:1.0";
+                let text = "is not an image; expected a name such as mesh/proxy:1.0";
                 problems.push(Problem::with_item(flag, image, text));
             } else if flag != "--image" && !image.contains('/') {
                 let text = "has no slash, so it would be sought in the hub of the values; expected a whole name such as \
@@ -82,7 +82,7 @@ impl Installation {
             }
         }
         if options.replicas == 0 {
-            problems.push(Problem::of("--replicas", "is 0, so nobody would answer; expected 1 or more"));
+            problems.push(Problem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
         }
         for (at, tag) in options.tags.iter().enumerate() {
             if tag == options.revision || options.tags[..at].contains(tag) {
@@ -147,7 +147,7 @@ pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "small letters, digits and -, with a letter or digit at both ends";
-    if is_one { Ok(()) } else { Err(format!("is no name; expected up to {most} {form} (RFC 1123)")) }
+    if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) fn merge_items(
     for item in patch {
         let is_directive = item.get(PATCH).is_some_and(|directive| directive == "replace");
         if item.get(key).is_none() && !is_directive {
-            return Err(Unmergeable::new(format!("an item lacks {key}, by which items are told apart")));
+            return Err(Unmergeable::new(format!("an item lacks {key}, which identifies items")));
         }
     }
     let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
@@ -34,7 +34,7 @@ pub(super) fn merge_items(
     for item in &rest {
         match onto.iter_mut().find(|other| other.get(key) == item.get(key)) {
             Some(Value::Object(other)) => {
-                let fields = item.as_object().ok_or_else(|| Unmergeable::new("an item is no object"))?;
+                let fields = item.as_object().ok_or_else(|| Unmergeable::new("an item is not an object"))?;
                 *other = object(std::mem::take(other), fields, kind)?;
             }
             _ => onto.push(plain(item)),

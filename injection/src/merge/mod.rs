@@ -63,7 +63,7 @@ fn object(
         Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
     }
     if let Some(kept) = patch.get(RETAIN_KEYS) {
-        let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is no list")))?;
+        let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is not a list")))?;
         onto.retain(|field, _| kept.iter().any(|name| name == field));
     }
     for (field, target) in patch {
@@ -77,7 +77,7 @@ fn object(
     }
     for (field, order) in patch {
         if let Some(list) = field.strip_prefix(SET_ORDER) {
-            let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is no list")))?;
+            let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is not a list")))?;
             if let Some(Value::Array(items)) = onto.get_mut(list) {
                 match kind.field(list).0 {
                     Strategy::Keyed(key) => order_items(items, order, key),
@@ -131,7 +131,7 @@ fn make_plain(value: &mut Value) {
 
 fn delete_scalars(onto: &mut Map<String, Value>, list: &str, gone: &Value) -> Result<(), Unmergeable> {
     let gone =
-        gone.as_array().ok_or_else(|| Unmergeable::new(format!("{DELETE_SCALARS}{list} is no list")))?;
+        gone.as_array().ok_or_else(|| Unmergeable::new(format!("{DELETE_SCALARS}{list} is not a list")))?;
     if let Some(Value::Array(items)) = onto.get_mut(list) {
         items.retain(|item| !gone.contains(item));
     }

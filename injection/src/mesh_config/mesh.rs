@@ -66,7 +66,7 @@ impl Mesh {
             warnings = read.warnings;
         }
         let mut fields = Reader::of(name, &raw);
-        wrong.iter().for_each(|path| fields.problem(path, None, "is no mapping; expected one"));
+        wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
         let mesh = Self {
             outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),

@@ -145,7 +145,7 @@ pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
 fn unknown(name: &str, key: &str) -> String {
     let near = nearest(key, names());
     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    format!("{name}: {key} is no field of a ProxyConfig and has no effect{near}")
+    format!("{name}: {key} is not a field of a ProxyConfig and has no effect{near}")
 }
 
 /// Where in the field, the item, what is wrong.

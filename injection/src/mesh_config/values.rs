@@ -159,7 +159,7 @@ impl Values {
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
         let (raw, wrong) = defaults::over(given, defaults::values());
         let mut fields = Reader::of(name, &raw);
-        wrong.iter().for_each(|path| fields.problem(path, None, "is no mapping; expected one"));
+        wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         let revision = fields.text("revision");
         let policies = [PullPolicy::Always, PullPolicy::IfNotPresent, PullPolicy::Never];
         let values = Self {
@@ -201,7 +201,7 @@ impl Values {
 fn network(fields: &mut Reader<'_>) -> String {
     let network = fields.text("global.network");
     if !network.is_empty() && !is_label_value(&network) {
-        fields.problem("global.network", Some(&network), format!("is no value of a label; {LABEL_VALUE}"));
+        fields.problem("global.network", Some(&network), format!("is not a label value; {LABEL_VALUE}"));
     }
     network
 }

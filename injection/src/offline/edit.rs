@@ -29,7 +29,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
         Problems(vec![Problem::of(name, format!("can't be written with its pods injected: {fault}"))])
     };
     let documents = split(text, old.len())
-        .ok_or_else(|| fault("its documents can't be told apart; begin each with a line ---"))?;
+        .ok_or_else(|| fault("its documents can't be separated; begin each with a line ---"))?;
     let mut edited = Edited { text: String::new(), rewritten: Vec::new() };
     for (number, document) in documents.into_iter().enumerate() {
         let (old, new) = (&old[number], &new[number]);

@@ -68,7 +68,7 @@ impl fmt::Display for Note {
                     Reason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
                     Reason::NeverSelected => f.write_str("matches a neverInjectSelector"),
                     Reason::OtherSystem | Reason::NoPolicy | Reason::AlwaysSelected | Reason::ByPolicy => {
-                        write!(f, "is left alone: {}", decision.reason)
+                        write!(f, "is not changed: {}", decision.reason)
                     }
                 }
             }

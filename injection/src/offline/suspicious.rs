@@ -14,7 +14,7 @@ pub(super) fn no_object(document: &Value) -> Option<String> {
         (Value::Object(_), true, false) => "without kind",
         _ => "and no mapping",
     };
-    Some(format!("is no object of Kubernetes, {lacks}; left as it is"))
+    Some(format!("is not a Kubernetes object, {lacks}; left as it is"))
 }
 
 /// The known kind that an unknown one resembles; `what` begins with the kind.

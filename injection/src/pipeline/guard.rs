@@ -141,7 +141,7 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
     let proxy = proxy.or(running.first())?;
     let numbers = IDS.iter().filter_map(|field| Some(format!("{field} {}", id(proxy, field)?)));
     let text = format!(
-        "has {}, none of which the rules leave alone, so that its own connections would come back to it; give it a runAsUser \
+        "has {}, none of which the rules exclude, so that its own connections would come back to it; give it a runAsUser \
          other than 0, or none",
         numbers.collect::<Vec<_>>().join(" and ")
     );

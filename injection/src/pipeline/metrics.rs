@@ -97,7 +97,7 @@ impl Scrape {
         let alone =
             (self.targets.is_empty() && !self.port.is_empty()).then_some(("prometheus.io/port", &self.port));
         let fault = |port: &str| match port.parse::<u16>() {
-            Err(_) | Ok(0) => Some("is no port; expected a number from 1 to 65535".to_owned()),
+            Err(_) | Ok(0) => Some("is not a port; expected a number from 1 to 65535".to_owned()),
             Ok(port) if port == agent => {
                 Some("is the agent's own port, which would scrape itself".to_owned())
             }

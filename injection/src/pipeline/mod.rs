@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
         });
         let mut own = earlier::undone(&given, status.as_ref(), &overrides);
         if own.items(List::Containers).is_empty() {
-            let text = "is empty; a pod needs a container of its own, and with the injected ones Kubernetes would no longer say so";
+            let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
             problems.push(Problem::of("spec.containers", text));
         }
         users::forget_openshifts(&mut own, &admission.namespace);

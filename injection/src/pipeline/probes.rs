@@ -88,7 +88,7 @@ pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Vec<String> {
                 let Some(port) = port(action.get("port"), &names) else {
                     let item = action.get("port").unwrap_or(&Value::Null);
                     warnings.push(format!(
-                        "{} of the container {name} stays as it is: {item} is no port; expected 1 to 65535{}",
+                        "{} of the container {name} stays as it is: {item} is not a port; expected 1 to 65535{}",
                         place.name(),
                         known(&names)
                     ));
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(after, before);
         let expected = [("livenessProbe", "\"wbe\""), ("startupProbe", "70000")].map(|(probe, port)| {
             format!(
-                "{probe} of the container app stays as it is: {port} is no port; expected 1 to 65535, or a name of the \
+                "{probe} of the container app stays as it is: {port} is not a port; expected 1 to 65535, or a name of the \
                  container's: web"
             )
         });

@@ -79,9 +79,9 @@ impl Overrides {
             Problems(vec![Problem::of(OVERRIDES, text)])
         };
         let spec: Value =
-            serde_json::from_str(text).map_err(|error| unreadable(format!("is no JSON: {error}")))?;
+            serde_json::from_str(text).map_err(|error| unreadable(format!("is not JSON: {error}")))?;
         if !spec.is_object() {
-            return Err(unreadable("is no object".to_owned()));
+            return Err(unreadable("is not an object".to_owned()));
         }
         let kept = Pod::read(OVERRIDES, json!({"spec": spec}))?;
         Ok(Self(List::ALL.map(|list| kept.items(list).to_vec())))

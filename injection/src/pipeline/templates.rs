@@ -27,7 +27,7 @@ pub(super) fn chosen<'a>(
                 Some((name, template)) => found.push((name.as_str(), template)),
                 None => {
                     let by = if alias.is_some() {
-                        format!(" (the alias {name} stands for it)")
+                        format!(" (the alias {name} refers to it)")
                     } else {
                         String::new()
                     };
@@ -37,7 +37,7 @@ pub(super) fn chosen<'a>(
                         .chain(configuration.aliases.keys())
                         .map(String::as_str)
                         .collect();
-                    let text = format!("is no template{by}; there are {}", known.join(", "));
+                    let text = format!("is an unknown template{by}; known: {}", known.join(", "));
                     problems.push(Problem::with_item(source, one, text));
                 }
             }

@@ -35,7 +35,7 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
         (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),
-        (Err(error), None) => Err(format!("the body is no JSON: {error}")),
+        (Err(error), None) => Err(format!("the body is not JSON: {error}")),
     }
 }
 
@@ -247,6 +247,6 @@ mod tests {
         assert!(shown.contains("more values than"), "{shown}");
         let elsewhere = many.replace("object", "options");
         assert!(read(elsewhere.as_bytes(), Depth::Whole).is_ok(), "nobody asks for it");
-        assert!(read(b"{} x", Depth::Whole).expect_err("no JSON").contains("no JSON"));
+        assert!(read(b"{} x", Depth::Whole).expect_err("invalid").contains("is not JSON"));
     }
 }

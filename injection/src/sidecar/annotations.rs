@@ -52,13 +52,13 @@ impl<'a> Annotations<'a> {
 
     /// A number of seconds or failures; Istio takes no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
-        self.read(name, "is no number; expected one from 0 to 2147483647, without a sign", |text| {
+        self.read(name, "is not a number; expected one from 0 to 2147483647, without a sign", |text| {
             quantity::count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
         })
     }
 
     pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
-        self.read(name, "is no boolean; expected true or false", boolean)
+        self.read(name, "is not a boolean; expected true or false", boolean)
     }
 
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {

@@ -50,7 +50,7 @@ impl Determinants<'_> {
             let last = last_of(text);
             if last.is_none() {
                 warnings.push(format!(
-                    "the namespace's annotation {name} is {text:?}, which is no range such as 1000620000/10000, and has no \
+                    "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no \
                      effect"
                 ));
             }
@@ -91,7 +91,7 @@ impl Determinants<'_> {
         let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
         if number.is_none() {
             let name = format!("container {PROXY}: securityContext.{field}");
-            let text = "is no number of a user or group; expected one from 0 to 2147483647";
+            let text = "is not a user or group number; expected one from 0 to 2147483647";
             problems.push(Problem::with_item(&name, &value.to_string(), text));
         }
         number

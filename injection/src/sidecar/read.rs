@@ -163,7 +163,7 @@ fn mode_of(text: &str) -> Option<Mode> {
 }
 
 fn mode(annotations: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, proxy_config: &Value) -> Mode {
-    let complaint = "is no interception mode; expected REDIRECT, TPROXY or NONE, in capitals";
+    let complaint = "is not an interception mode; expected REDIRECT, TPROXY or NONE, in capitals";
     let annotated = annotations.read(known::MODE, complaint, mode_of);
     // The policy has checked it already; empty means the default mode.
     let own = own.get(&Setting::InterceptionMode).map(|text| mode_of(&text.to_ascii_uppercase()));
@@ -174,7 +174,7 @@ fn mode(annotations: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, prox
 
 /// Spaces around it are ignored, here and where it is used.
 fn status_port(annotations: &mut Annotations<'_>, values: &Values) -> Option<u16> {
-    let complaint = "is no port; expected a number from 1 to 65535, or 0 for none";
+    let complaint = "is not a port; expected a number from 1 to 65535, or 0 for none";
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let annotated = annotations.read(known::STATUS_PORT, complaint, |text| {
         text.trim().parse::<u16>().ok().filter(|_| is_digits(text.trim()))
@@ -269,7 +269,7 @@ fn check_agent(annotations: &mut Annotations<'_>) {
         && mesh::sources::boolean(text).is_none()
     {
         annotations.warnings.push(format!(
-            "the annotation {} is {text:?}, which is no boolean, and has no effect; expected true or false",
+            "the annotation {} is {text:?}, which is not a boolean, and has no effect; expected true or false",
             known::REWRITE_PROBES
         ));
     }

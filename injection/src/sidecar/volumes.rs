@@ -18,14 +18,14 @@ pub(super) fn read(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]
             return Vec::new();
         }
         Err(error) => {
-            annotations.problem(name, text, format!("is no JSON: {error}; {expected}"));
+            annotations.problem(name, text, format!("is not JSON: {error}; {expected}"));
             return Vec::new();
         }
     };
     for item in &items {
         let lacks = |field: &&&str| item.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
         if !item.is_object() {
-            annotations.problem(name, &item.to_string(), "is no mapping; expected one");
+            annotations.problem(name, &item.to_string(), "is not a mapping; expected one");
         } else if let Some(field) = needs.iter().find(lacks) {
             annotations.problem(name, &item.to_string(), format!("lacks {field}, a text"));
         } else if let Some(word) = directive(item) {

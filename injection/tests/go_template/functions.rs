@@ -254,11 +254,11 @@ fn errors_name_the_line_and_the_function() {
     let world = World::new();
     let rows = [
         ("\n{{ nosuch 1 }}", "line 2: function nosuch is unknown"),
-        ("{{ mustRegexFind `(` `b` }}", "regexFind is given \"(\", which is no regular expression"),
+        ("{{ mustRegexFind `(` `b` }}", "regexFind is given \"(\", which is not a regular expression"),
         ("{{ regexMatch `a` }}", "regexMatch takes 2 values, and is given 1"),
         ("{{ semverCompare `>1` `x` }}", "takes a version such as 1.2.3, not \"x\""),
         ("{{ semverCompare `>a` `1` }}", "takes a constraint"),
-        ("{{ urlParse `http://h:x/` }}", "is no number"),
+        ("{{ urlParse `http://h:x/` }}", "is not a number"),
         ("{{ $_ := set .Values `a` 1 }}", "set changes \".Values\" in place"),
         ("{{ now }}", "there is no clock"),
         ("{{ randAlpha 5 }}", "chance"),
@@ -271,7 +271,7 @@ fn errors_name_the_line_and_the_function() {
         ("{{ repeat 524289 `x` }}", "repeat would make more than 524288 bytes"),
         ("{{ first `a` }}", "first takes a list, and is given a text"),
         ("{{ nindent 1000 `a` }}", "nindent takes 0 to 256 spaces, not 1000"),
-        ("{{ mustFromJson `{` }}", "mustFromJson is given no JSON"),
+        ("{{ mustFromJson `{` }}", "mustFromJson is given invalid JSON"),
         ("{{ b64dec `?` }}", "b64dec is given no base 64"),
     ];
     for (text, expected) in rows {

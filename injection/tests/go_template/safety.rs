@@ -116,7 +116,7 @@ fn a_template_that_needs_structure_of_a_pod_is_refused() {
     let shown = World::annotated("x", "privileged: true").render(template).expect_err("refused");
     assert!(shown.contains("x: \"privileged: true\" would be read as YAML"), "{shown}");
     let shown = World::annotated("x", "a b").render(template).expect_err("no YAML");
-    assert!(shown.contains("template: is no YAML or JSON: line 2, column 1"), "{shown}");
+    assert!(shown.contains("template: is not YAML or JSON: line 2, column 1"), "{shown}");
 }
 
 #[test]

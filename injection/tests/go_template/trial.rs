@@ -100,7 +100,7 @@ fn a_key_that_a_template_writes_twice_is_warned_of() {
     let injection::Outcome::Injected(injected) = outcome else { panic!("skipped") };
     assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
     assert!(
-        injected.warnings.iter().any(|warning| warning.contains("the key \"name\" stands at")),
+        injected.warnings.iter().any(|warning| warning.contains("the key \"name\" appears at")),
         "{:?}",
         injected.warnings
     );

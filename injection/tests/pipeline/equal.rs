@@ -139,7 +139,7 @@ fn a_null_is_an_absent_value() {
             &[(resources, expected)],
         );
     }
-    // Where a key has a default and is no tree of its author's, the default counts.
+    // Where a key has a default and is not a tree of its author's, the default counts.
     let setup = setup(&json!({"global": {"proxy": {"image": null}, "hub": null}, "pilot": null}), &json!({}));
     let image = ("spec > containers > istio-proxy > image", json!("istio/proxyv2:latest"));
     check("image: null", &setup, &pod(&json!({}), &[], &json!({})), &[image]);
@@ -180,7 +180,7 @@ fn the_image_type_of_a_proxy_config_is_the_proxys() {
             "1.30-debug",
         ),
         (json!({}), json!({"sidecar.istio.io/proxyImageType": "default"}), "1.30", "1.30"),
-        // A name without a slash is no reference of an image.
+        // A name without a slash is not a reference of an image.
         (json!({}), json!({"sidecar.istio.io/proxyImage": "mine"}), "1.30-debug", "1.30-debug"),
     ];
     for (mesh, annotations, of_proxy, of_init) in rows {

@@ -34,7 +34,7 @@ fn step<'a>(at: &'a mut Value, key: &str) -> Result<&'a mut Value, String> {
 
 fn index(key: &str) -> Result<usize, String> {
     let digits = key.bytes().all(|byte| byte.is_ascii_digit()) && (key == "0" || !key.starts_with('0'));
-    key.parse().ok().filter(|_| digits).ok_or(format!("{key:?} is no index"))
+    key.parse().ok().filter(|_| digits).ok_or(format!("{key:?} is not an index"))
 }
 
 fn change(parent: &mut Value, key: &str, op: &str, value: Option<Value>) -> Result<(), String> {

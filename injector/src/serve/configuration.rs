@@ -53,7 +53,7 @@ impl Place {
             let text = match std::str::from_utf8(bytes) {
                 Ok(text) => Some(Text { name, text }),
                 Err(error) => {
-                    problems.push(Problem::of(name, format!("is no text: {error}; expected UTF-8")));
+                    problems.push(Problem::of(name, format!("is not text: {error}; expected UTF-8")));
                     None
                 }
             };
@@ -66,7 +66,7 @@ impl Place {
         match Configuration::read(&texts) {
             Ok(configuration) if problems.is_empty() => {
                 for warning in &configuration.warnings {
-                    tracing::warn!(warning, "the configuration is odd");
+                    tracing::warn!(warning, "the configuration has a likely mistake");
                 }
                 Ok(configuration)
             }
@@ -84,7 +84,7 @@ pub(super) fn tried(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
     for Trial { template, is_default, problems: found, warnings } in trial(configuration) {
         for warning in warnings {
-            tracing::warn!(template, warning, "a template is odd");
+            tracing::warn!(template, warning, "a template has a likely mistake");
         }
         if is_default {
             problems.extend(found);

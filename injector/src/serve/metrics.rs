@@ -87,8 +87,7 @@ impl Default for Metrics {
         let webhooks = "Webhooks of a configuration that call this server; 0 where none does, or there is no such configuration";
         let handshakes = "Connections that ended before TLS was agreed on";
         let panics = "Calls that were answered 500 because of a defect";
-        let current =
-            "Whether this resource is known as the API server tells it; 0 is as it was once, or not at all";
+        let current = "Whether the cache of this resource is current; 0 if it is stale or empty";
         Self {
             reviews,
             injected,

@@ -162,7 +162,7 @@ impl Server {
 
     fn reviewed(&self, subject: Subject, head: &Parts, body: &[u8]) -> Answer {
         let Some(path) = decoded(head.uri.path()) else {
-            return Answer::text(400, "the path is no text; expected UTF-8 in its %-escapes");
+            return Answer::text(400, "the path is not a string; expected UTF-8 in its %-escapes");
         };
         let call = Call {
             method: head.method.as_str(),

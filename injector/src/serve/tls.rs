@@ -33,12 +33,12 @@ struct State {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error(
-        "the certificate is no PEM text; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
+        "the certificate is not PEM text; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
     )]
     Certificate(#[source] pem::Error),
     #[error("there is no certificate; expected one or more blocks BEGIN CERTIFICATE, the server's own first")]
     NoCertificate,
-    #[error("the key is no PEM text; expected a block BEGIN PRIVATE KEY, without a password")]
+    #[error("the key is not PEM text; expected a block BEGIN PRIVATE KEY, without a password")]
     Key(#[source] pem::Error),
     #[error("the key can't be used with the certificate; expected the key that the certificate was made for")]
     Mismatch(#[source] rustls::Error),

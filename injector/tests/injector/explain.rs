@@ -63,7 +63,7 @@ fn exit_codes_say_how_it_ends() {
         &folder.path("none.yaml"),
         &["--namespace-labels", "nonsense"],
         1,
-        "is no label; expected KEY=VALUE",
+        "is not a label; expected KEY=VALUE",
     );
     check(&folder.path("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
     check(&web, &["--format", "picture"], 2, "picture");

@@ -356,11 +356,11 @@ fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manife
         assert!(shown.contains("is an object of Kubernetes, Deployment; expected"), "{shown}");
         assert!(shown.contains("\"HALF\"") && shown.contains("2 problems"), "{shown}");
     }
-    // A template that can't be read is no reason to say that there is none of its name.
+    // A template that can't be read is not a reason to say that there is none of its name.
     let config = folder.file("config.yaml", "polic: enabled\ntemplates: {own: {sidecar: []}}\n");
     let asks = SHOP
         .replace("      labels:\n", "      annotations: {inject.istio.io/templates: own}\n      labels:\n");
     let (_, _, shown) = inject(&["-f", "-", "--inject-config", &config], &asks);
-    assert!(shown.contains("polic is no key of it"), "{shown}");
+    assert!(shown.contains("polic is not one of its keys"), "{shown}");
     assert!(shown.contains("1 problem in") && shown.contains("templates.own"), "{shown}");
 }

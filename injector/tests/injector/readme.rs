@@ -67,7 +67,7 @@ fn flags_of_commands_that_are_not_run_exist() {
             let help = String::from_utf8(help.stdout).expect("UTF-8");
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap_or_default();
-                assert!(help.contains(flag), "{document}: {line}: {flag} is no flag of {name:?}");
+                assert!(help.contains(flag), "{document}: {line}: {flag} is not a flag of {name:?}");
                 seen += 1;
             }
         }

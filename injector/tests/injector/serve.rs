@@ -32,7 +32,7 @@ fn whatever_is_sent_is_answered_and_counted() {
     check("POST", "text/plain", &whole, 415, "expected application/json");
     check("POST", "application/json; charset=utf-8", &whole, 415, "expected application/json");
     for end in [1, whole.len() / 2, whole.len() - 1] {
-        let response = check("POST", "application/json", &whole[..end], 200, "the body is no JSON").json();
+        let response = check("POST", "application/json", &whole[..end], 200, "the body is not JSON").json();
         let uid = if whole[..end].contains("\"u1\"") { "u1" } else { "" };
         assert_eq!(response["response"]["uid"], uid, "{}", &whole[..end]);
     }

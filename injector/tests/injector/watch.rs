@@ -139,7 +139,7 @@ fn who_may_not_watch_serves_all_the_same() {
         }
     }
     let webhook = watching(&cluster, &[]);
-    until("a refusal is no reason to wait", || is_ready(&webhook));
+    until("a refusal is not a reason to wait", || is_ready(&webhook));
     until("it is tried again", || errors(&webhook, "namespaces") > 1.0 && errors(&webhook, "nodes") > 1.0);
     assert_eq!((user(&webhook).as_str(), is_native(&webhook, None)), ("1337", false));
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (0.0, 0.0));

@@ -1,4 +1,4 @@
-//! Labels and deletions, and what is left alone.
+//! Labels and deletions, and what is excluded.
 
 use super::scene::{Program, Scene, broken, healthy, pod, uid};
 use serde_json::{Value, json};

@@ -79,7 +79,7 @@ fn a_screen_reader_is_told_names_and_verdicts() {
     // Announced after a pause, in a live region.
     let said = "const place = document.getElementById('announcement');
       return place.getAttribute('aria-live') === 'polite' && place.textContent.includes(arguments[0]) && place.textContent";
-    browser.wait(said, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is no port")]);
+    browser.wait(said, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is not a port")]);
     browser.erase("flags", ",http".len());
     browser.wait(said, &[json!("captured: goes to the proxy's inbound port 15006")]);
     let nodes = told(&browser);

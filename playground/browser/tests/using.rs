@@ -84,7 +84,7 @@ fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
         beside("flags"),
         [
             "--nope: no such flag; --help lists those there are",
-            "--istio-inbound-ports: \"http\" is no port; expected a port from 1 to 65535 or a range such as 8000-9000",
+            "--istio-inbound-ports: \"http\" is not a port; expected a port from 1 to 65535 or a range such as 8000-9000",
         ]
     );
     assert_eq!(beside("packet").len(), 1);

@@ -26,7 +26,7 @@ pub(super) enum Entry<'a> {
     },
 }
 
-/// Reads a line that is no comment, table or commit.
+/// Reads a line that is not a comment, table or commit.
 pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
     let whole = text;
     let unknown = || Problem::Unknown(whole.to_owned());

@@ -30,13 +30,13 @@ pub enum Problem {
     #[error("a quote is not closed")]
     Quote,
     /// A line that is none of `*TABLE`, `:CHAIN`, a command on a chain, `COMMIT` or a comment.
-    #[error("is no line of iptables-save: {0:?}")]
+    #[error("is not a line of iptables-save output: {0:?}")]
     Unknown(String),
     /// A chain or rule before the first `*TABLE`.
     #[error("no table has started")]
     NoTable,
     /// A chain name that the kernel would not take.
-    #[error("{0:?} is no name of a chain")]
+    #[error("{0:?} is not the name of a chain")]
     ChainName(String),
     /// A rule, in a preview of ours, that the model can't say.
     #[error("not a rule that we make: {0:?}")]
@@ -44,7 +44,7 @@ pub enum Problem {
 }
 
 /// What `iptables-save` of this family printed, rules of any program. Chains of names that we would never give are
-/// passed over: what leads to one is unknown, so that leaving it out is no guess.
+/// passed over: what leads to one is unknown, so that leaving it out is not a guess.
 ///
 /// # Errors
 /// The first line that is none of such a listing.

@@ -122,7 +122,7 @@ fn effect(action: &Action) -> Effect<'_> {
             Target::SetZone(_) => here("zone"),
             Target::Nflog { .. } => here("report"),
             Target::Log { .. } => here("log"),
-            Target::JumpForeign(name) => Effect::End(format!("somebody else's {name}")),
+            Target::JumpForeign(name) => Effect::End(format!("foreign chain {name}")),
             Target::Redirect(ports) => Effect::End(format!("listener at {}", ports.dashed())),
             Target::Tproxy { port, .. } => Effect::End(format!("transparent listener at {port}")),
             Target::Drop => Effect::End("dropped".to_owned()),

@@ -95,7 +95,7 @@ pub(super) struct Walker<'a, O> {
     pub(super) captured: Option<(Verdict, At)>,
     /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
     pub(super) passed: Option<(bool, At)>,
-    /// The rule that changed the destination, where that is no capture.
+    /// The rule that changed the destination, where that is not a capture.
     pub(super) translated: Option<At>,
     /// Whether it is settled where the connection goes: a rule of NAT has said so, or none has in the first hook that
     /// asks. Nobody is asked again (`nf_nat_initialized` in `nf_nat_inet_fn`).

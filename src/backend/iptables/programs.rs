@@ -70,7 +70,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
         let program = program.display();
         tracing::warn!(
             target: "iptables",
-            "{program} does not tell its version, so it can't serve as {variant}: {error}"
+            "{program} does not print its version, so it can't be used as {variant}: {error}"
         );
     };
     let answer = match runner.run(&program, &["--version"]) {

@@ -22,7 +22,7 @@ pub struct Table {
     pub sets: Vec<Set>,
     /// In the order in which they were made.
     pub chains: Vec<Chain>,
-    /// How it was made, as far as it is known. It is no part of what the table says.
+    /// How it was made, as far as it is known. It is not a part of what the table says.
     pub record: Option<Box<Record>>,
 }
 

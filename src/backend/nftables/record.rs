@@ -6,7 +6,7 @@
 //! lists, and short enough that `nft -f` takes it back; the capture settings follow as data of a type that `nft`
 //! passes over, as far as the kernel's 256 bytes reach.
 //!
-//! The record says nothing about any packet, so it is no part of what is compared: rules that are in place are not
+//! The record says nothing about any packet, so it is not a part of what is compared: rules that are in place are not
 //! written again for it.
 
 use super::bytecode::{Chain, Rule};

@@ -83,7 +83,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Clean,
         name: "clean",
-        about: "Remove all that is ours",
+        about: "Remove the rules of this program",
         long_about: "Removes every rule, policy rule, route and address that this program, or one that it replaces, \
             has set for any mesh, in both variants of iptables and both families, and names the meshes. With --mesh, \
             only those of that mesh. It needs no other flags to recognise what is ours. For Istio's sidecar that is: \
@@ -326,7 +326,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             the probes of its kubelet, then come from the probe address, which the rules in the pods exclude. What \
             the host only forwards keeps its source, and is captured.\n\nWithout a flag the table is made, or \
             repaired if it was changed; its pods are kept. --add and --remove may be combined. The change is atomic. \
-            Adding a pod that is there, or removing one that is not, is no error. A probe address is kept until \
+            Adding a pod that is there, or removing one that is not, is not an error. A probe address is kept until \
             another is given.\n\nIt works in the current network namespace: on a node, the host's; from elsewhere, \
             name it with --network-namespace pid:1.\n\nExamples:\n  sidecar-init ambient-host --add \
             10.1.2.3,fd00::3\n  sidecar-init ambient-host --remove 10.1.2.3\n  sidecar-init ambient-host \

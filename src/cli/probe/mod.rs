@@ -134,7 +134,7 @@ fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
 
 /// The pod with its real addresses: declared ones could belong to another host.
 fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
-    // The address that the proxy calls the application from is no destination.
+    // The address that the proxy calls the application from is not a destination.
     let passthrough = match config {
         Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
         None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),

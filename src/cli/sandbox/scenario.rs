@@ -235,9 +235,9 @@ fn over_ipv6(facts: &Facts) -> [Scenario; 2] {
     let out = SocketAddr::from((WORLD_V6, outbound_port(facts)));
     let back = SocketAddr::from((POD_V6, inbound_ports(facts).0));
     let of = |title, caller, to| {
-        let passing = format!("{to} is an IPv6 address, whose packets meet rules of their own.");
+        let passing = format!("{to} is an IPv6 address, whose packets meet separate rules.");
         let captured =
-            format!("{to} is an IPv6 address, whose packets meet rules of their own: the same ones here.");
+            format!("{to} is an IPv6 address, whose packets meet separate rules: the same ones here.");
         Scenario::http(title, caller, to, captured, passing)
     };
     [

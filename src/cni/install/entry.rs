@@ -59,12 +59,11 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
     for (name, _) in fields.iter().filter(|(name, _)| !ours().any(|key| key == *name)) {
         blame(match nearest(name, ours()) {
             Some(similar) => {
-                format!("has the key {name:?}, which is none of the plugin's; did you mean {similar:?}?")
+                format!("has the unknown key {name:?}; did you mean {similar:?}?")
             }
-            None => format!(
-                "has the key {name:?}, which is none of the plugin's; those are {}",
-                ours().collect::<Vec<_>>().join(", ")
-            ),
+            None => {
+                format!("has the unknown key {name:?}; those are {}", ours().collect::<Vec<_>>().join(", "))
+            }
         });
     }
     let value = |(name, raw): (&str, &serde_json::value::RawValue)| {
@@ -134,7 +133,7 @@ mod tests {
             ("{\"log\":\"none\"", "--entry: is not a JSON object"),
             (r#"{"log":"none","log":"none"}"#, "--entry: has the key \"log\" twice"),
             (r#"{"logs":"none"}"#, "did you mean \"log\"?"),
-            (r#"{"cniVersion":"1.0.0"}"#, "which is none of the plugin's"),
+            (r#"{"cniVersion":"1.0.0"}"#, "has the unknown key \"cniVersion\""),
             (r#"{"state_dir":"run"}"#, "state_dir"),
             (r#"{"capture":{"istio-inbound-prots":"80"}}"#, "istio-inbound-ports"),
             (r#"{"capture":{"istio-inbound-ports":"http"}}"#, "http"),

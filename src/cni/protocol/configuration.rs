@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
     fn before(&mut self) -> Option<&'a RawValue> {
         let value = self.fields.value("prevResult")?;
         if !value.get().starts_with('{') {
-            self.blame("prevResult", value.get(), "is no result; expected an object");
+            self.blame("prevResult", value.get(), "is not a result; expected an object");
         }
         Some(value)
     }

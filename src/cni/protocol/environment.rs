@@ -111,7 +111,7 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         };
         let verb = Verb::ALL.into_iter().find(|verb| value == verb.name());
         if verb.is_none() {
-            let text = format!("is no command; expected one of {names}");
+            let text = format!("is not a command; expected one of {names}");
             self.problems.push(Problem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
         }
         verb
@@ -121,12 +121,12 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         let container = self.text(
             "CNI_CONTAINERID",
             is_id,
-            "is no container's id; expected a letter or digit, then at most 109 more, _ . or -",
+            "is not a container ID; expected a letter or digit, then at most 109 more, _ . or -",
         );
         let interface = self.text(
             "CNI_IFNAME",
             is_interface,
-            "is no interface's name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
+            "is not an interface name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
         );
         Target { container, interface, pod: self.pod() }
     }

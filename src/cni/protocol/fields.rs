@@ -13,7 +13,7 @@ pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// # Errors
-    /// When the text is no object.
+    /// When the text is not an object.
     pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }

@@ -97,7 +97,7 @@ pub(super) fn complaint(name: &str) -> Option<String> {
         return None;
     }
     Some(match nearest(name, known()) {
-        Some(similar) => format!("no such key; did you mean {similar}?"),
+        Some(similar) => format!("unknown key; did you mean {similar}?"),
         None => {
             let ours: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             format!("no such key; ours are {}", ours.join(", "))

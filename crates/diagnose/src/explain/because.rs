@@ -28,8 +28,8 @@ impl Explanation<'_> {
             Verdict::Tproxy(port) => {
                 format!("captured: handed unchanged to {} {port}", self.listener("port"))
             }
-            Verdict::Drop => "dropped: reaches nobody".to_owned(),
-            Verdict::Unknown => "unknown: what becomes of it can't be told".to_owned(),
+            Verdict::Drop => "dropped: never arrives".to_owned(),
+            Verdict::Unknown => "unknown: the verdict can't be determined".to_owned(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Explanation<'_> {
     pub fn reason(&self) -> String {
         match self.outcome.decided_by {
             None if self.misses_by_mark() => {
-                format!("packets with its mark, {:#x}, are left alone", self.packet.mark)
+                format!("packets with its mark, {:#x}, are excluded", self.packet.mark)
             }
             None if self.misses_by_protocol() => {
                 format!("what redirects is not for {}", self.packet.protocol)
@@ -105,7 +105,10 @@ impl Explanation<'_> {
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
                 }) => {
-                    format!("{} leads to {chain}, which is somebody else's and decides", self.place(at))
+                    format!(
+                        "{} leads to {chain}, which belongs to another program and decides",
+                        self.place(at)
+                    )
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.place(at), listed::rule(rule))

@@ -189,7 +189,7 @@ fn words(explanation: &Explanation<'_>, in_words: bool) -> (String, String) {
         Verdict::Pass => ("passes".to_owned(), "goes where it was sent".to_owned()),
         Verdict::Redirect(ports) => (format!("{by} {}", ports.dashed()), captured()),
         Verdict::Tproxy(port) => (format!("{by} {port}"), captured()),
-        Verdict::Drop => ("dropped".to_owned(), "reaches nobody".to_owned()),
+        Verdict::Drop => ("dropped".to_owned(), "never arrives".to_owned()),
         Verdict::Unknown => ("unknown".to_owned(), "a rule that could decide is not understood".to_owned()),
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) 
                 Code::SharedListener,
                 &setting.row().mention(),
                 format!(
-                    "has port {shared}, as {} has: the proxy can't tell inbound from outbound there",
+                    "has port {shared}, as {} has: the proxy can't distinguish inbound from outbound there",
                     other.row().mention()
                 ),
                 "give the listeners different ports",
@@ -174,7 +174,7 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
             Code::RootIsProxy,
             &option,
             "root is the proxy's user, so no process that runs as root is captured",
-            "run the proxy as a user of its own",
+            "run the proxy as a dedicated user",
         ));
     }
     let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();

@@ -130,7 +130,7 @@ fn what_does_nothing_is_told_of_every_mesh() {
             Linkerd,
             &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "443,9000")],
             &[
-                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443; if it was meant to count, take it out of --inbound-ports-to-ignore",
+                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443; if it should count, take it out of --inbound-ports-to-ignore",
                 "SI007 --inbound-ports-to-ignore: lists 9000, which changes nothing beside the other options -> drop 9000",
             ],
         ),
@@ -164,14 +164,14 @@ fn what_does_nothing_is_told_of_every_mesh() {
             Linkerd,
             &[("proxy-uid", "0")],
             &[
-                "SI011 --proxy-uid: root is the proxy's user, so no process that runs as root is captured -> run the proxy as a user of its own",
+                "SI011 --proxy-uid: root is the proxy's user, so no process that runs as root is captured -> run the proxy as a dedicated user",
             ],
         ),
         (
             Kuma,
             &[("redirect-inbound-port", "15001")],
             &[
-                "SI004 --redirect-inbound-port: has port 15001, as --redirect-outbound-port has: the proxy can't tell inbound from outbound there -> give the listeners different ports",
+                "SI004 --redirect-inbound-port: has port 15001, as --redirect-outbound-port has: the proxy can't distinguish inbound from outbound there -> give the listeners different ports",
             ],
         ),
         (

@@ -220,7 +220,7 @@ fn what_is_excluded_as_a_whole_is_told_once() {
     let ports = ("istio-local-outbound-ports-exclude", "1-65535");
     let leave_ports = ("--istio-local-outbound-ports-exclude", "leave out of it what is to be captured");
     check(&[INBOUND, (INCLUDED, "*"), ports], &[leave_ports]);
-    let remedy = "drop 10.1.0.0/16; if it was meant to count, take it out of --istio-service-exclude-cidr";
+    let remedy = "drop 10.1.0.0/16; if it should count, take it out of --istio-service-exclude-cidr";
     check(
         &[INBOUND, (INCLUDED, "10.1.0.0/16,11.0.0.0/8"), (EXCLUDED, "10.0.0.0/8")],
         &[("--istio-service-cidr", remedy)],

@@ -42,7 +42,7 @@ fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origi
     let otherwise = match by.option {
         "" => String::new(),
         _ if by.option == origin.option => String::new(),
-        _ => format!("; if it was meant to count, take it out of {option}"),
+        _ => format!("; if it should count, take it out of {option}"),
     };
     Finding::warning(
         Code::Unreachable,

@@ -227,7 +227,7 @@ fn legend(drawing: &mut Drawing, top: u32) -> u32 {
     let samples = [
         (Stroke::Captured, Ink::Captured, "captured", "the proxy gets it first"),
         (Stroke::Passing, Ink::Passing, "passes", "goes where it was sent"),
-        (Stroke::Dropped, Ink::Dropped, "dropped", "reaches nobody"),
+        (Stroke::Dropped, Ink::Dropped, "dropped", "never arrives"),
     ];
     let mut y = top + 14;
     for ((stroke, ink, word, meaning), x) in samples.into_iter().zip([MARGIN, 350, 660]) {
@@ -237,7 +237,7 @@ fn legend(drawing: &mut Drawing, top: u32) -> u32 {
         drawing.text(text + STRONG.width(word) + 8, y, SMALL, [(Ink::Quiet, meaning.to_owned())]);
     }
     y += 22;
-    let order = "In each part, from top to bottom: the first arrow that fits a packet tells its way.";
+    let order = "In each part, from top to bottom: the first matching arrow wins.";
     drawing.text(MARGIN, y, SMALL, [(Ink::Quiet, order.to_owned())]);
     y
 }

@@ -142,7 +142,7 @@ fn listening_at(
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
         (None, ..) => ("who listens can't be seen".to_owned(), None),
         (Some(_), missing, all) if missing.len() == all => {
-            (format!("nobody listens: {consequence}"), Some("nobody listens"))
+            (format!("nothing listens: {consequence}"), Some("nothing listens"))
         }
         (Some(_), [], _) if deaf => {
             let text =
@@ -151,8 +151,8 @@ fn listening_at(
         }
         (Some(_), [], _) => (who.join("; "), None),
         (Some(_), missing, _) => {
-            let text = format!("{}; nobody for {}: {consequence}", who.join("; "), families(missing));
-            (text, Some("nobody listens for one of the families"))
+            let text = format!("{}; nothing for {}: {consequence}", who.join("; "), families(missing));
+            (text, Some("nothing listens for one of the families"))
         }
     };
     Listening {

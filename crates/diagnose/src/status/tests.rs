@@ -361,8 +361,8 @@ fn two_meshes_at_once_are_told_apart() {
     assert!(status.summary.ends_with(", for Istio's sidecar and linkerd"), "{}", status.summary);
     let text = crate::plain(&status.text(100));
     let at = |title: &str| text.find(title).unwrap_or_else(|| panic!("no {title} in {text}"));
-    assert!(at("Captured for Istio's sidecar") < at("Left alone for Istio's sidecar"), "{text}");
-    assert!(at("Left alone for Istio's sidecar") < at("Captured for linkerd"), "{text}");
+    assert!(at("Captured for Istio's sidecar") < at("Excluded for Istio's sidecar"), "{text}");
+    assert!(at("Excluded for Istio's sidecar") < at("Captured for linkerd"), "{text}");
     let of = |mesh: &str| {
         let ports = status.listeners.iter().filter(|one| one.meshes == [mesh]).map(|one| one.port);
         ports.collect::<Vec<_>>()

@@ -34,7 +34,7 @@ fn text(status: &Status, width: usize) -> String {
             parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
         };
         page.parts(&title("Captured"), Style::Captured, &of_mesh(&status.captured));
-        page.parts(&title("Left alone"), Style::Passing, &of_mesh(&status.left_alone));
+        page.parts(&title("Excluded"), Style::Passing, &of_mesh(&status.left_alone));
         page.parts(&title("Dropped"), Style::Dropped, &of_mesh(&status.dropped));
     }
     page.listeners(status);
@@ -182,7 +182,7 @@ impl Page {
             made
         else {
             if !backend.starts_with("iptables") {
-                let text = "the table says nothing of when it was made, nor by whom";
+                let text = "the table has no note of when it was made, or by what";
                 self.line(4, "", Style::Quiet, text);
             }
             return;
@@ -192,7 +192,9 @@ impl Page {
         let said = match settings.as_deref() {
             Some("") => "said nothing of what to capture".to_owned(),
             Some(settings) => format!("told {settings}"),
-            None => format!("told more than there is room for; its digest is {settings_digest}"),
+            None => {
+                format!("made with more settings than the note can hold; their digest is {settings_digest}")
+            }
         };
         self.line(4, "", None, &said);
         match changed_since {

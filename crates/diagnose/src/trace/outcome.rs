@@ -265,7 +265,7 @@ fn without_text(block: Block, dropped: Option<At>) -> Block {
     let (verdict, sentence, style) = match dropped {
         Some(_) => (
             "drop",
-            "dropped: reaches nobody, because the last of these rules says so".to_owned(),
+            "dropped: never arrives, because the last of these rules says so".to_owned(),
             Style::Dropped,
         ),
         None => (

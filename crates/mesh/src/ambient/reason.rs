@@ -18,7 +18,7 @@ reasons! {
         "everything that leaves by TCP goes to ztunnel, but for what it sends itself";
     OwnPod "ambient-own-pod" ApplicationLoopback [], "the pod talks to itself, which is not captured";
     Probe "ambient-probe" ExcludedSource [ProbeAddress],
-        "the host's own calls are left alone ({option})", of "{value} is where the host's own calls come from ({option})";
+        "the host's own calls are not captured ({option})", of "{value} is where the host's own calls come from ({option})";
     ProxyToApplication "ambient-proxy-to-application" ProxyToApplication [],
         "it belongs to a connection by which ztunnel hands a call to the application";
 }

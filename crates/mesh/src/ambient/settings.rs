@@ -23,7 +23,7 @@ settings! {
             "Capture IPv6 beside IPv4 [default: true]";
         ProbeAddress: "probe-address" _ []
             example "169.254.7.127,fd16:9254:7127:1337:ffff:ffff:ffff:ffff" features [Probes], Value("IP,.."),
-            "From where the host's own calls come, which are left alone, such as probes: at most one address a family [default: 169.254.7.127,fd16:9254:7127:1337:ffff:ffff:ffff:ffff]";
+            "Source addresses of the host's own calls, such as probes, which are not captured: at most one address a family [default: 169.254.7.127,fd16:9254:7127:1337:ffff:ffff:ffff:ffff]";
         ProbeAddressV4: "" _ ["HOST_PROBE_SNAT_IP"] example "169.254.7.127" features [Probes], Value("IP"),
             "That address over IPv4, where the flag names none";
         ProbeAddressV6: "" _ ["HOST_PROBE_SNAT_IPV6"]

@@ -156,7 +156,7 @@ fn all_that_is_wrong_is_told_at_once() {
         "--probe-address: \"::\" can't be where",
         "--probe-address: \"ff02::1\" can't be where",
         "--probe-address: \"10.0.0.2\" is of the same family as 10.0.0.1; give one address a family",
-        "--probe-address: \"x\" is no IP address",
+        "--probe-address: \"x\" is not an IP address",
         "HOST_PROBE_SNAT_IP: \"fd00::1\" is of the other family; expected an address of IPv4",
         "HOST_PROBE_SNAT_IPV6: \"fd00::1,fd00::2\" names several addresses; give one",
     ];

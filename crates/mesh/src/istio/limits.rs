@@ -19,7 +19,7 @@ pub(super) const CAUTIONS: &[Caution] = &[
         is_warning: true,
         setting: Setting::VmInterfaces,
         applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
-        text: "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is left alone are \
+        text: "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is excluded are \
                taken for the proxy's own, so that those connections never come about",
         remedy: "use {-m} REDIRECT",
     },

@@ -78,11 +78,13 @@ impl Names<'_> {
         }
         let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
         let complaint = if self.numbers_only {
-            format!("is no {noun} number; in CNI mode the node's names are not the pod's: give the number")
+            format!(
+                "is not a {noun} number; names of the node may differ from those of the pod: give the number"
+            )
         } else {
             match look_up(item) {
                 Ok(Some(number)) => return Some(number),
-                Ok(None) => format!("is no {noun} here; {form}"),
+                Ok(None) => format!("is not a known {noun}; {form}"),
                 Err(error) => format!("can't be looked up: {error}; {form}"),
             }
         };

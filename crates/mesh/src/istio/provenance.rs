@@ -1,5 +1,5 @@
 //! What resembles our rules and is not made by us: upstream's, whose place we take, and those of Istio's ambient mode,
-//! which we leave alone.
+//! which we exclude.
 //!
 //! Upstream's rules are ours letter for letter, but for our comment in base chains.
 

@@ -137,19 +137,19 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
     let table = reader
         .scalar(
             Setting::TproxyRouteTable,
-            "is no routing table of its own; expected a number from 1 to 4294967295 other than 253, 254 and 255",
+            "is reserved or out of range; expected a routing table from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
             |text| unsigned(text).and_then(RouteTable::new),
         )
         .unwrap_or(defaults::TPROXY_TABLE);
     let mark = reader
-        .scalar(Setting::TproxyMark, "is no mark; expected a number from 1 to 4294967295", |text| {
+        .scalar(Setting::TproxyMark, "is not a mark; expected a number from 1 to 4294967295", |text| {
             unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
         })
         .unwrap_or(defaults::TPROXY_MARK);
     let mode = reader
         .optional(
             Setting::InterceptionMode,
-            "is no interception mode; expected REDIRECT, TPROXY or NONE",
+            "is not an interception mode; expected REDIRECT, TPROXY or NONE",
             |text| match text.to_ascii_uppercase().as_str() {
                 "REDIRECT" => Some(Interception::Redirect),
                 "TPROXY" => Some(Interception::Tproxy { mark, table }),
@@ -250,7 +250,7 @@ fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
 }
 
 fn loopback(reader: &mut Reader<'_>) -> Cidr {
-    let complaint = "is no IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
+    let complaint = "is not an IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
     reader
         .optional(Setting::LoopbackCidr, complaint, |text| {
             let cidr: Cidr = text.parse().ok()?;

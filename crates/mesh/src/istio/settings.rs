@@ -30,11 +30,11 @@ settings! {
         InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"]
             @ ["traffic.sidecar.istio.io/excludeInboundPorts"]
             example "15020,15021,15090" features [InboundExcept, Ranges], Value("PORT,.."),
-            "Inbound ports to leave alone; only with -b '*'";
+            "Inbound ports to exclude; only with -b '*'";
         ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"]
             @ ["traffic.sidecar.istio.io/excludeInterfaces"]
             example "eth1,br+" features [Interfaces], Value("NAME,.."),
-            "Interfaces to leave alone in both directions; 'br+' means all that start with br";
+            "Interfaces to exclude in both directions; 'br+' means all that start with br";
         ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"]
             @ ["traffic.sidecar.istio.io/includeOutboundIPRanges"]
             example "10.0.0.0/8,fd00::/8" features [Directions, OutboundNetworks], Value("CIDR,.."),
@@ -42,7 +42,7 @@ settings! {
         ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"]
             @ ["traffic.sidecar.istio.io/excludeOutboundIPRanges"]
             example "10.96.0.1/32" features [OutboundNetworksExcept], Value("CIDR,.."),
-            "Outbound networks to leave alone";
+            "Outbound networks to exclude";
         OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"]
             @ ["traffic.sidecar.istio.io/includeOutboundPorts"]
             example "443,9000-9099" features [OutboundOnly, Ranges], Value("PORT,.."),
@@ -50,7 +50,7 @@ settings! {
         OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"]
             @ ["traffic.sidecar.istio.io/excludeOutboundPorts"]
             example "5432" features [OutboundExcept, Ranges], Value("PORT,.."),
-            "Outbound ports to leave alone, TCP and UDP";
+            "Outbound ports to exclude, TCP and UDP";
         VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"]
             @ ["istio.io/reroute-virtual-interfaces", "traffic.sidecar.istio.io/kubevirtInterfaces"]
             example "vm0" features [Machines], Value("NAME,.."),
@@ -74,7 +74,7 @@ settings! {
         OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"] example "1000,2000" features [Groups], Value("GROUP,.."),
             "Groups whose outbound traffic is captured, or '*' for all [default: *]";
         OwnerGroupsExclude: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"] example "2000" features [Groups], Value("GROUP,.."),
-            "Groups whose outbound traffic is left alone; only with all groups captured";
+            "Groups whose outbound traffic is excluded; only with all groups captured";
         LoopbackCidr: "" _ ["ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"] example "127.0.0.0/8" features [Loopback], Value("CIDR"),
             "IPv4 network that counts as loopback [default: 127.0.0.1/32]";
         EnvoyUser: "" _ ["ENVOY_USER"] example "root" features [Identity], Value("NAME"),

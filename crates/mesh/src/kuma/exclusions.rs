@@ -91,14 +91,14 @@ fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
     }
     let uids: UidRange = uids
         .parse()
-        .map_err(|_| format!("ends in {uids:?}, which is no user or range of users; {USERS_FORM}"))?;
+        .map_err(|_| format!("ends in {uids:?}, which is not a user or a range of users; {USERS_FORM}"))?;
     let ports = match ports {
         "" | "*" => EVERY_PORT,
         ports => ports,
     };
     let port = |port: &str| {
         let fault =
-            |_| format!("has {port:?}, which is no port from 1 to 65535 or range of ports; {USERS_FORM}");
+            |_| format!("has {port:?}, which is not a port from 1 to 65535 or range of ports; {USERS_FORM}");
         port.trim().parse().map_err(fault)
     };
     let ports: Vec<PortRange> = ports.split(',').map(port).collect::<Result<_, _>>()?;

@@ -93,15 +93,16 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
             }
         }
         _ if path.is_empty() => {
-            let text = "is no mapping; expected keys such as redirect and kumaDPUser";
+            let text = "is not a mapping; expected keys such as redirect and kumaDPUser";
             file.problems.push(Problem::of(&source("the document"), text));
         }
         _ if is_group(path) => {
-            file.problems.push(Problem::of(&source(path), "is no mapping; expected keys and their values"));
+            file.problems
+                .push(Problem::of(&source(path), "is not a mapping; expected keys and their values"));
         }
         _ => {
             let text = match nearest(path, KEYS.iter().map(|(key, _)| *key)) {
-                Some(meant) => format!("no such key; did you mean {meant}?"),
+                Some(meant) => format!("unknown key; did you mean {meant}?"),
                 None => "no such key; docs/kuma.md lists those there are".to_owned(),
             };
             file.problems.push(Problem::of(&source(path), text));
@@ -136,7 +137,7 @@ fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &im
         Some(value) => file.given.push((setting, Given { value, source })),
         None => {
             let text = match takes_list {
-                true => "is no list of values; expected one such as [a, b]",
+                true => "is not a list of values; expected one such as [a, b]",
                 false => "is a list or a mapping; expected a single value",
             };
             file.problems.push(Problem::of(&source, text));
@@ -199,16 +200,16 @@ mod tests {
             &[],
             &[
                 "tproxy.yaml: ebpf.enabled: is not done here: rules are set by iptables or nf_tables; leave ebpf away",
-                "tproxy.yaml: redirect.dns: is no mapping; expected keys and their values",
-                "tproxy.yaml: redirect.inbond: no such key; did you mean redirect.inbound.port?",
+                "tproxy.yaml: redirect.dns: is not a mapping; expected keys and their values",
+                "tproxy.yaml: redirect.inbond: unknown key; did you mean redirect.inbound.port?",
                 "tproxy.yaml: redirect.inbound.port: is a list or a mapping; expected a single value",
-                "tproxy.yaml: verbos: no such key; did you mean verbose?",
+                "tproxy.yaml: verbos: unknown key; did you mean verbose?",
             ],
         );
         check(
             "5",
             &[],
-            &["tproxy.yaml: the document: is no mapping; expected keys such as redirect and kumaDPUser"],
+            &["tproxy.yaml: the document: is not a mapping; expected keys such as redirect and kumaDPUser"],
         );
         check("---\n{}\n---\n{}\n", &[], &["tproxy.yaml: holds several documents; expected one"]);
     }

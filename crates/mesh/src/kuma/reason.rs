@@ -9,7 +9,7 @@ reasons! {
         "the pod talks to itself, and calls of the application to itself are not captured";
     Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns], "{option} captures DNS queries by UDP";
     DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns],
-        "it is a DNS query by TCP of somebody else than the proxy, which is left alone";
+        "it is a DNS query by TCP that the proxy did not send, which is not captured";
     DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
     DropInvalid "kuma-drop-invalid" Dropped [DropInvalid], "{--drop-invalid-packets} drops what belongs to no connection";
     ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude],

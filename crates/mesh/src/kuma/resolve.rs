@@ -18,7 +18,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let outbound = flow(reader, &Directions::OUTBOUND);
     let excluded_owners = exclusions::of_users(reader);
     if exclusions::is_given(reader, Kuma::InboundPortsForUids) {
-        let text = "can't be: packets that arrive are no user's, so every port of it would be left alone for everybody; \
+        let text = "is not possible: inbound packets have no user, so each of its ports would be excluded for all callers; \
                     use {--exclude-inbound-ports}";
         reader.blame(Kuma::InboundPortsForUids, text);
     }
@@ -26,7 +26,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let networks = exclusions::networks(reader);
     if !networks.is_empty() && dns.capture == DnsCapture::Off {
         let text = format!(
-            "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nobody answers unless DNS is captured \
+            "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nothing answers unless DNS is captured \
              ({{--redirect-dns}})",
             dns.port
         );
@@ -35,7 +35,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let logs = reader.switch(Kuma::Logs);
     let level = reader.scalar(
         Kuma::LogLevel,
-        "is no level of the kernel's log; expected a number from 0 to 7",
+        "is not a level of the kernel's log; expected a number from 0 to 7",
         |text| unsigned(text).and_then(LogLevel::new),
     );
     let docker = match dns.capture {
@@ -62,7 +62,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
 
 /// Whether IPv6 is captured: unless it is unwanted, wherever an interface has an address of it beside loopback's.
 fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
-    let complaint = "is no mode of IP families; expected dualstack or ipv4";
+    let complaint = "is not an IP family mode; expected dualstack or ipv4";
     let wanted =
         reader.optional(Kuma::IpFamilyMode, complaint, |text| match text.to_ascii_lowercase().as_str() {
             "dualstack" => Some(true),
@@ -121,10 +121,10 @@ fn proxy_user(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> U
     }
     let form = "expected a number from 0 to 4294967294, or the name of a user";
     let complaint = match numbers_only {
-        true => "is no user number; the node's names are not the pod's: give the number".to_owned(),
+        true => "is not a user number; the node's names are not the pod's: give the number".to_owned(),
         false => match host.user(name) {
             Ok(Some(uid)) => return uid,
-            Ok(None) => format!("is no user here; {form}"),
+            Ok(None) => format!("is not a known user; {form}"),
             Err(error) => format!("can't be looked up: {error}; {form}"),
         },
     };

@@ -42,26 +42,26 @@ settings! {
         InboundPortsExclude: "exclude-inbound-ports" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS"]
             @ ["traffic.kuma.io/exclude-inbound-ports"] example "9901" features [InboundExcept], Value("PORT,.."),
-            "Inbound ports to leave alone";
+            "Inbound ports to exclude";
         OutboundPortsExclude: "exclude-outbound-ports" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS"]
             @ ["traffic.kuma.io/exclude-outbound-ports"] example "5432" features [OutboundExcept], Value("PORT,.."),
-            "Outbound ports to leave alone";
+            "Outbound ports to exclude";
         InboundIpsExclude: "exclude-inbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
             @ ["traffic.kuma.io/exclude-inbound-ips"] joined ","
             example "10.0.0.1,fd00::/8" features [SourcesExcept], Value("CIDR,.."),
-            "Addresses or networks whose calls to the pod are left alone; may be repeated";
+            "Addresses or networks whose calls to the pod are excluded; may be repeated";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
             @ ["traffic.kuma.io/exclude-outbound-ips"] joined ","
             example "10.96.0.1,fd00::/8" features [OutboundNetworksExcept], Value("CIDR,.."),
-            "Addresses or networks to which calls of the pod are left alone; may be repeated";
+            "Addresses or networks to which calls of the pod are excluded; may be repeated";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";"
             example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
-            "Outbound ports to leave alone for a user or a range of users, by tcp, udp or both; may be repeated";
+            "Outbound ports to exclude for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
             "Put the jump for inbound TCP before the other rules of this program that stand in PREROUTING";
@@ -98,7 +98,7 @@ settings! {
             "Leave comments away where rules are found again without them";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             example "" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
-            "Nothing but empty: packets that arrive are no user's";
+            "Must be empty: inbound packets have no user";
     }
     DropIn {
         Verb: "verb" _ [] example "install" of ["install", "uninstall"], Value("WHAT"),
@@ -120,7 +120,7 @@ settings! {
         LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] example "0", Value("MICROSECONDS"),
             "No effect: the lock is not looked at again and again";
         MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"] example "4", Value("COUNT"),
-            "No effect: what others change meanwhile makes a change be planned anew, up to five times";
+            "No effect: a change is planned again, up to five times, if another program changes the rules meanwhile";
         RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"]
             example "2s", Value("TIME"),
             "No effect, as --max-retries";

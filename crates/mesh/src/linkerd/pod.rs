@@ -12,7 +12,7 @@ pub(crate) const FORM: Form = Form {
     commands: &["proxy-init", "linkerd2-proxy-init", "linkerd-init"],
     init_reads_annotations: false,
     unsaid: IMPLICIT_DEFAULTS,
-    idle: &[(Linkerd::Simulate, "it tells the commands and runs none (--simulate)")],
+    idle: &[(Linkerd::Simulate, "it prints the commands and runs none (--simulate)")],
     proxy: Some("linkerd-proxy"),
     signs: &[("linkerd.io/inject", &["enabled", "ingress"])],
     domains: &["linkerd.io"],

@@ -44,7 +44,7 @@ fn owner<T: FromStr + Copy>(
     noun: &str,
     default: Option<T>,
 ) -> Option<T> {
-    let complaint = format!("is no {noun}; expected a number from 0 to 4294967294, or {NOBODY} for none");
+    let complaint = format!("is not a {noun}; expected a number from 0 to 4294967294, or {NOBODY} for none");
     let read = |text: &str| match text {
         NOBODY => Some(None),
         number => number.parse().ok().map(Some),
@@ -57,7 +57,7 @@ fn inbound_ports(reader: &mut Reader<'_>) -> InboundPorts {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let port: Option<Port> = item.parse().ok();
         if port.is_none() {
-            let text = "is no port to capture; expected a number from 1 to 65535, as each port has a rule of its own";
+            let text = "is not a port to capture; expected a number from 1 to 65535, as each port gets a separate rule";
             reader.problem(source, item, text);
         }
         port

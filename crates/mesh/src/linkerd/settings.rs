@@ -25,19 +25,19 @@ settings! {
             "Inbound ports to capture, and no others [default: all]";
         InboundPortsToIgnore: "inbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-inbound-ports"] joined ","
             example "4190,4191,9000-9099" features [InboundExcept, Ranges], Value("PORT,.."),
-            "Inbound ports to leave alone";
+            "Inbound ports to exclude";
         OutboundPortsToIgnore: "outbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-outbound-ports"] joined ","
             example "443,6443" features [OutboundExcept, Ranges], Value("PORT,.."),
-            "Outbound ports to leave alone";
+            "Outbound ports to exclude";
         SubnetsToIgnore: "subnets-to-ignore" _ [] @ ["config.linkerd.io/skip-subnets"] joined ","
             example "172.17.0.0/16" features [SourcesExcept], Value("CIDR,.."),
-            "Networks whose calls to the pod are left alone";
+            "Networks whose calls to the pod are excluded";
         Ipv6: "ipv6" _ [] features [Ipv6], Switch,
             "Capture IPv6 too; =false leaves it alone [default: true]";
     }
     DropIn {
         Simulate: "simulate" _ [], Switch,
-            "Tell the commands that would set the rules, and touch nothing";
+            "Print the commands that would set the rules, and change nothing";
         NetworkNamespace: "netns" _ [] example "/run/netns/pod", Value("PATH"),
             "Work in this network namespace";
         UseWaitFlag: "use-wait-flag" 'w' [], Switch,

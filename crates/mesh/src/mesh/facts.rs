@@ -178,21 +178,21 @@ impl ListItem {
     pub fn meaning(&self) -> &'static str {
         match (&self.selector, self.captured) {
             (Selector::Destination(_), true) => "networks whose connections are captured",
-            (Selector::Destination(_), false) => "networks left alone",
+            (Selector::Destination(_), false) => "excluded networks",
             (Selector::Source(_), true) => "networks whose calls are captured",
-            (Selector::Source(_), false) => "networks whose calls are left alone",
+            (Selector::Source(_), false) => "networks whose calls are excluded",
             (Selector::OutboundPort(..), true) => "outbound ports captured wherever they are",
-            (Selector::OutboundPort(..), false) => "outbound ports left alone",
+            (Selector::OutboundPort(..), false) => "excluded outbound ports",
             (Selector::InboundPort(_), true) => "inbound ports captured",
-            (Selector::InboundPort(_), false) => "inbound ports left alone",
+            (Selector::InboundPort(_), false) => "excluded inbound ports",
             (Selector::Tunnel(_), _) => "the tunnel's port",
             (Selector::Interface(_), true) => "interfaces captured",
-            (Selector::Interface(_), false) => "interfaces left alone",
+            (Selector::Interface(_), false) => "excluded interfaces",
             (Selector::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
             (Selector::User(..), true) => "users whose calls are captured",
-            (Selector::User(..), false) => "users whose calls are left alone",
+            (Selector::User(..), false) => "users whose calls are excluded",
             (Selector::Group(_), true) => "groups whose calls are captured",
-            (Selector::Group(_), false) => "groups whose calls are left alone",
+            (Selector::Group(_), false) => "groups whose calls are excluded",
             (Selector::Server(_), _) => "DNS servers whose queries are captured",
         }
     }

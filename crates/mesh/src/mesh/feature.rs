@@ -27,15 +27,15 @@ features! {
     Directions "One direction alone";
     InboundOnly "Inbound: these ports and no others";
     InboundExcept "Inbound: all ports but these";
-    SourcesExcept "Inbound: calls from these networks left alone (skip subnets)";
+    SourcesExcept "Inbound: calls from these excluded networks (skip subnets)";
     OutboundNetworks "Outbound: these networks and no others";
     OutboundNetworksExcept "Outbound: all networks but these";
     OutboundOnly "Outbound: these ports whatever the network, or no others";
     OutboundExcept "Outbound: all ports but these";
     Ranges "Ranges in lists of ports";
-    PortsByUser "Outbound: ports left alone for a user";
+    PortsByUser "Outbound: ports excluded for a user";
     Groups "Outbound: by the group of the process";
-    Interfaces "Interfaces left alone";
+    Interfaces "Interfaces excluded";
     Machines "Virtual interfaces, whose traffic counts as outbound";
     Loopback "What counts as loopback";
     Dns "DNS to the servers of resolv.conf";

@@ -115,7 +115,7 @@ fn named(said: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: 
         None => {
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
-                Some(meant) => format!("no such setting; did you mean {prefix}{meant}?"),
+                Some(meant) => format!("unknown setting; did you mean {prefix}{meant}?"),
                 None => format!("no such setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
             said.fault(None, source.clone(), None, text);
@@ -133,7 +133,7 @@ fn of_proxy(said: &mut GivenSettings, proxy: &Container) {
             Some(Value::Text(_)) | None => {}
             Some(Value::Unknowable) => {
                 let text = format!(
-                    "comes from valueFrom, which nobody can know before the container starts; say it with {}",
+                    "comes from valueFrom, which is unknown before the container starts; set it with {}",
                     setting.row().option()
                 );
                 said.fault(Some(setting), source(name), None, text);

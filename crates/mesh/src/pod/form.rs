@@ -38,9 +38,9 @@ fn port(item: &str) -> Option<Fault<'_>> {
         _ if is_port => return None,
         "" => "is an empty item of a list of ports; leave the comma out",
         _ if item.parse::<PortRange>().is_ok() => {
-            "is no port; Istio refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
+            "is not a port; Istio refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
         }
-        _ => "is no port; expected a number from 0 to 65535",
+        _ => "is not a port; expected a number from 0 to 65535",
     };
     Some((item, text.to_owned()))
 }
@@ -64,7 +64,9 @@ fn interface(item: &str) -> Option<Fault<'_>> {
     let fits = item.len() <= 15;
     let text = match item {
         "" => "is an empty item of a list of interfaces; leave the comma out",
-        _ => "is no interface to Istio; expected a letter and up to 14 letters, digits, _ . or - behind it",
+        _ => {
+            "is not an interface name to Istio; expected a letter and up to 14 letters, digits, _ . or - behind it"
+        }
     };
     (!(start && rest && fits)).then(|| (item, text.to_owned()))
 }

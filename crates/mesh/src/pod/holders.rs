@@ -47,7 +47,7 @@ pub struct Holder {
 /// When the text is neither YAML nor JSON, or holds too many objects.
 pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
     let problem = |text: String| Problems(vec![Problem::of(name, text)]);
-    let nodes = documents(text).map_err(|malformed| problem(format!("is no YAML or JSON: {malformed}")))?;
+    let nodes = documents(text).map_err(|malformed| problem(format!("is not YAML or JSON: {malformed}")))?;
     let (mut found, mut count) = (Vec::new(), 0);
     for (at, node) in nodes.iter().enumerate() {
         let mut document = Document { value: data(node), holders: Vec::new(), strangers: Vec::new() };

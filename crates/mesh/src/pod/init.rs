@@ -166,7 +166,7 @@ impl Arguments<'_> {
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
         let source = self.source(word);
         let otherwise = match setting {
-            Some(setting) => format!("; say it with {}", setting.row().option()),
+            Some(setting) => format!("; set it with {}", setting.row().option()),
             None => String::new(),
         };
         let text = format!(

@@ -112,7 +112,7 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
         }
         ErrorKind::SimpleKeyExpected => "write a space behind a dash, and a colon and a space behind a key",
         ErrorKind::ExpectedDocumentStart => "write --- between documents, and a space behind a key's colon",
-        ErrorKind::BlockSequenceEntryNotAllowed => "begin the list on a line of its own",
+        ErrorKind::BlockSequenceEntryNotAllowed => "begin the list on a new line",
         ErrorKind::UnexpectedCharacter { character } if character.is_control() => {
             "leave it out, or write its escape within double quotes"
         }

@@ -39,7 +39,7 @@ impl Object {
 /// # Errors
 /// When the text is not YAML, or nothing in it describes a pod.
 pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
-    let malformed = |malformed| Problem::of(name, format!("is no YAML or JSON: {malformed}"));
+    let malformed = |malformed| Problem::of(name, format!("is not YAML or JSON: {malformed}"));
     let documents = documents(text).map_err(|error| Problems(vec![malformed(error)]))?;
     of_documents(name, &documents)
 }
@@ -101,7 +101,7 @@ impl Found {
             Some(kind) => self.object(met.node, kind, met.version),
             None => {
                 let place = met.node.place.map(|place| format!(", {place}")).unwrap_or_default();
-                let text = "is no object of Kubernetes: it has no kind";
+                let text = "is not a Kubernetes object: it has no kind";
                 self.problems.push(Problem::of(&format!("document {}{place}", self.document), text));
             }
         }

@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for FromJson {
         let (mut entries, mut keys, mut size) = (Vec::new(), BTreeSet::new(), 1);
         while let Some((key, value)) = access.next_entry::<String, Node>()? {
             if !keys.insert(key.clone()) {
-                return Err(de::Error::custom(format!("the key {key:?} stands twice")));
+                return Err(de::Error::custom(format!("the key {key:?} is repeated")));
             }
             size += value.size;
             entries.push((key, Rc::new(value)));

@@ -25,7 +25,7 @@ pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<S
     let documents = documents_of_later_keys(text, &mut repeated).map_err(|found| malformed(name, &found))?;
     let remarks = repeated.iter().map(|found| {
         format!(
-            "the key {:?} stands at {} and at {}; the later one counts",
+            "the key {:?} appears at {} and at {}; the later one counts",
             found.key, found.first, found.again
         )
     });
@@ -62,7 +62,7 @@ fn parsed(name: &str, text: &str) -> Result<Vec<Rc<Node>>, Problems> {
 }
 
 fn malformed(name: &str, found: &Malformed) -> Problems {
-    Problems(vec![Problem::of(name, format!("is no YAML or JSON: {found}"))])
+    Problems(vec![Problem::of(name, format!("is not YAML or JSON: {found}"))])
 }
 
 /// A tree as data.
@@ -104,7 +104,9 @@ mod tests {
         let text = "a: 1\nb: [yes, 'yes', ~, 1.5, 0755]\n---\n{\"c\": {\"d\": \"x\"}}\n";
         let expected = vec![json!({"a": 1, "b": [true, "yes", null, 1.5, 493]}), json!({"c": {"d": "x"}})];
         assert_eq!(values("file", text), Ok(expected));
-        assert!(values("file", "a: [").expect_err("broken").to_string().contains("file: is no YAML or JSON"));
+        assert!(
+            values("file", "a: [").expect_err("broken").to_string().contains("file: is not YAML or JSON")
+        );
     }
 
     #[test]

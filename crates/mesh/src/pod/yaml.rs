@@ -101,7 +101,7 @@ impl Loader<'_> {
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
                 Some(node) => self.put(node, start),
-                None => Err(Malformed::at(start, "the alias stands within what it stands for")),
+                None => Err(Malformed::at(start, "the alias refers to a value that contains it")),
             },
             Event::Scalar(text, style, anchor, tag) => {
                 // Where there is nothing, the parser reports ~.
@@ -203,7 +203,7 @@ impl Loader<'_> {
                 };
                 if let Some(first) = places.insert(text.clone(), place(at)) {
                     let Some(repeated) = &mut self.repeated else {
-                        let text = format!("the key {text:?} stands twice; the first is at {first}");
+                        let text = format!("the key {text:?} is repeated; the first is at {first}");
                         return Err(Malformed::at(at, text));
                     };
                     repeated.push(Repeated { key: text.clone(), first, again: place(at) });
@@ -270,9 +270,9 @@ mod tests {
         let check = |text: &str, expected: &str| assert_eq!(fault(text), expected, "{text:?}");
         check(
             "a: 1\nb: 2\na: 3\n",
-            "line 3, column 1: the key \"a\" stands twice; the first is at line 1, column 1",
+            "line 3, column 1: the key \"a\" is repeated; the first is at line 1, column 1",
         );
-        check("a: &x [*x]\n", "line 1, column 8: the alias stands within what it stands for");
+        check("a: &x [*x]\n", "line 1, column 8: the alias refers to a value that contains it");
         check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
         check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
         let deep = "more than 100 lists and mappings lie in each other";
@@ -280,7 +280,7 @@ mod tests {
         check(&"- ".repeat(100_000), &format!("line 1, column 201: {deep}"));
         check(&"a: [".repeat(101), &format!("line 1, column 201: {deep}"));
         assert!(fault("a: [1").starts_with("line"), "{}", fault("a: [1"));
-        assert!(fault("{\"a\": 1, \"a\": 2}").contains("stands twice"));
+        assert!(fault("{\"a\": 1, \"a\": 2}").contains("is repeated"));
     }
 
     #[test]

@@ -79,7 +79,7 @@ meanings! {
         ["every group but ", "every group", ""], ["outbound, ", "outbound, every group", ""];
     /// Excludes, of what arrives, what comes from a guest behind the pod.
     VirtualMachineInterface: Excluded "inbound" Interface,
-        ["", "", ": a virtual machine's, which inbound rules leave alone"], ["", "", ""];
+        ["", "", ": a virtual machine's, which inbound rules exclude"], ["", "", ""];
     /// Excludes the tunnel of the mesh.
     TunnelPort: Excluded "inbound" Port,
         ["port ", "", ": the mesh's tunnel"], ["inbound, ", "inbound", ": the tunnel"];
@@ -139,7 +139,7 @@ meanings! {
         ["", "packets that belong to no connection", ""], ["", "packets that belong to no connection", ""];
     /// Reports to a log, and changes nothing.
     Log: LedOn "both" Nothing,
-        _, ["", "told to the kernel's log", ""];
+        _, ["", "written to the kernel's log", ""];
 }
 
 /// The row of a meaning.

@@ -25,11 +25,11 @@ settings! {
             example "nft" of ["legacy", "nft"], Value("VARIANT"),
             "Use this variant of iptables, legacy or nft, whatever is in use";
         Reconcile: "reconcile" _ ["RECONCILE"], Switch,
-            "Replace rules of ours that differ, instead of failing";
+            "Replace rules of this program that differ, instead of failing";
         Replace: "replace" _ [], Switch,
             "Replace another mesh that captures here, instead of failing";
         CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
-            "Remove all that is ours; create nothing";
+            "Remove the rules of this program; create nothing";
         ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
             "Apply even where the state looks right";
         LockWait: "lock-wait" _ ["LOCK_WAIT"] example "10", Value("SECONDS"),
@@ -42,7 +42,7 @@ settings! {
             "How to print the outcome: text, json or yaml; -o for short where no capture flags are taken [default: text]";
         Backend: "backend" _ []
             example "nftables" of ["nftables", "iptables", "iptables-nft", "iptables-legacy"], Value("BACKEND"),
-            "nftables, iptables, iptables-nft or iptables-legacy [default: what holds rules of ours, else nftables]";
+            "nftables, iptables, iptables-nft or iptables-legacy [default: the one that has rules of this program, else nftables]";
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
             "Set rules of nf_tables directly, without iptables";
     }

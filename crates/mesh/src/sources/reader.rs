@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     pub fn switch_or(&mut self, setting: Setting, default: bool) -> bool {
-        self.scalar(setting, "is no boolean; expected true or false", raw::boolean).unwrap_or(default)
+        self.scalar(setting, "is not a boolean; expected true or false", raw::boolean).unwrap_or(default)
     }
 
     /// A scalar read by `parse`. Nothing, or nothing but a complaint, gives `None`.
@@ -135,18 +135,18 @@ impl<'a> Reader<'a> {
     }
 
     pub fn port(&mut self, setting: Setting, default: Port) -> Port {
-        self.scalar(setting, "is no port; expected a number from 1 to 65535", |text| text.parse().ok())
+        self.scalar(setting, "is not a port; expected a number from 1 to 65535", |text| text.parse().ok())
             .unwrap_or(default)
     }
 
     /// The ports of a listener: one, or a range.
     pub fn listener(&mut self, setting: Setting, default: Port) -> PortRange {
-        self.scalar(setting, &format!("is no port to listen on; {PORT_FORM}"), |text| text.parse().ok())
+        self.scalar(setting, &format!("is not a port to listen on; {PORT_FORM}"), |text| text.parse().ok())
             .unwrap_or(default.into())
     }
 
     pub fn duration(&mut self, setting: Setting, default: Duration) -> Duration {
-        let complaint = "is no duration; expected numbers with units, such as 5s, 250ms or 1m30s";
+        let complaint = "is not a duration; expected numbers with units, such as 5s, 250ms or 1m30s";
         self.scalar(setting, complaint, duration::parse).unwrap_or(default)
     }
 
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         let complaint = match item.parse() {
             Ok(range) => return Some(range),
             Err(error @ (PortError::Zero | PortError::Backwards)) => format!("{error}; {PORT_FORM}"),
-            Err(PortError::NoPort) => format!("is no port; {PORT_FORM}"),
+            Err(PortError::NoPort) => format!("is not a port; {PORT_FORM}"),
         };
         self.problem(source, item, complaint);
         None
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
     pub fn address_item(&mut self, source: &Source, item: &str) -> Option<IpAddr> {
         let address = item.parse().ok();
         if address.is_none() {
-            self.problem(source, item, "is no IP address; expected one such as 10.0.0.1 or 2001:db8::1");
+            self.problem(source, item, "is not an IP address; expected one such as 10.0.0.1 or 2001:db8::1");
         }
         address
     }

@@ -88,7 +88,7 @@ impl Cluster {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (config, shared) = (Arc::clone(&config), Arc::clone(&shared));
-                // A connection that the client ends is no fault of ours.
+                // A connection that the client ends is not a fault of ours.
                 thread::spawn(move || serve::connection(stream, config, &shared));
             }
         });

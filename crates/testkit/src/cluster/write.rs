@@ -30,7 +30,7 @@ fn body(request: &Request) -> Result<Value, Refusal> {
     let parsed = parsed.or_else(|| serde_saphyr::from_slice(&request.body).ok());
     parsed
         .filter(Value::is_object)
-        .ok_or_else(|| refusal(400, "BadRequest", "the body is no object".to_owned()))
+        .ok_or_else(|| refusal(400, "BadRequest", "the body is not an object".to_owned()))
 }
 
 fn manager(request: &Request) -> String {

@@ -211,7 +211,8 @@ mod tests {
         );
         let unbalanced = alias(json!({"name": "C", "pattern": "((@)"})).expect_err("unbalanced");
         assert!(
-            unbalanced.contains("aliases[0].pattern: \"((@)\" is no regular expression of RE2: a ( is not"),
+            unbalanced
+                .contains("aliases[0].pattern: \"((@)\" is not a regular expression of RE2: a ( is not"),
             "{unbalanced}"
         );
         assert!(

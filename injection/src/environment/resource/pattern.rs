@@ -20,7 +20,7 @@ impl Pattern {
         }
         match check(&pattern.of("dev.red")) {
             Ok(()) => Ok(pattern),
-            Err(why) => Err(format!("is no regular expression of RE2: {why}")),
+            Err(why) => Err(format!("is not a regular expression of RE2: {why}")),
         }
     }
 
@@ -69,9 +69,8 @@ fn check(expression: &str) -> Result<(), &'static str> {
                 before = Before::Nothing;
             }
             ')' => {
-                open = open
-                    .checked_sub(1)
-                    .ok_or("a ) closes nothing; expected \\) where it stands for itself")?;
+                open =
+                    open.checked_sub(1).ok_or("a ) closes nothing; expected \\) for the character itself")?;
                 before = Before::Something;
             }
             '|' => before = Before::Nothing,
@@ -88,7 +87,7 @@ fn check(expression: &str) -> Result<(), &'static str> {
             _ => before = Before::Something,
         }
     }
-    if open > 0 { Err("a ( is not closed; expected \\( where it stands for itself") } else { Ok(()) }
+    if open > 0 { Err("a ( is not closed; expected \\( for the character itself") } else { Ok(()) }
 }
 
 /// What follows an escape, whose backslash was read.
@@ -105,7 +104,7 @@ fn escaped(text: &str) -> Result<&str, &'static str> {
 
 /// What follows a class of characters, whose bracket was read.
 fn after_class(text: &str) -> Result<&str, &'static str> {
-    let unclosed = "a [ is not closed; expected \\[ where it stands for itself";
+    let unclosed = "a [ is not closed; expected \\[ for the character itself";
     let mut rest = text.strip_prefix('^').unwrap_or(text);
     // First in a class, it is literal.
     rest = rest.strip_prefix(']').unwrap_or(rest);

@@ -141,7 +141,7 @@ fn tagged<'a>(
             }
             Some(value) if !words::is_label_value(value) => {
                 warnings
-                    .push(format!("{title}: its label {label} says {value:?}, which is no value of a label"));
+                    .push(format!("{title}: its label {label} says {value:?}, which is not a label value"));
             }
             Some(value) if workload.replicas == 0 => {
                 warnings.push(format!(

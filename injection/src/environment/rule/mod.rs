@@ -27,18 +27,18 @@ impl Rule {
     pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<Problem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
-                "is no JSON ({error}); expected a part of an HTTPRoute such as {{\"timeout\": \"3s\"}}"
+                "is not JSON ({error}); expected a part of an HTTPRoute such as {{\"timeout\": \"3s\"}}"
             );
             vec![Problem::of(place, text)]
         })?;
         if !value.is_object() {
-            return Err(vec![Problem::with_item(place, text, "is no HTTPRoute; expected a JSON object")]);
+            return Err(vec![Problem::with_item(place, text, "is not an HTTPRoute; expected a JSON object")]);
         }
         let mut problems = Vec::new();
         let named = shape::named(&shape::HTTP_ROUTE, &value, place, &mut problems);
         let Value::Object(mut rest) = named else { return Err(problems) };
         for field in NO_ROUTE.iter().filter(|field| rest.contains_key(**field)) {
-            let text = format!("{field} can't stand beside the route to an environment; leave it out");
+            let text = format!("{field} can't be combined with the route to an environment; leave it out");
             problems.push(Problem::of(place, text));
         }
         let mut first = |field: &str| match rest.remove(field) {
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn what_is_no_part_of_a_route_is_refused() {
         for (text, expected) in [
-            ("{", "is no JSON"),
+            ("{", "is not JSON"),
             ("[]", "expected a JSON object"),
-            (r#"{"rewrit": {}}"#, "rewrit is no field there; expected one of"),
-            (r#"{"match": [{"uri": {"begins": "/"}}]}"#, "match[0].uri.begins is no field there"),
+            (r#"{"rewrit": {}}"#, "rewrit is an unknown field; expected one of"),
+            (r#"{"match": [{"uri": {"begins": "/"}}]}"#, "match[0].uri.begins is an unknown field"),
             (r#"{"match": {}}"#, "match: expected a list"),
             (r#"{"rewrite": []}"#, "rewrite: expected an object"),
             (r#"{"redirect": {"uri": "/"}}"#, "redirect can't stand beside"),
-            (r#"{"timeout": "1s", "Timeout": "2s"}"#, "timeout stands twice"),
+            (r#"{"timeout": "1s", "Timeout": "2s"}"#, "timeout is repeated"),
         ] {
             let found = read(text).expect_err(text);
             assert!(found.contains(expected), "{text}: {found}");

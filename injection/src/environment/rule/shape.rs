@@ -133,12 +133,12 @@ fn walk(shape: &Shape, value: &Value, path: &str, refuse: &mut dyn FnMut(String)
                 let path = below(path, key);
                 let Some((name, shape)) = known.iter().find(|(name, _)| is_same(name, key)) else {
                     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-                    refuse(format!("{path} is no field there; expected one of {}", names.join(", ")));
+                    refuse(format!("{path} is an unknown field; expected one of {}", names.join(", ")));
                     continue;
                 };
                 let value = walk(shape, value, &path, refuse);
                 if found.insert((*name).to_owned(), value).is_some() {
-                    refuse(format!("{path} stands twice, in different cases; leave one out"));
+                    refuse(format!("{path} is repeated, in different cases; leave one out"));
                 }
             }
             Value::Object(found)

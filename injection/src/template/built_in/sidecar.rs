@@ -232,7 +232,7 @@ fn with_users(
     items.extend_from_slice(users);
     for item in users {
         if items.iter().filter(|other| other[key] == item[key]).count() > 1 {
-            let text = format!("stands twice, or is the proxy's own; give it another {key}");
+            let text = format!("is repeated, or is the proxy's own; give it another {key}");
             context.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
         }
     }

@@ -14,9 +14,10 @@ pub(super) fn member(args: &[Value]) -> Result<Value, FuncError> {
         }
         Value::NoValue | Value::Nil => Ok(of_duration("0s", name).unwrap_or(Value::NoValue)),
         scalar if ["GetValue", "String", "Value"].contains(&name.as_str()) => Ok(scalar.clone()),
-        Value::String(text) => of_duration(text, name)
-            .ok_or_else(|| FuncError::Generic(format!("{name} is asked of a text that is no duration"))),
-        _ => Err(FuncError::Generic(format!("{name} is no field or method of what it is asked of"))),
+        Value::String(text) => of_duration(text, name).ok_or_else(|| {
+            FuncError::Generic(format!("{name} is called on a string that is not a duration"))
+        }),
+        _ => Err(FuncError::Generic(format!("{name} is not a field or method of the value"))),
     }
 }
 

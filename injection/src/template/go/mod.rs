@@ -141,7 +141,7 @@ impl Template {
             };
             if !is_harmless {
                 let what = format!(
-                    "would be read as YAML where {} puts it; expected a text that is no YAML, or a template that hands it to \
+                    "would be read as YAML where {} puts it; expected a text that is not YAML, or a template that hands it to \
                      quote, toJson or toYaml",
                     self.name
                 );
@@ -165,7 +165,7 @@ pub(crate) fn refused() -> bool {
 
 /// What the engine says about a text that it can't parse.
 fn malformed(error: &ParseError) -> String {
-    let ParseError::WithContext(place, text) = error else { return format!("is no template: {error}") };
+    let ParseError::WithContext(place, text) = error else { return format!("is not a template: {error}") };
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, last)| last);
     format!("line {}: {text}", place.line)
 }

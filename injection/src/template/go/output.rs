@@ -36,7 +36,7 @@ pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Resul
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
         Some(_) => Err(Problems(vec![Problem::of(
             name,
-            "makes YAML that is no mapping; expected metadata and spec of a pod",
+            "makes YAML that is not a mapping; expected metadata and spec of a pod",
         )])),
     }
 }
@@ -99,7 +99,7 @@ mod tests {
         let mut warnings = Vec::new();
         let made = patch("t", "a:\n- name: \"0\"\n  name: cache\n  emptyDir: {}\n", &mut warnings);
         assert_eq!(made, Ok(json!({"a": [{"name": "cache", "emptyDir": {}}]})));
-        let expected = "t: in what it makes, the key \"name\" stands at line 2, column 3 and at line 3, column 3; the \
+        let expected = "t: in what it makes, the key \"name\" appears at line 2, column 3 and at line 3, column 3; the \
                         later one counts";
         assert_eq!(warnings, [expected]);
     }
@@ -114,7 +114,7 @@ mod tests {
             shown.contains("\"- b: <no value>\" holds <no value>, in line 2") && shown.contains("line 3"),
             "{shown}"
         );
-        for (text, expected) in [("- a\n", "no mapping"), ("a: [\n", "is no YAML")] {
+        for (text, expected) in [("- a\n", "not a mapping"), ("a: [\n", "is not YAML")] {
             let shown = patch(text).expect_err("no patch").to_string();
             assert!(shown.contains(expected), "{shown}");
         }

@@ -99,7 +99,7 @@ fn all_problems_are_reported_and_nothing_is_printed() {
     let bad = MANIFEST.replace("defaultSubset: base", "defaultSubset: '-', splitter: ab");
     for (input, expected) in [
         (bad.as_str(), &["spec.envLabel.defaultSubset: \"-\"", "spec.envLabel.splitter: \"ab\""][..]),
-        ("a: [", &["-: is no YAML or JSON"]),
+        ("a: [", &["-: is not YAML or JSON"]),
         ("apiVersion: v1\nkind: Pod\n", &["-: no VirtualEnvironment of env.alibaba.com/v1alpha2 is there"]),
     ] {
         let out = run(&["routes", "-f", "-"], input);
@@ -203,7 +203,7 @@ fn kinds_and_annotations_that_are_misspelt_were_passed_over_in_silence() {
 fn broken_rules_are_reported_for_services_with_routes_only() {
     let rule = "metadata: {name: cart, annotations: {kt-virtual-environment/rule: '{x'}}\nspec: {selector";
     let broken = MANIFEST.replace("metadata: {name: cart}\nspec: {selector", rule);
-    let expected = "-:6: Service default/cart, annotation kt-virtual-environment/rule: is no JSON";
+    let expected = "-:6: Service default/cart, annotation kt-virtual-environment/rule: is not JSON";
     for input in [
         broken.clone(),
         broken.replace("selector: {app: cart}", "selector: {app: kart}"),

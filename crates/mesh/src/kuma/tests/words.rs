@@ -41,7 +41,7 @@ fn much_said_twice_is_odd_or_refused() {
             "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns, which captures less; give one of them",
         ],
     );
-    let warned = "--vnet sends DNS queries that come by its interfaces to port 15053, where nobody answers unless DNS is \
+    let warned = "--vnet sends DNS queries that come by its interfaces to port 15053, where nothing answers unless DNS is \
                   captured (--redirect-dns)";
     check_warnings(&[(Kuma::Vnet, "br0:10.0.0.0/8")], &[warned]);
 }
@@ -69,26 +69,26 @@ fn all_that_is_wrong_is_told_at_once() {
             (Kuma::LogLevel, "8"),
         ],
         &[
-            "--ip-family-mode: \"ipv6\" is no mode of IP families; expected dualstack or ipv4",
-            "--kuma-dp-user: \"nobody-here\" is no user here; expected a number from 0 to 4294967294, or the name of a user",
-            "--redirect-inbound: \"maybe\" is no boolean; expected true or false",
-            "--redirect-inbound-port: \"0\" is no port; expected a number from 1 to 65535",
-            "--exclude-inbound-ports: \"http\" is no port; expected a port from 1 to 65535 or a range such as 8000-9000",
+            "--ip-family-mode: \"ipv6\" is not an IP family mode; expected dualstack or ipv4",
+            "--kuma-dp-user: \"nobody-here\" is not a known user; expected a number from 0 to 4294967294, or the name of a user",
+            "--redirect-inbound: \"maybe\" is not a boolean; expected true or false",
+            "--redirect-inbound-port: \"0\" is not a port; expected a number from 1 to 65535",
+            "--exclude-inbound-ports: \"http\" is not a port; expected a port from 1 to 65535 or a range such as 8000-9000",
             "--exclude-inbound-ports: \"0\" is port 0, which no connection uses; expected a port from 1 to 65535 or a range such as 8000-9000",
-            "--redirect-outbound-port: \"70000\" is no port; expected a number from 1 to 65535",
+            "--redirect-outbound-port: \"70000\" is not a port; expected a number from 1 to 65535",
             "--exclude-outbound-ips: \"10.0.0.0/33\" has no prefix length from 0 to 32 after the slash; expected a network such as 10.0.0.0/8",
             &users("\"tcp:80:\" names no user, which would mean everybody"),
             &users("\"1:2:3:4\" has too many parts"),
             &users("\"icmp:80:7\" has \"icmp\", which is neither tcp nor udp"),
-            &users("\"0:7\" has \"0\", which is no port from 1 to 65535 or range of ports"),
-            &users("\"7-6\" ends in \"7-6\", which is no user or range of users"),
-            &users("\"web\" ends in \"web\", which is no user or range of users"),
-            "--redirect-dns-port: \"x\" is no port; expected a number from 1 to 65535",
+            &users("\"0:7\" has \"0\", which is not a port from 1 to 65535 or range of ports"),
+            &users("\"7-6\" ends in \"7-6\", which is not a user or a range of users"),
+            &users("\"web\" ends in \"web\", which is not a user or a range of users"),
+            "--redirect-dns-port: \"x\" is not a port; expected a number from 1 to 65535",
             "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers, \
              or capture queries to any with --redirect-all-dns-traffic",
             "--vnet: \"br0\" has no colon; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
             "--vnet: \"br0:10.0.0.0/40\" has no prefix length from 0 to 32 after the slash; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
-            "--iptables-log-level: \"8\" is no level of the kernel's log; expected a number from 0 to 7",
+            "--iptables-log-level: \"8\" is not a level of the kernel's log; expected a number from 0 to 7",
         ],
     );
 }
@@ -101,7 +101,7 @@ fn ports_of_users_mean_nothing_for_what_arrives() {
     configure(&mut reader, &POD, false);
     let text = reader.finish().expect_err("a problem").0[0].to_string();
     assert!(
-        text.starts_with(&format!("{variable}: \"7\" can't be: packets that arrive are no user's")),
+        text.starts_with(&format!("{variable}: \"7\" is not possible: inbound packets have no user")),
         "{text}"
     );
 }

@@ -79,7 +79,7 @@ fn parsed(url: &str) -> Answer {
     };
     let port = host.rsplit_once(':').map_or("", |(_, port)| port);
     if !host.ends_with(']') && !port.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(format!("takes a URL, and the port of {url:?} is no number"));
+        return Err(format!("takes a URL, and the port of {url:?} is not a number"));
     }
     let fields = [
         ("scheme", scheme.as_str()),
@@ -113,7 +113,7 @@ fn unescaped(text: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// With `%` and two digits for what means something else there, or is no printable character of ASCII.
+/// With `%` and two digits for what means something else there, or is not a printable character of ASCII.
 fn escaped(text: &str, plain: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || plain.as_bytes().contains(&byte) {

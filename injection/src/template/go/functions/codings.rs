@@ -124,7 +124,7 @@ static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
 
 fn decoded(encoding: &Encoding, name: &str, text: &str) -> Answer {
     let bytes = encoding.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
-    String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
+    String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are not UTF-8 text".to_owned())
 }
 
 fn pretty(value: &Value) -> String {
@@ -136,7 +136,7 @@ fn pretty(value: &Value) -> String {
 
 fn from_json(text: &str) -> Answer {
     let read: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("is given no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("is given invalid JSON: {error}"))?;
     Ok(data::plain(&read))
 }
 

@@ -37,7 +37,10 @@ fn compiled(args: &[Value]) -> Result<Regex, String> {
     built.map_err(|error| {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();
-        format!("is given {pattern:?}, which is no regular expression: {}", why.trim_start_matches("error: "))
+        format!(
+            "is given {pattern:?}, which is not a regular expression: {}",
+            why.trim_start_matches("error: ")
+        )
     })
 }
 
