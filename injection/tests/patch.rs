@@ -54,7 +54,7 @@ fn the_other_implementation_refuses_what_the_rfc_refuses() {
         (json!({"op": "remove", "path": "/b"}), "nothing"),
         (json!({"op": "replace", "path": "/b", "value": 1}), "nothing"),
         (json!({"op": "add", "path": "/a/3", "value": 1}), "beyond"),
-        (json!({"op": "add", "path": "/a/01", "value": 1}), "no index"),
+        (json!({"op": "add", "path": "/a/01", "value": 1}), "not an index"),
         (json!({"op": "add", "path": "/b/c", "value": 1}), "nothing"),
         (json!({"op": "copy", "path": "/b"}), "unknown"),
     ] {

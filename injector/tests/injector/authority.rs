@@ -351,5 +351,5 @@ fn flags_that_do_not_fit_are_refused() {
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
     assert!(run(&["--self-signed", "--name", "https://a"]).contains("expected a DNS name"));
     assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read: "));
-    assert!(run(&["--self-signed"]).contains("no pod of a cluster"));
+    assert!(run(&["--self-signed"]).contains("not a pod of a cluster"));
 }

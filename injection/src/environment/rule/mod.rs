@@ -136,7 +136,7 @@ mod tests {
             (r#"{"match": [{"uri": {"begins": "/"}}]}"#, "match[0].uri.begins is an unknown field"),
             (r#"{"match": {}}"#, "match: expected a list"),
             (r#"{"rewrite": []}"#, "rewrite: expected an object"),
-            (r#"{"redirect": {"uri": "/"}}"#, "redirect can't stand beside"),
+            (r#"{"redirect": {"uri": "/"}}"#, "redirect can't be combined with"),
             (r#"{"timeout": "1s", "Timeout": "2s"}"#, "timeout is repeated"),
         ] {
             let found = read(text).expect_err(text);

@@ -86,7 +86,7 @@ fn the_users_own_objects_are_reported_and_kept() {
     let (yaml, stderr) = succeeds(&["routes", "-f", "-"], &format!("{MANIFEST}{own}"));
     assert_eq!(yaml, "");
     assert!(
-        stderr.contains("warning: -:6: Service default/cart: it has a VirtualService of its own"),
+        stderr.contains("warning: -:6: Service default/cart: it has another VirtualService"),
         "{stderr}"
     );
     let second = MANIFEST.split("---").next().expect("it").replace("demo", "later");
