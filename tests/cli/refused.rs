@@ -95,7 +95,7 @@ fn users_groups_and_marks() {
         check("istio-inbound-tproxy-mark", value, value, "expected a number from 1 to 4294967295");
         check("istio-inbound-tproxy-route-table", value, value, "expected a number from 1 to 4294967295");
     }
-    check("istio-inbound-tproxy-route-table", "254", "254", "other than 253, 254 and 255");
+    check("istio-inbound-tproxy-route-table", "254", "254", "except 253 (default), 254 (main) and 255 (local)");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn values_that_live_in_the_environment_alone() {
         assert!(ended.stderr.contains(&format!("{name}: ")), "{}", ended.stderr);
     };
     for name in ["ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"] {
-        check(name, "0,no-such-group", &["\"no-such-group\" is not a group here", ID]);
+        check(name, "0,no-such-group", &["\"no-such-group\" is not a known group", ID]);
     }
     check("ISTIO_OUTBOUND_OWNER_GROUPS", "*,0", &["write * alone"]);
     let many: Vec<String> = (0..65).map(|id| id.to_string()).collect();

@@ -137,7 +137,7 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
     let table = reader
         .scalar(
             Setting::TproxyRouteTable,
-            "is reserved or out of range; expected a routing table from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
+            "is not a usable routing table; expected a number from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
             |text| unsigned(text).and_then(RouteTable::new),
         )
         .unwrap_or(defaults::TPROXY_TABLE);

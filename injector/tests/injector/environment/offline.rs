@@ -85,10 +85,7 @@ fn the_users_own_objects_are_reported_and_kept() {
         "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: cart}\nspec: {}\n";
     let (yaml, stderr) = succeeds(&["routes", "-f", "-"], &format!("{MANIFEST}{own}"));
     assert_eq!(yaml, "");
-    assert!(
-        stderr.contains("warning: -:6: Service default/cart: it has another VirtualService"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("warning: -:6: Service default/cart: it has another VirtualService"), "{stderr}");
     let second = MANIFEST.split("---").next().expect("it").replace("demo", "later");
     let (_, stderr) = succeeds(&["routes", "-f", "-"], &format!("{MANIFEST}---\n{second}"));
     assert!(stderr.contains("VirtualEnvironment default/later: a namespace has one; demo acts"), "{stderr}");
