@@ -213,7 +213,7 @@ fn a_program_that_does_not_answer_is_named() {
         let printed = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display())));
         let printed = printed.with(code, "with a broken program").stderr;
         assert!(
-            printed.contains("does not tell its version") && printed.contains("it does not load"),
+            printed.contains("does not print its version") && printed.contains("it does not load"),
             "{arguments:?}: {printed}"
         );
     }
