@@ -95,7 +95,12 @@ fn users_groups_and_marks() {
         check("istio-inbound-tproxy-mark", value, value, "expected a number from 1 to 4294967295");
         check("istio-inbound-tproxy-route-table", value, value, "expected a number from 1 to 4294967295");
     }
-    check("istio-inbound-tproxy-route-table", "254", "254", "except 253 (default), 254 (main) and 255 (local)");
+    check(
+        "istio-inbound-tproxy-route-table",
+        "254",
+        "254",
+        "except 253 (default), 254 (main) and 255 (local)",
+    );
 }
 
 #[test]
