@@ -63,7 +63,7 @@ fn settles(variant: &str) {
         check(&name, call.check(), "");
         check(&name, call.with_capture(sets), "changed=false");
         check(&name, call.with_capture("apply"), "changed=false");
-        let mut cleaned = "nothing of ours ";
+        let mut cleaned = "no rules of this program ";
         if case.mesh() == Some("kuma") {
             call.run("kuma-init", &["uninstall", "transparent-proxy"].map(str::to_owned)).with(0, &name);
             cleaned = "no rules of this program were found";

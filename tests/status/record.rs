@@ -124,7 +124,7 @@ fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
     assert_eq!(listing(&pod), before, "nothing is written");
     assert_eq!(json(&pod)["made"], Value::Null);
     let text = succeed(&pod, &["status"]).stdout;
-    assert!(text.contains("says nothing of when it was made"), "{text}");
+    assert!(text.contains("has no note of when it was made"), "{text}");
 }
 
 /// Many settings find no room, and their digest does.
@@ -138,5 +138,5 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["settings_digest"].as_str().map(str::len), Some(16));
     assert_eq!(made["changed_since"], false);
     let status = pod.outcome(&mut binary(&["status"])).with(0, "status").stdout;
-    assert!(status.contains("told more than there is room for"), "{status}");
+    assert!(status.contains("made with more settings than the note can hold"), "{status}");
 }
