@@ -57,7 +57,7 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
     let warn = |name: String| {
         format!(
             "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
-             give it another name if that is not meant"
+             rename it if that is not intended"
         )
     };
     let warnings = conflict::volumes(&mut pod, &own, &overlay).into_iter().map(warn).collect();

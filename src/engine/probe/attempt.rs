@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
             (None, _) if has_left => self.end(End::Silent, Confidence::Silence),
             (None, Place::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
             (None, _) if waited && listeners.may_go_to_others() => {
-                self.end(End::Accepted, Confidence::Answer)
+                self.end(End::Accepted, Confidence::Answer);
             }
             (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
                 self.end(End::Silent, Confidence::Silence);
