@@ -40,7 +40,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// The settings in the record that [`said`] has made of them for a mesh. `None` if it is not such a record, or one of a version
+/// The settings in the record that [`settings_text`] has made of them for a mesh. `None` if it is not such a record, or one of a version
 /// that has other settings.
 pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static Row> = settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
