@@ -1,7 +1,7 @@
 //! A pod with rules and with Envoy, and a host outside, joined by a cable.
 
 use crate::support::program::{BINARY, PATH, Run};
-use crate::support::wait::TIMEOUT;
+use crate::support::wait::{TIMEOUT, poll};
 use crate::{
     envoy::proxy::{Envoy, Launch},
     support::{
@@ -17,8 +17,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
     process::Command,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
@@ -152,14 +151,8 @@ pub(crate) fn six(family: Family) -> IpAddr {
 }
 
 /// Asks again and again for what takes time; `None` if it takes too long.
-pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match ask() {
-            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-            answer => return answer,
-        }
-    }
+pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
+    poll(PATIENCE, ask)
 }
 
 /// Whether a connection was refused or cut off, and did not just take long.

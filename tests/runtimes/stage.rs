@@ -7,6 +7,7 @@
 
 use crate::support::namespace::Namespace;
 use crate::support::program::Outcome;
+use crate::support::wait::poll;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -19,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
     process::{self, Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How long a stage may stand, and how long a program on it may take: limits for what hangs, in seconds.
@@ -168,14 +169,8 @@ fn open(path: &Path) -> Namespace {
 }
 
 /// Asks again and again for what takes time; `None` if it takes too long.
-pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + WAIT;
-    loop {
-        match ask() {
-            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
-            answer => return answer,
-        }
-    }
+pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
+    poll(WAIT, ask)
 }
 
 /// Removes the groups of this name from every hierarchy: there are several in version 1, and one in version 2.

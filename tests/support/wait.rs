@@ -15,12 +15,18 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// Waits until a look succeeds, and returns what it finds; until then it says what is missing.
 #[track_caller]
 pub(crate) fn until_ok<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + TIMEOUT;
+    let mut missing = String::new();
+    let found = poll(TIMEOUT, || look().map_err(|text| missing = text).ok());
+    found.unwrap_or_else(|| panic!("not within {TIMEOUT:?}: {missing}"))
+}
+
+/// Looks again and again until there is an answer; `None` if there is none within the limit.
+pub(crate) fn poll<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + limit;
     loop {
         match look() {
-            Ok(found) => return found,
-            Err(missing) => assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {missing}"),
+            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            answer => return answer,
         }
-        thread::sleep(Duration::from_millis(2));
     }
 }

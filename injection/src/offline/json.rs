@@ -6,7 +6,7 @@ use mesh::data::Tree;
 use serde::Serialize;
 use serde_json::{Serializer, Value, ser::PrettyFormatter};
 
-/// The text of a JSON object with a new value; `None` if the text is not JSON object.
+/// The text of a JSON object with a new value; `None` if the text is not a JSON object.
 pub(super) fn rewritten(text: &str, new: &Value) -> Option<String> {
     let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
     let body = begin.trim_end();

@@ -27,7 +27,7 @@ features! {
     Directions "One direction alone";
     InboundOnly "Inbound: these ports and no others";
     InboundExcept "Inbound: all ports but these";
-    SourcesExcept "Inbound: calls from these excluded networks (skip subnets)";
+    SourcesExcept "Inbound: calls from these networks excluded (skip subnets)";
     OutboundNetworks "Outbound: these networks and no others";
     OutboundNetworksExcept "Outbound: all networks but these";
     OutboundOnly "Outbound: these ports whatever the network, or no others";
