@@ -1,7 +1,7 @@
-//! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.said` file tells, every row of the
+//! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.report` file tells, every row of the
 //! table of annotations does what it says, and whatever a manifest says, flags that say the same make the same rules.
 //!
-//! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.said` files anew.
+//! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.report` files anew.
 
 use crate::support::program::{Outcome, Run, bare};
 use mesh::Capture;
@@ -27,7 +27,7 @@ fn manifests() -> Vec<PathBuf> {
 }
 
 /// What is read from a manifest, as text.
-fn said(text: &str) -> String {
+fn report(text: &str) -> String {
     let objects = match objects("manifest", text) {
         Ok(objects) => objects,
         Err(problems) => return format!("{problems}\n"),
@@ -40,11 +40,11 @@ fn said(text: &str) -> String {
             printed.push_str(&format!("  skipped: {skip}\n"));
         }
         reading.warnings.iter().for_each(|warning| printed.push_str(&format!("  warning: {warning}\n")));
-        for (setting, Given { value, source }) in reading.said.raw.iter() {
+        for (setting, Given { value, source }) in reading.settings.raw.iter() {
             printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
         let facts = Raw::of([(Setting::PodIps, address())]);
-        match reading.said.clone().over(facts.into()).resolve(&NullHost) {
+        match reading.settings.clone().over(facts.into()).resolve(&NullHost) {
             Ok(resolved) => {
                 resolved.warnings.iter().for_each(|warning| printed.push_str(&format!("  odd: {warning}\n")));
             }
@@ -63,7 +63,7 @@ fn address() -> Given {
 #[test]
 fn each_manifest_says_what_its_file_tells() {
     for path in manifests() {
-        let found = said(&fs::read_to_string(&path).expect("UTF-8"));
+        let found = report(&fs::read_to_string(&path).expect("UTF-8"));
         let golden = path.with_extension(format!("{}.said", path.extension().expect("an end").display()));
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
             fs::write(&golden, &found).expect("written");
@@ -79,8 +79,8 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 }
 
 fn captured(pod: &Pod) -> Result<Capture, String> {
-    let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    said.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    let report = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    report.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
@@ -198,8 +198,11 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
         assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");
-        let said = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
-        assert!(said.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())), "{name}");
+        let report = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
+        assert!(
+            report.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())),
+            "{name}"
+        );
     }
     for row in TABLE.iter().flat_map(|row| row.annotations()) {
         assert!(guide.contains(&format!("`{row}`")), "docs/manifests.md lacks {row}");
@@ -235,7 +238,7 @@ fn a_manifest_makes_the_rules_of_the_flags_that_say_the_same() {
         let Ok(objects) = objects("input", &input) else { continue };
         let mut expected = String::new();
         for object in &objects {
-            let (mut flags, variables) = flags_of(&read(object, EXCLUDED_NAMESPACES).said.raw);
+            let (mut flags, variables) = flags_of(&read(object, EXCLUDED_NAMESPACES).settings.raw);
             flags.extend(["--pod-ips=10.1.2.3,fd00::3", "--dns-servers=10.96.0.10"].map(str::to_owned));
             let output = bare(&[]).envs(variables).arg("render").args(flags).outcome();
             let heading = if objects.len() > 1 { format!("# {}\n", object.title) } else { String::new() };
@@ -318,13 +321,13 @@ fn a_name_ends_no_comment() {
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
-        said(&text);
+        report(&text);
     }
 
     /// Pieces of manifests in any order, which is nearer to YAML than any text.
     #[test]
     fn no_manifest_makes_it_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
-        said(&pieces.concat());
+        report(&pieces.concat());
     }
 }
 

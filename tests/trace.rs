@@ -31,11 +31,11 @@ fn pods() -> (Namespace, Namespace) {
     (pod, peer)
 }
 
-/// A trace that is at work already, and what it has said until then.
+/// A trace that is at work already, and what it has output until then.
 struct Started {
     child: Child,
     printed: BufReader<std::process::ChildStderr>,
-    said: String,
+    output: String,
 }
 
 fn start(pod: &Namespace, until: &str, more: &[&str]) -> Started {
@@ -43,11 +43,11 @@ fn start(pod: &Namespace, until: &str, more: &[&str]) -> Started {
     command.args(["trace", "--network-namespace", &pod.path()]).args(more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut printed = BufReader::new(child.stderr.take().expect("standard error is piped"));
-    let mut said = String::new();
-    while !said.contains(until) {
-        assert_ne!(printed.read_line(&mut said).expect("a line"), 0, "it has ended: {said}");
+    let mut output = String::new();
+    while !output.contains(until) {
+        assert_ne!(printed.read_line(&mut output).expect("a line"), 0, "it has ended: {output}");
     }
-    Started { child, printed, said }
+    Started { child, printed, output }
 }
 
 impl Started {
@@ -55,9 +55,9 @@ impl Started {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it is there");
     }
 
-    /// What it printed until it ended well, and what it said since it was started.
+    /// What it printed until it ended well, and what it output since it was started.
     fn finish(mut self) -> (String, String) {
-        let (mut text, mut rest) = (String::new(), self.said);
+        let (mut text, mut rest) = (String::new(), self.output);
         self.child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");
         self.printed.read_to_string(&mut rest).expect("UTF-8");
         let status = self.child.wait().expect("it ends");
@@ -308,22 +308,25 @@ fn what_an_old_kernel_keeps_is_removed_by_the_next() {
 #[test]
 fn it_says_so_where_nothing_reports() {
     let (pod, _peer) = pods();
-    let (_, said) = start(&pod, TRACES, &["--for", "1ms"]).finish();
-    assert!(said.contains(WITHOUT) && said.contains("there is no rule here at all"), "{said}");
+    let (_, output) = start(&pod, TRACES, &["--for", "1ms"]).finish();
+    assert!(output.contains(WITHOUT) && output.contains("there is no rule here at all"), "{output}");
     for backend in ["nftables", "iptables-nft"] {
         apply(&pod, &["--backend", backend]);
         let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--format", "json"]);
-        assert!(started.said.contains(WITHOUT), "{backend}: {}", started.said);
+        assert!(started.output.contains(WITHOUT), "{backend}: {}", started.output);
         call(&pod, "10.77.0.3:443");
         assert_eq!(started.packets()[0]["verdict"], "redirect", "{backend}");
         pod.stdout(BINARY, &["clean"]);
     }
-    let (_, said) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
-    assert!(said.contains("there is no rule here at all"), "{said}");
+    let (_, output) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
+    assert!(output.contains("there is no rule here at all"), "{output}");
     let (pod, _peer) = pods();
     apply(&pod, &["--backend", "iptables-legacy"]);
-    let (_, said) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
-    assert!(said.contains("no rule here reports, and the kernel does not trace rules of iptables"), "{said}");
+    let (_, output) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
+    assert!(
+        output.contains("no rule here reports, and the kernel does not trace rules of iptables"),
+        "{output}"
+    );
     let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "trace").stderr;
     assert!(text.contains("iptables (legacy)") && text.contains("--iptables-trace-logging"), "{text}");
 }

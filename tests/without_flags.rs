@@ -29,12 +29,12 @@ fn pod_by(maker: &str, flags: &[&str]) -> Namespace {
     match maker {
         // As istio-iptables sets them: its own words, fed to iptables-restore.
         "istio-iptables" => {
-            let text = said(&pod, &[&["render", "--format", "iptables"], flags].concat(), 0);
+            let text = stdout(&pod, &[&["render", "--format", "iptables"], flags].concat(), 0);
             let v4 = text.split("# ip6tables-restore").next().expect("the part for IPv4");
             pod.fed("iptables-nft-restore", &["--noflush"], v4);
         }
         backend => {
-            said(&pod, &[&["apply", "--backend", backend], flags].concat(), 0);
+            stdout(&pod, &[&["apply", "--backend", backend], flags].concat(), 0);
         }
     }
     pod
@@ -46,7 +46,7 @@ fn printed(output: Outcome, words: &[&str], code: i32) -> String {
 }
 
 /// What a call prints inside; of bad input, what it complains about.
-fn said(pod: &Namespace, words: &[&str], code: i32) -> String {
+fn stdout(pod: &Namespace, words: &[&str], code: i32) -> String {
     printed(pod.output(BINARY, words, ""), words, code)
 }
 
@@ -66,7 +66,7 @@ fn explain_asks_the_rules_that_are_there() {
         for (port, verdict) in
             [("8080", "captured: goes to the proxy's inbound port 15006"), ("15090", "not captured: ")]
         {
-            let inside = said(&pod, &["explain", port], 0);
+            let inside = stdout(&pod, &["explain", port], 0);
             let [basis, answer] = lines(&inside);
             assert!(basis == HERE && answer.starts_with(verdict), "{maker}: {inside}");
             // From elsewhere, by the name that was given.
@@ -119,24 +119,24 @@ fn what_describes_rules_decides_which_are_asked() {
 #[test]
 fn an_empty_namespace_is_told_as_it_is() {
     let bare = Namespace::new();
-    let text = said(&bare, &["explain", "8080"], 0);
+    let text = stdout(&bare, &["explain", "8080"], 0);
     let expected = "by the rules in this network namespace:\n\
                     nothing arrives: no interface but lo has an address here; by the rules alone:\n\
                     not captured: goes to the pod's address:8080 as it was sent, because there are no rules here\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(!text.contains("eth0"), "no interface is made up: {text}");
     let pod = pod();
-    let text = said(&pod, &["explain", "8080"], 0);
+    let text = stdout(&pod, &["explain", "8080"], 0);
     let expected = "not captured: goes to 10.77.0.2:8080 as it was sent, because there are no rules here";
     assert_eq!(lines(&text), [HERE, expected]);
     for command in ["lint", "check"] {
-        let text = said(&pod, &[command], 2);
+        let text = stdout(&pod, &[command], 2);
         assert!(
             text.contains("no rules of a mesh are here; give the flags of apply, or -f FILE"),
             "{command}: {text}"
         );
     }
-    let text = said(&pod, &["probe"], 126);
+    let text = stdout(&pod, &["probe"], 126);
     assert_eq!(
         lines(&text),
         [HERE, "Nothing is captured: no rule here sends traffic to the proxy of a mesh."]
@@ -147,18 +147,18 @@ fn an_empty_namespace_is_told_as_it_is() {
 fn the_settings_that_are_noted_are_those_that_are_meant() {
     let noted = "by the settings noted in this network namespace (-b '*' -d 15090 -i '*'):";
     let pod = pod_by("nftables", &ALL);
-    assert_eq!(lines(&said(&pod, &["check"], 0)), [noted, "the rules are in place (nftables)"]);
-    let report: Value = serde_json::from_str(&said(&pod, &["check", "--format", "json"], 0)).expect("JSON");
+    assert_eq!(lines(&stdout(&pod, &["check"], 0)), [noted, "the rules are in place (nftables)"]);
+    let report: Value = serde_json::from_str(&stdout(&pod, &["check", "--format", "json"], 0)).expect("JSON");
     assert_eq!((&report["basis"]["kind"], &report["equal"]), (&"noted".into(), &true.into()));
-    let text = said(&pod, &["lint", "--notes"], 0);
+    let text = stdout(&pod, &["lint", "--notes"], 0);
     assert!(text.starts_with(noted) && text.contains("SI013 --drop-invalid"), "{text}");
-    assert!(said(&pod, &["probe"], 0).starts_with(noted));
+    assert!(stdout(&pod, &["probe"], 0).starts_with(noted));
     // What somebody has changed since is no longer as noted.
     pod.stdout(
         "nft",
         &["insert", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "tcp", "dport", "443", "return"],
     );
-    let text = said(&pod, &["check"], 3);
+    let text = stdout(&pod, &["check"], 3);
     assert!(text.starts_with(noted) && text.contains("tcp dport 443"), "{text}");
 }
 
@@ -170,14 +170,14 @@ fn each_meshs_settings_are_noted_in_its_own_words() {
         ("ambient", &["--dns-capture=false"]),
     ] {
         let pod = pod_by("nftables", &[&["--mesh", mesh], flags].concat());
-        let [basis, answer] = lines(&said(&pod, &["check"], 0)).map(str::to_owned);
+        let [basis, answer] = lines(&stdout(&pod, &["check"], 0)).map(str::to_owned);
         assert!(
             basis.contains(&format!("--mesh {mesh}"))
                 && basis.contains(flags[0].split('=').next().expect("a flag")),
             "{basis}"
         );
         assert_eq!(answer, "the rules are in place (nftables)", "{mesh}");
-        said(&pod, &["lint"], 0);
+        stdout(&pod, &["lint"], 0);
     }
 }
 
@@ -185,20 +185,20 @@ fn each_meshs_settings_are_noted_in_its_own_words() {
 fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
     for maker in &MAKERS[1..] {
         let pod = pod_by(maker, &ALL);
-        let text = said(&pod, &["check"], 2);
+        let text = stdout(&pod, &["check"], 2);
         let expected = "settings: no flag gives any, and none are noted beside the rules that are here (Istio's sidecar: ";
         assert!(
             text.contains(expected) && text.contains("give the flags of apply, or -f FILE"),
             "{maker}: {text}"
         );
-        let text = said(&pod, &["lint", "--format", "json"], 0);
+        let text = stdout(&pod, &["lint", "--format", "json"], 0);
         let report: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(report["basis"]["kind"], "rules", "{maker}");
         // Nobody listens in this pod.
         let codes = report["findings"].as_array().expect("a list").iter().map(|finding| &finding["code"]);
         assert!(codes.clone().any(|code| code == "listeners"), "{maker}: {text}");
-        said(&pod, &["lint", "--deny"], 1);
-        let text = said(&pod, &["probe"], 0);
+        stdout(&pod, &["lint", "--deny"], 1);
+        let text = stdout(&pod, &["probe"], 0);
         assert!(text.starts_with(HERE) && text.contains("captured at 15001"), "{maker}: {text}");
     }
 }
@@ -207,12 +207,12 @@ fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
 fn notes_that_say_too_little_are_told() {
     let ports = (0..1_000).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",");
     let pod = pod_by("nftables", &[&ALL[..], &["-o", &ports]].concat());
-    let text = said(&pod, &["check"], 2);
+    let text = stdout(&pod, &["check"], 2);
     assert!(text.contains("they were too long to be noted beside the rules"), "{text}");
     // The rules are there to be asked.
-    let text = said(&pod, &["explain", "10.0.0.5:20001"], 0);
+    let text = stdout(&pod, &["explain", "10.0.0.5:20001"], 0);
     assert!(lines(&text)[1].starts_with("not captured: "), "{text}");
-    let text = said(&pod, &["probe"], 0);
+    let text = stdout(&pod, &["probe"], 0);
     assert!(text.starts_with(HERE), "{text}");
 }
 
@@ -224,7 +224,7 @@ fn the_kernel_says_which_way_a_packet_takes() {
         // No local route: the kernel takes such packets nowhere but where the table says.
         pod.ip("rule add uidrange 7-7 lookup 100\nrule add fwmark 9 lookup 100\nroute add default via 10.88.0.1 table 100");
         pod.ip("route add unreachable 10.66.0.0/16");
-        let ask = |words: &[&str]| said(&pod, &[&["explain"], words].concat(), 0);
+        let ask = |words: &[&str]| stdout(&pod, &[&["explain"], words].concat(), 0);
         for (words, way, captured) in [
             (
                 &["10.0.0.5:443"][..],
@@ -273,7 +273,7 @@ fn the_kernel_says_which_way_a_packet_takes() {
         assert_eq!(report["out_interface"], Value::Null);
         // What is not sent is neither captured nor not.
         for expected in ["captured", "not-captured"] {
-            said(&pod, &["explain", "--expect", expected, "10.66.0.1:80"], 3);
+            stdout(&pod, &["explain", "--expect", expected, "10.66.0.1:80"], 3);
         }
         // Of a matrix, each packet's way.
         pod.ip("route replace default via 10.88.0.1");
@@ -331,7 +331,7 @@ fn no_address_is_made_up() {
     };
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
     let pod = pod();
-    let text = said(&pod, &["explain", "-f", manifest, "8080"], 0);
+    let text = stdout(&pod, &["explain", "-f", manifest, "8080"], 0);
     assert!(text.contains("tcp an address outside:40000 -> the pod's address:8080, "), "{text}");
     check(&text);
     for words in [
@@ -344,19 +344,19 @@ fn no_address_is_made_up() {
         &["explain", "[fd00::5]:443"],
         &["explain", "--matrix"],
     ] {
-        check(&said(&pod, words, 0));
+        check(&stdout(&pod, words, 0));
     }
     let report: Value =
-        serde_json::from_str(&said(&pod, &["explain", "-f", manifest, "--format", "json", "8080"], 0))
+        serde_json::from_str(&stdout(&pod, &["explain", "-f", manifest, "--format", "json", "8080"], 0))
             .expect("JSON");
     assert_eq!((&report["source"], &report["destination"]), (&Value::Null, &Value::Null));
     // A rule of others decides before ours: status shows it by a packet.
     let pod = pod_by("iptables-nft", &["-b", "*", "-i", "10.0.0.0/8", "-q", "8443"]);
     pod.stdout("iptables-nft", &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
-    let text = said(&pod, &["status"], 0);
+    let text = stdout(&pod, &["status"], 0);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("TCP of the application to an address in 10.0.0.0/8:"), "{text}");
     assert!(words.contains("TCP of the application to an address outside:8443"), "{text}");
     check(&text);
-    assert!(said(&pod, &["explain", "192.0.2.7:80"], 0).contains("192.0.2.7:80"), "it is typed");
+    assert!(stdout(&pod, &["explain", "192.0.2.7:80"], 0).contains("192.0.2.7:80"), "it is typed");
 }

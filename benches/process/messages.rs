@@ -97,7 +97,7 @@ fn messages(ports: &str) -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     })?;
     let of_step = |step: &Step| match step {
         Step::Add(object) => Ok(("NETLINK_ROUTE", addition(&OWNERSHIP, *object).bytes().to_vec())),
-        Step::Nftables { live: None, wanted: Some(table) } => {
+        Step::Nftables { live: None, desired: Some(table) } => {
             Ok(("NETLINK_NETFILTER", creation(table).bytes().to_vec()))
         }
         other => Err(format!("a fresh apply has a step that C does not do: {other}").into()),

@@ -10,10 +10,10 @@ fuzz_target!(|text: &str| {
     let Ok(objects) = objects("input", text) else { return };
     for object in objects.iter().take(100) {
         assert!(!object.title.contains(char::is_control), "a title is one line");
-        let said = read(object, EXCLUDED_NAMESPACES).said;
+        let settings = read(object, EXCLUDED_NAMESPACES).settings;
         let address = Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") };
-        let said = said.over(Raw::of([(Setting::PodIps, address)]).into());
-        if let Ok(resolved) = said.resolve(&NullHost) {
+        let settings = settings.over(Raw::of([(Setting::PodIps, address)]).into());
+        if let Ok(resolved) = settings.resolve(&NullHost) {
             for family in resolved.capture.families() {
                 let _ = resolved.capture.rules(family);
             }

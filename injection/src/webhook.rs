@@ -37,11 +37,11 @@ impl Webhook {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
         let mut found = Vec::new();
         for (bearer, selector, labels) in both {
-            let missed = selector.0.iter().filter(|asked| !asked.is_met(labels));
-            found.extend(missed.map(|asked| Miss {
+            let missed = selector.0.iter().filter(|requirement| !requirement.is_met(labels));
+            found.extend(missed.map(|requirement| Miss {
                 bearer,
-                asked,
-                found: labels.get(&asked.key).map(String::as_str),
+                requirement,
+                found: labels.get(&requirement.key).map(String::as_str),
             }));
         }
         found
@@ -59,7 +59,7 @@ pub enum Bearer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss<'a> {
     pub bearer: Bearer,
-    pub asked: &'a Requirement,
+    pub requirement: &'a Requirement,
     /// What the label says; `None` where it is absent.
     pub found: Option<&'a str>,
 }
@@ -75,7 +75,7 @@ impl fmt::Display for Bearer {
 
 impl fmt::Display for Miss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bearer, asked: Requirement { key, operator }, found } = self;
+        let Self { bearer, requirement: Requirement { key, operator }, found } = self;
         match found {
             Some(value) => write!(f, "the {bearer}'s label {key} is {value:?}; ")?,
             None => write!(f, "the {bearer} has no label {key}; ")?,
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Absent, the value that is asked for, another: for the revision and injection of the namespace, injection and
+    /// Absent, the value that is requirement for, another: for the revision and injection of the namespace, injection and
     /// revision of the pod.
     #[test]
     fn at_most_one_of_them_matches_and_these_do() {

@@ -151,7 +151,7 @@ proptest! {
         pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments(), "env": env}]);
         let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
         let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
-        let resolved = reading.said.resolve(&Pod);
+        let resolved = reading.settings.resolve(&Pod);
         prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments());
     }
 

@@ -209,7 +209,7 @@ fn pod(annotations: &Map<String, Value>) -> Value {
 fn captured(pod: &Value) -> (Way, CaptureConfig) {
     let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
-    let resolved = reading.said.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
+    let resolved = reading.settings.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
     (reading.way, mesh::istio::of(&resolved.capture).expect("Istio's").clone())
 }
 

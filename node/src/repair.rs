@@ -64,11 +64,11 @@ pub(crate) fn repair(
         if namespace::is_host() != Some(false) {
             return Err(Failure::Host(sandbox.found.clone()));
         }
-        let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
+        let resolved = reading.settings.resolve(&Inside).map_err(Failure::Settings)?;
         let of_form = reading.warnings.iter().map(ToString::to_string);
         let warnings = of_form.chain(resolved.warnings).collect();
-        let said = mesh::settings_text(&reading.said.raw);
-        capture(&*resolved.capture, said, choice, warnings)
+        let settings = mesh::settings_text(&reading.settings.raw);
+        capture(&*resolved.capture, settings, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);
     entered.map_err(|error| Failure::Enter(sandbox.found.clone(), error))?
@@ -77,7 +77,7 @@ pub(crate) fn repair(
 /// In the namespace of the thread.
 fn capture(
     capture: &dyn Policy,
-    said: String,
+    settings: String,
     choice: Choice,
     mut warnings: Vec<String>,
 ) -> Result<RepairOutcome, Failure> {
@@ -88,7 +88,7 @@ fn capture(
     let mut session =
         Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::Error::from)?;
     let at = diagnose::trace::utc(SystemTime::now());
-    let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
+    let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", settings, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     let summary = session.apply(&desired)?;
     let compared = session.check(&desired)?;

@@ -218,8 +218,8 @@ impl Backend for Kernel {
                 }
                 Ok(())
             }
-            Step::Nftables { live, wanted } => {
-                self.needed_nftables()?.replace(live.as_ref(), wanted.as_ref()).map_err(refused)?;
+            Step::Nftables { live, desired } => {
+                self.needed_nftables()?.replace(live.as_ref(), desired.as_ref()).map_err(refused)?;
                 self.listed.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }

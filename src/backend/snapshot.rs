@@ -168,9 +168,9 @@ impl Snapshot {
                     self.set_iptables(variant, family, after);
                 }
             }
-            Step::Nftables { live, wanted } => {
+            Step::Nftables { live, desired } => {
                 live.iter().for_each(|live| self.set_table(&live.name, None));
-                wanted.iter().for_each(|wanted| self.set_table(&wanted.name, Some(wanted)));
+                desired.iter().for_each(|desired| self.set_table(&desired.name, Some(desired)));
             }
             Step::Add(object) => drop(self.routes.insert(*object)),
             Step::Adopt(object) => {

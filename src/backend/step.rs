@@ -23,7 +23,7 @@ pub enum Step {
         /// What is replaced, also by a table of another name; `None` if there is nothing.
         live: Option<bytecode::Table>,
         /// What it becomes; `None` if it goes.
-        wanted: Option<bytecode::Table>,
+        desired: Option<bytecode::Table>,
     },
     /// A policy rule, route or address appears.
     Add(Object),
@@ -68,8 +68,8 @@ impl Step {
     pub fn tables(&self) -> Vec<String> {
         let inet = |name: &String| format!("inet {name}");
         match self {
-            Self::Nftables { live, wanted } => {
-                live.iter().chain(wanted).map(|table| inet(&table.name)).collect()
+            Self::Nftables { live, desired } => {
+                live.iter().chain(desired).map(|table| inet(&table.name)).collect()
             }
             Self::RemoveTables(names) => names.iter().map(inet).collect(),
             Self::Iptables { .. } | Self::Clear(_) => {
@@ -118,17 +118,17 @@ impl fmt::Display for Step {
                 }
                 f.write_str("and what they leave empty")
             }
-            Self::Nftables { live, wanted } => {
-                let verb = match (live, wanted) {
+            Self::Nftables { live, desired } => {
+                let verb = match (live, desired) {
                     (_, None) => "removing",
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 };
                 let name = |table: &Option<bytecode::Table>| table.as_ref().map(|table| table.name.clone());
-                let table = name(live).or_else(|| name(wanted)).unwrap_or_default();
+                let table = name(live).or_else(|| name(desired)).unwrap_or_default();
                 write!(f, "{verb} the nf_tables table {table}")?;
-                match name(wanted).filter(|wanted| *wanted != table) {
-                    Some(wanted) => write!(f, " by {wanted}"),
+                match name(desired).filter(|desired| *desired != table) {
+                    Some(desired) => write!(f, " by {desired}"),
                     None => Ok(()),
                 }
             }

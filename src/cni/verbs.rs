@@ -68,7 +68,7 @@ impl CallContext<'_> {
         match stored.mesh() {
             Some(earlier) if earlier != mesh => {
                 let msg = format!(
-                    "an earlier ADD has captured this container for {}, and {} is asked for now",
+                    "an earlier ADD has captured this container for {}, and {} is requested now",
                     earlier.ownership().name,
                     mesh.ownership().name
                 );

@@ -65,8 +65,8 @@ pub enum Error {
     )]
     Drift(Differences),
     /// Other owners capture in this namespace, each with its evidence, and the change is for another one.
-    #[error("{}", captured(.by, .asked))]
-    Captured { by: Vec<(Ownership, String)>, asked: &'static str },
+    #[error("{}", captured(.by, .requested))]
+    Captured { by: Vec<(Ownership, String)>, requested: &'static str },
     /// Tables of nf_tables are dormant or owned by a socket, so a change would fail or have no effect.
     #[error("{}", obstacles(.0))]
     Hindered(Vec<Hindered>),
@@ -79,7 +79,7 @@ pub enum Error {
 pub struct Plan {
     /// What was there when it was made.
     pub before: Snapshot,
-    pub wanted: DesiredState,
+    pub target: DesiredState,
     /// None if everything is in place.
     pub steps: Vec<Step>,
 }
@@ -111,20 +111,20 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     let before = readable(backend)?;
     let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
     if !others.is_empty() {
-        return Err(Error::Captured { by: others, asked: desired.owner.name });
+        return Err(Error::Captured { by: others, requested: desired.owner.name });
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
-    let wanted = DesiredState::of(desired, name, &before);
-    shown(&before, &wanted, |_| false)?;
-    let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.force))?;
+    let target = DesiredState::of(desired, name, &before);
+    shown(&before, &target, |_| false)?;
+    let steps = unhindered(&before, &target, steps(&before, &target, options.force))?;
     // Where nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
-        let differences = compare(&before, &wanted);
+        let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
             return Err(Error::Drift(differences));
         }
     }
-    Ok(Plan { before, wanted, steps })
+    Ok(Plan { before, target, steps })
 }
 
 /// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
@@ -132,7 +132,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
 /// # Errors
 /// As [`plan()`], or when a step fails; the error says in which state the namespace is.
 pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
-    let Plan { before, wanted, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
+    let Plan { before, target, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
         // The rules are installed; failing to forget a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
@@ -142,9 +142,9 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
         None => 0,
     };
     Ok(Summary {
-        backend: wanted.contents.as_ref().map(|contents| contents.backend()),
+        backend: target.contents.as_ref().map(|contents| contents.backend()),
         families: desired.families().collect(),
-        rules: wanted.contents.as_ref().map_or(0, |contents| contents.count_of(&wanted.owner)),
+        rules: target.contents.as_ref().map_or(0, |contents| contents.count_of(&target.owner)),
         steps,
         forgotten_flows,
         left: Vec::new(),
@@ -162,7 +162,7 @@ pub fn plan_clean(
     owner: Ownership,
     all: &'static [Ownership],
 ) -> Result<Plan, Error> {
-    let (before, wanted) = (readable(backend)?, DesiredState::nothing(owner));
+    let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, by_what) in before.others(&owner, all) {
         tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
     }
@@ -173,8 +173,8 @@ pub fn plan_clean(
             }
         }
     }
-    let steps = unhindered(&before, &wanted, steps(&before, &wanted, false))?;
-    Ok(Plan { before, wanted, steps })
+    let steps = unhindered(&before, &target, steps(&before, &target, false))?;
+    Ok(Plan { before, target, steps })
 }
 
 /// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `all` as
@@ -198,15 +198,15 @@ pub fn clean(
 pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
-    let wanted = DesiredState::of(desired, name, &snapshot);
-    shown(&snapshot, &wanted, |hidden| hidden.holds_any_of(&wanted.owner))?;
-    let differences = compare(&snapshot, &wanted);
+    let target = DesiredState::of(desired, name, &snapshot);
+    shown(&snapshot, &target, |hidden| hidden.holds_any_of(&target.owner))?;
+    let differences = compare(&snapshot, &target);
     Ok(Comparison { backend: name, differences, there: snapshot })
 }
 
 /// The steps, if nothing keeps them from having their effect.
-fn unhindered(before: &Snapshot, wanted: &DesiredState, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
-    match in_the_way(before, wanted, &steps) {
+fn unhindered(before: &Snapshot, target: &DesiredState, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
+    match in_the_way(before, target, &steps) {
         hindered if hindered.is_empty() => Ok(steps),
         hindered => Err(Error::Hindered(hindered)),
     }
@@ -221,13 +221,13 @@ fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
 /// Fails if a table is hidden in which rules are desired, or that `is_relevant`.
 fn shown(
     there: &Snapshot,
-    wanted: &DesiredState,
+    target: &DesiredState,
     is_relevant: impl Fn(&Hidden) -> bool,
 ) -> Result<(), Error> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), hidden) in &there.hidden {
-        let is_wanted = wanted.iptables(nft, family).chains(table).next().is_some();
-        if is_wanted || is_relevant(hidden) {
+        let is_target = target.iptables(nft, family).chains(table).next().is_some();
+        if is_target || is_relevant(hidden) {
             return Err(Error::Hidden { family, table, hidden: Box::new(hidden.clone()) });
         }
     }
@@ -252,7 +252,7 @@ fn carry_out(
     loop {
         let planned = plan(backend)?;
         tries -= 1;
-        match commit(backend, &planned.before, &planned.steps, &planned.wanted.owner) {
+        match commit(backend, &planned.before, &planned.steps, &planned.target.owner) {
             Ok(()) => return Ok(planned),
             Err(failure) if tries > 0 && failure.is_conflict() => {
                 tracing::debug!(target: "backend", %failure, "another program changed rules; trying again");
@@ -269,7 +269,7 @@ fn obstacles(found: &[Hindered]) -> String {
 }
 
 /// Who captures, by which evidence, and the remedy.
-fn captured(found: &[(Ownership, String)], asked: &str) -> String {
+fn captured(found: &[(Ownership, String)], requested: &str) -> String {
     let all = |word: fn(&(Ownership, String)) -> String, between: &str| {
         found.iter().map(word).collect::<Vec<_>>().join(between)
     };
@@ -278,7 +278,7 @@ fn captured(found: &[(Ownership, String)], asked: &str) -> String {
     let commands = all(|(other, _)| format!("sidecar-init clean --mesh {}", other.mesh), ", ");
     let opt_outs = all(|(other, _)| other.opt_out.to_owned(), ", ");
     format!(
-        "{who} {verb} here already, and {asked} was asked for: both would capture the same connections. Remove what is there \
+        "{who} {verb} here already, and {requested} was requested: both would capture the same connections. Remove what is there \
          with {commands}, or exchange it in one step with sidecar-init apply --replace; to keep it from coming back: \
          {opt_outs}"
     )

@@ -13,14 +13,14 @@ use rules::{Ownership, State};
 
 /// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
 /// iptables' that should have rules.
-pub(super) fn in_the_way(before: &Snapshot, wanted: &DesiredState, steps: &[Step]) -> Vec<Hindered> {
+pub(super) fn in_the_way(before: &Snapshot, desired: &DesiredState, steps: &[Step]) -> Vec<Hindered> {
     if before.hindered.is_empty() {
         return Vec::new();
     }
     let changed: Vec<String> = steps.iter().flat_map(Step::tables).collect();
     let stands_in_the_way = |one: &&Hindered| match one.obstacle {
         Obstacle::Owned { .. } => changed.contains(&one.table),
-        Obstacle::Dormant => wanted_in(wanted, &one.table),
+        Obstacle::Dormant => desired_in(desired, &one.table),
         Obstacle::OfBridge => false,
     };
     before.hindered.iter().filter(stands_in_the_way).cloned().collect()
@@ -29,10 +29,10 @@ pub(super) fn in_the_way(before: &Snapshot, wanted: &DesiredState, steps: &[Step
 /// The dormant tables of iptables that should have rules.
 pub(super) fn asleep<'a>(
     before: &'a Snapshot,
-    wanted: &'a DesiredState,
+    desired: &'a DesiredState,
 ) -> impl Iterator<Item = &'a Hindered> {
     let is_dormant = |one: &&Hindered| one.obstacle == Obstacle::Dormant;
-    before.hindered.iter().filter(is_dormant).filter(|one| wanted_in(wanted, &one.table))
+    before.hindered.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
 }
 
 /// Whether a dormant table has rules of an owner's.
@@ -46,8 +46,8 @@ pub(super) fn keeps_from(hindered: &Hindered, snapshot: &Snapshot, owner: &Owner
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-fn wanted_in(wanted: &DesiredState, table: &str) -> bool {
-    holds_of(wanted.contents(NFT), table, &wanted.owner)
+fn desired_in(desired: &DesiredState, table: &str) -> bool {
+    holds_of(desired.contents(NFT), table, &desired.owner)
 }
 
 fn holds_of(contents: Option<&Contents>, table: &str, owner: &Ownership) -> bool {

@@ -15,28 +15,28 @@ use std::collections::BTreeSet;
 /// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
 /// more. The new capture is installed before the old one is removed, and while both exist, guards keep
 /// them from taking the same packet. `force` sets everything again, also what is in place.
-pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step> {
-    let Inheritance { routing: inherited, joined, .. } = before.inheritance(&wanted.owner);
+pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Step> {
+    let Inheritance { routing: inherited, joined, .. } = before.inheritance(&desired.owner);
     let mut steps = adoption(before, &inherited);
-    let missing = wanted.routes.iter().filter(|object| !before.has(object));
+    let missing = desired.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
-    steps.extend(Migration::between(before, wanted, force).steps);
+    steps.extend(Migration::between(before, desired, force).steps);
     let adopted = inherited.iter().map(|route| route.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
-    let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
+    let leftover = ours.iter().rev().filter(|object| !desired.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
-    steps.extend(change_of_hands(before, wanted, &joined));
-    let tables: Vec<String> = before.inherited_tables(&wanted.owner).map(str::to_owned).collect();
+    steps.extend(change_of_hands(before, desired, &joined));
+    let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
         steps.push(Step::RemoveTables(tables));
     }
-    let hidden = before.hidden.iter().filter(|(_, hidden)| hidden.holds_any_of(&wanted.owner));
+    let hidden = before.hidden.iter().filter(|(_, hidden)| hidden.holds_any_of(&desired.owner));
     let hidden: BTreeSet<(Family, Table)> = hidden.map(|(place, _)| *place).collect();
     if !hidden.is_empty() {
         steps.push(Step::RemoveHidden(hidden));
     }
     // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
-    let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object));
+    let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if desired.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
         steps.clear();
     }
@@ -54,13 +54,13 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<Step> {
 
 /// Routing of the joined owners: what is desired becomes the owner's, and the rest is removed. Its protocol identifies its
 /// owner independently of rules, so this comes last: until then, everything can be rolled back.
-fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<OwnedRoute>) -> Vec<Step> {
-    let is_wanted = |object: &Object| wanted.routes.contains(object);
+fn change_of_hands(before: &Snapshot, desired: &DesiredState, joined: &BTreeSet<OwnedRoute>) -> Vec<Step> {
+    let is_desired = |object: &Object| desired.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|route| route.object).collect();
-    let adopted = objects.into_iter().filter(|object| is_wanted(object) && !before.routes.contains(object));
+    let adopted = objects.into_iter().filter(|object| is_desired(object) && !before.routes.contains(object));
     // One that is adopted in place is gone already.
     let is_removed =
-        |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. }) || !is_wanted(&route.object);
+        |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. }) || !is_desired(&route.object);
     adopted
         .map(Step::Adopt)
         .chain(joined.iter().rev().filter(is_removed).copied().map(Step::RemoveInherited))
@@ -78,12 +78,12 @@ struct Migration<'a> {
 }
 
 impl<'a> Migration<'a> {
-    fn between(before: &'a Snapshot, wanted: &'a DesiredState, force: bool) -> Self {
-        let mut migration = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
-        let bridge = Bridge::between(before, wanted);
+    fn between(before: &'a Snapshot, desired: &'a DesiredState, force: bool) -> Self {
+        let mut migration = Self { owner: &desired.owner, now: Cow::Borrowed(before), steps: Vec::new() };
+        let bridge = Bridge::between(before, desired);
         if bridge.is_needed() {
             for contents in before.all_contents() {
-                let contents = contents.part_of(&wanted.owner);
+                let contents = contents.part_of(&desired.owner);
                 let guarded = bridge.guarded(&contents);
                 if *guarded != contents {
                     migration.lead(contents.backend(), Some(&guarded), false);
@@ -92,11 +92,11 @@ impl<'a> Migration<'a> {
             for table in before.joined() {
                 let guarded = bridge.table(table);
                 if guarded != *table {
-                    migration.push(Step::Nftables { live: Some(table.clone()), wanted: Some(guarded) });
+                    migration.push(Step::Nftables { live: Some(table.clone()), desired: Some(guarded) });
                 }
             }
         }
-        let kept = wanted.contents.as_ref();
+        let kept = desired.contents.as_ref();
         if let Some(contents) = kept {
             migration.lead(contents.backend(), Some(&bridge.guarded(contents)), force);
         }
@@ -111,7 +111,7 @@ impl<'a> Migration<'a> {
             let joined: Vec<_> = migration.now.joined().cloned().collect();
             joined
                 .into_iter()
-                .for_each(|table| migration.push(Step::Nftables { live: Some(table), wanted: None }));
+                .for_each(|table| migration.push(Step::Nftables { live: Some(table), desired: None }));
         });
         if let Some(contents) = kept {
             migration.settled(|migration| migration.lead(contents.backend(), Some(contents), false));
@@ -151,13 +151,13 @@ impl<'a> Migration<'a> {
         self.steps.push(step);
     }
 
-    fn iptables(&mut self, variant: Variant, wanted: impl Fn(Family) -> State, force: bool) {
+    fn iptables(&mut self, variant: Variant, desired: impl Fn(Family) -> State, force: bool) {
         let plan = if force { plan::plan_forced } else { plan::plan };
         let mut later = Vec::new();
         for family in Family::BOTH {
-            let (live, wanted) = (self.now.iptables(variant, family), wanted(family));
-            let mut changes = plan(&live, &wanted, self.owner);
-            later.push((family, changes.split_off(hand_over(&changes, &live, &wanted, self.owner))));
+            let (live, desired) = (self.now.iptables(variant, family), desired(family));
+            let mut changes = plan(&live, &desired, self.owner);
+            later.push((family, changes.split_off(hand_over(&changes, &live, &desired, self.owner))));
             self.tables(variant, family, changes);
         }
         self.settled(|migration| {
@@ -171,37 +171,37 @@ impl<'a> Migration<'a> {
         }
     }
 
-    fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, force: bool) {
+    fn nftables(&mut self, desired: Option<&nftables::bytecode::Table>, force: bool) {
         let live = self.now.nftables();
-        if nftables::same(live, wanted) && !(force && wanted.is_some()) {
+        if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
         }
         // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.
-        let both = live.zip(wanted).and_then(|(live, wanted)| {
+        let both = live.zip(desired).and_then(|(live, desired)| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
-            match (is_transparent(live), is_transparent(wanted)) {
-                (true, false) => Some(nftables::both(live, wanted.clone())),
-                (false, true) => Some(nftables::both(wanted, live.clone())),
+            match (is_transparent(live), is_transparent(desired)) {
+                (true, false) => Some(nftables::both(live, desired.clone())),
+                (false, true) => Some(nftables::both(desired, live.clone())),
                 (true, true) | (false, false) => None,
             }
         });
         match both {
             Some(both) => {
                 self.table(Some(&both));
-                self.settled(|migration| migration.table(wanted));
+                self.settled(|migration| migration.table(desired));
             }
-            None => self.table(wanted),
+            None => self.table(desired),
         }
     }
 
     /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
-    fn table(&mut self, wanted: Option<&nftables::bytecode::Table>) {
+    fn table(&mut self, desired: Option<&nftables::bytecode::Table>) {
         let captures_alike = |table: &&nftables::bytecode::Table| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
-            wanted.is_some_and(|wanted| !is_transparent(wanted)) && !is_transparent(*table)
+            desired.is_some_and(|desired| !is_transparent(desired)) && !is_transparent(*table)
         };
         let live = self.now.nftables().or_else(|| self.now.joined().find(captures_alike)).cloned();
-        self.push(Step::Nftables { live, wanted: wanted.cloned() });
+        self.push(Step::Nftables { live, desired: desired.cloned() });
     }
 
     /// Makes further steps, once no packet is in flight any more that has met none of the steps so far.
@@ -215,10 +215,10 @@ impl<'a> Migration<'a> {
 }
 
 /// How many of the changes come before inbound packets are taken by another table than until now.
-fn hand_over(changes: &[TableChange], live: &State, wanted: &State, owner: &Ownership) -> usize {
+fn hand_over(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
     let differs =
-        live.holds_rules() && wanted.holds_rules() && is_transparent(&live) != is_transparent(wanted);
+        live.holds_rules() && desired.holds_rules() && is_transparent(&live) != is_transparent(desired);
     match differs && changes.iter().filter(takes).count() > 1 {
         true => changes.iter().rposition(|change| takes(&change)).unwrap_or(changes.len()),
         false => changes.len(),
@@ -270,9 +270,9 @@ pub(super) fn way_back(
             }
         }
         match step {
-            Step::Nftables { live, wanted } => {
-                if took_effect(&now, live.as_ref(), wanted.as_ref()) && live != wanted {
-                    let step = Step::Nftables { live: wanted.clone(), wanted: live.clone() };
+            Step::Nftables { live, desired } => {
+                if took_effect(&now, live.as_ref(), desired.as_ref()) && live != desired {
+                    let step = Step::Nftables { live: desired.clone(), desired: live.clone() };
                     now.apply(&step);
                     back.push(step);
                 }
@@ -293,8 +293,8 @@ pub(super) fn way_back(
         let own = (now.nftables().cloned(), before.nftables().cloned());
         let joined =
             before.tables_joined.iter().map(|(name, old)| (now.table_named(name).cloned(), old.clone()));
-        let differ = joined.chain([own]).filter(|(live, wanted)| live != wanted);
-        back.extend(differ.map(|(live, wanted)| Step::Nftables { live, wanted }));
+        let differ = joined.chain([own]).filter(|(live, desired)| live != desired);
+        back.extend(differ.map(|(live, desired)| Step::Nftables { live, desired }));
     }
     let is_new = |object: &&Object| {
         !before.routes.contains(object) && (!before.others_have(object) || now.others_have(object))
@@ -307,14 +307,14 @@ pub(super) fn way_back(
 fn took_effect(
     now: &Snapshot,
     live: Option<&nftables::bytecode::Table>,
-    wanted: Option<&nftables::bytecode::Table>,
+    desired: Option<&nftables::bytecode::Table>,
 ) -> bool {
     let is_there =
         |table: &nftables::bytecode::Table| nftables::same(now.table_named(&table.name), Some(table));
     let is_gone = |table: &nftables::bytecode::Table| now.table_named(&table.name).is_none();
-    match (live, wanted) {
-        (Some(live), Some(wanted)) if live.name != wanted.name => is_gone(live) && is_there(wanted),
-        (_, Some(wanted)) => is_there(wanted),
+    match (live, desired) {
+        (Some(live), Some(desired)) if live.name != desired.name => is_gone(live) && is_there(desired),
+        (_, Some(desired)) => is_there(desired),
         (Some(live), None) => is_gone(live),
         (None, None) => true,
     }

@@ -6,7 +6,7 @@ use crate::support::setting::Family;
 
 /// What a pod and the agent's environment may say.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Options {
     pub(crate) ingress: bool,
     pub(crate) dns: bool,
     pub(crate) ipv6: bool,
@@ -17,9 +17,9 @@ pub(crate) struct Said {
 /// Names of interfaces. The last is a prefix, which iptables understands alone: the agent hands names on as they are.
 const INTERFACES: [&str; 6] = ["vm0", "eth1", "net-a.b", "tap_0", "lo", "br+"];
 
-impl Said {
-    pub(crate) fn random(random: &mut Random) -> Said {
-        Said {
+impl Options {
+    pub(crate) fn random(random: &mut Random) -> Options {
+        Options {
             ingress: random.one_in(2),
             dns: !random.one_in(3),
             ipv6: !random.one_in(3),
@@ -35,7 +35,7 @@ impl Said {
     }
 
     /// The same without what `nft` would not read.
-    pub(crate) fn without_prefixes(mut self) -> Said {
+    pub(crate) fn without_prefixes(mut self) -> Options {
         self.interfaces.retain(|name| !name.ends_with('+'));
         self
     }
@@ -66,28 +66,28 @@ impl Said {
 }
 
 /// The text for one family's `iptables-restore`.
-pub(crate) fn for_iptables(said: &Said, family: Family) -> String {
-    let (probe, local) = said.addresses(family);
+pub(crate) fn for_iptables(given: &Options, family: Family) -> String {
+    let (probe, local) = given.addresses(family);
     let mut text = String::from(
         "* mangle\n-N ISTIO_PRERT\n-N ISTIO_OUTPUT\n-A PREROUTING -j ISTIO_PRERT\n-A OUTPUT -j ISTIO_OUTPUT\n\
          -A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff\n\
          -A ISTIO_OUTPUT -m connmark --mark 0x111/0xfff -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff\n\
          COMMIT\n* nat\n-N ISTIO_PRERT\n-N ISTIO_OUTPUT\n-A OUTPUT -j ISTIO_OUTPUT\n-A PREROUTING -j ISTIO_PRERT\n",
     );
-    for interface in &said.interfaces {
+    for interface in &given.interfaces {
         text += &format!("-A ISTIO_PRERT -i {interface} -p tcp -j REDIRECT --to-ports 15001\n");
         text += &format!("-A ISTIO_PRERT -i {interface} -p tcp -j RETURN\n");
     }
-    if !said.ingress {
+    if !given.ingress {
         text += &format!("-A ISTIO_PRERT -s {probe} -p tcp -m tcp -j ACCEPT\n");
     }
     text += &format!("-A ISTIO_OUTPUT -d {probe} -p tcp -m tcp -j ACCEPT\n");
-    if !said.ingress {
+    if !given.ingress {
         text += &format!(
             "-A ISTIO_PRERT ! -d {local} -p tcp ! --dport 15008 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006\n"
         );
     }
-    if said.dns {
+    if given.dns {
         text += "-A ISTIO_OUTPUT ! -o lo -p udp -m mark ! --mark 0x539/0xfff -m udp --dport 53 -j REDIRECT --to-port 15053\n";
         text += &format!(
             "-A ISTIO_OUTPUT ! -d {local} -p tcp --dport 53 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15053\n"
@@ -99,7 +99,7 @@ pub(crate) fn for_iptables(said: &Said, family: Family) -> String {
         "-A ISTIO_OUTPUT ! -d {local} -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001\n"
     );
     text += "COMMIT\n";
-    if said.dns {
+    if given.dns {
         text += "* raw\n-N ISTIO_OUTPUT\n-N ISTIO_PRERT\n-A PREROUTING -j ISTIO_PRERT\n-A OUTPUT -j ISTIO_OUTPUT\n\
                  -A ISTIO_OUTPUT -p udp -m mark --mark 0x539/0xfff -m udp --dport 53 -j CT --zone 1\n\
                  -A ISTIO_PRERT -p udp -m mark ! --mark 0x539/0xfff -m udp --sport 53 -j CT --zone 1\nCOMMIT\n";
@@ -108,9 +108,9 @@ pub(crate) fn for_iptables(said: &Said, family: Family) -> String {
 }
 
 /// The transaction for `nft`, of both families. It fits a namespace that has no such table yet.
-pub(crate) fn for_nft(said: &Said) -> String {
+pub(crate) fn for_nft(given: &Options) -> String {
     let mut text = String::new();
-    let (nat, mangle, raw) = (nat(said), MANGLE.map(String::from), RAW.map(String::from));
+    let (nat, mangle, raw) = (nat(given), MANGLE.map(String::from), RAW.map(String::from));
     let mut add = |table: &str, kinds: [&str; 2], priority: i32, rules: &[String]| {
         let table = format!("istio-ambient-{table}");
         text += &format!("add table inet {table}\nflush table inet {table}\n");
@@ -128,7 +128,7 @@ pub(crate) fn for_nft(said: &Said) -> String {
     };
     add("nat", ["nat", "nat"], -100, &nat);
     add("mangle", ["filter", "route"], -150, &mangle);
-    if said.dns {
+    if given.dns {
         add("raw", ["filter", "filter"], -300, &raw);
     }
     text
@@ -148,35 +148,35 @@ const RAW: [&str; 4] = [
     "istio-prerouting udp sport 53 meta mark and 0xfff != 0x539 counter ct zone set 1",
 ];
 
-/// Chain and rule. What is said of both families names neither.
-fn nat(said: &Said) -> Vec<String> {
+/// Chain and rule. What is given of both families names neither.
+fn nat(given: &Options) -> Vec<String> {
     const OTHERS: &str = "mark and 0xfff != 0x539";
-    let families: Vec<(&str, &str, &str)> = said
+    let families: Vec<(&str, &str, &str)> = given
         .families()
         .map(|family| {
-            let (probe, local) = said.addresses(family);
+            let (probe, local) = given.addresses(family);
             (if family == Family::V4 { "ip" } else { "ip6" }, probe, local)
         })
         .collect();
     let mut rules =
         vec!["output jump istio-output".to_owned(), "prerouting jump istio-prerouting".to_owned()];
-    for interface in &said.interfaces {
+    for interface in &given.interfaces {
         let from = format!("istio-prerouting iifname {interface} meta l4proto tcp counter");
         rules.extend([format!("{from} redirect to :15001"), format!("{from} return")]);
     }
     for (ip, probe, _) in &families {
         let arrives = format!("istio-prerouting meta l4proto tcp {ip} saddr {probe} counter accept");
-        rules.extend((!said.ingress).then_some(arrives));
+        rules.extend((!given.ingress).then_some(arrives));
     }
     for (ip, probe, _) in &families {
         rules.push(format!("istio-output meta l4proto tcp {ip} daddr {probe} counter accept"));
     }
-    for (ip, _, local) in families.iter().filter(|_| !said.ingress) {
+    for (ip, _, local) in families.iter().filter(|_| !given.ingress) {
         rules.push(format!(
             "istio-prerouting {ip} daddr != {local} tcp dport != 15008 {OTHERS} counter redirect to :15006"
         ));
     }
-    if said.dns {
+    if given.dns {
         rules.push(format!("istio-output oifname != lo {OTHERS} udp dport 53 counter redirect to :15053"));
         for (ip, _, local) in &families {
             rules.push(format!(

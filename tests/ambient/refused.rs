@@ -40,7 +40,7 @@ const IN_PODS: [(&str, &str, &str); 19] = [
     ("HOST_PROBE_SNAT_IPV6", "localhost", "\"localhost\" is not an IP address"),
 ];
 
-/// What each of `ambient-host`'s refuses: words, and what is said then.
+/// What each of `ambient-host`'s refuses: words, and what is given then.
 const ON_HOSTS: [(&str, &str, &str); 13] = [
     ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is not an IP address"),
     ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is not an IP address"),
@@ -62,11 +62,11 @@ const ON_HOSTS: [(&str, &str, &str); 13] = [
 ];
 
 /// Runs a command with flags, and with variables, which are told by their capitals.
-fn call(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> Outcome {
+fn call(namespace: &Namespace, command: &[&str], given: &[(&str, &str)]) -> Outcome {
     let path = namespace.path();
     let mut program = binary(&[]);
     program.args(command).args(["--network-namespace", &path]);
-    for (name, value) in said {
+    for (name, value) in given {
         match is_variable(name) {
             true => program.env(name, value),
             false => program.arg(format!("--{name}={value}")),
@@ -80,14 +80,14 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// A call that is refused; what it says.
-fn refused(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> String {
-    let output = call(namespace, command, said);
-    let Outcome { stdout, stderr, .. } = output.with(2, &format!("{command:?} {said:?}"));
-    assert!(stderr.contains(" in the input") && stdout.is_empty(), "{said:?}: {stderr}");
+fn refused(namespace: &Namespace, command: &[&str], given: &[(&str, &str)]) -> String {
+    let output = call(namespace, command, given);
+    let Outcome { stdout, stderr, .. } = output.with(2, &format!("{command:?} {given:?}"));
+    assert!(stderr.contains(" in the input") && stdout.is_empty(), "{given:?}: {stderr}");
     stderr
 }
 
-/// How a problem names what was said.
+/// How a problem names what was given.
 fn named(name: &str) -> String {
     if is_variable(name) { format!("{name}: ") } else { format!("--{name}: ") }
 }
@@ -137,7 +137,7 @@ fn no_flag_and_no_variable_is_left_out_above() {
 #[test]
 fn all_problems_are_told_at_once_by_every_command() {
     let namespace = Namespace::new();
-    let said = [
+    let given = [
         ("ingress", "maybe"),
         ("dns-capture", "yes"),
         ("ipv6", "6"),
@@ -147,14 +147,14 @@ fn all_problems_are_told_at_once_by_every_command() {
         ("no-such-flag", "1"),
     ];
     for command in ["apply", "check", "render", "lint"] {
-        let printed = refused(&namespace, &[command, "--mesh", "ambient"], &said);
+        let printed = refused(&namespace, &[command, "--mesh", "ambient"], &given);
         assert!(printed.contains("7 problems in the input"), "{command}: {printed}");
-        for (name, _) in said {
+        for (name, _) in given {
             let count = printed.lines().filter(|line| line.trim_start().starts_with(&named(name))).count();
             assert_eq!(count, 1, "{command}: {name}: {printed}");
         }
     }
-    let said = [
+    let given = [
         ("add", "10.0.0.1,x"),
         ("remove", "10.0.0.1,::"),
         ("probe-address", "y"),
@@ -162,7 +162,7 @@ fn all_problems_are_told_at_once_by_every_command() {
         ("format", "xml"),
         ("ad", "10.0.0.1"),
     ];
-    let printed = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &said);
+    let printed = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &given);
     for text in [
         "--add: \"x\" is not an IP address",
         "--remove: \"::\" is not the address of a pod",

@@ -1,7 +1,7 @@
 //! The same packets through the agent's rules and ours: one end for each, by the walk through both. The agent's text for
 //! iptables is read as it is; what it and we load into nf_tables is read back from the kernel.
 
-use crate::ambient::agent::{Said, for_iptables, for_nft};
+use crate::ambient::agent::{Options, for_iptables, for_nft};
 use crate::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
@@ -20,11 +20,11 @@ const FAMILIES: [(Family, setting::Family); 2] =
     [(Family::V4, setting::Family::V4), (Family::V6, setting::Family::V6)];
 
 /// A packet that may meet any of the rules.
-fn packet(random: &mut Random, said: &Said, family: Family) -> Packet {
+fn packet(random: &mut Random, given: &Options, family: Family) -> Packet {
     let own = ["10.77.0.2", "fd77::2"][family as usize];
     let others: &[&str] = match family {
-        Family::V4 => &[own, "127.0.0.1", "127.0.0.53", "10.1.2.3", "169.254.7.127", said.probe[0]],
-        Family::V6 => &[own, "::1", "fd00::1", "2001:db8::1", said.probe[1]],
+        Family::V4 => &[own, "127.0.0.1", "127.0.0.53", "10.1.2.3", "169.254.7.127", given.probe[0]],
+        Family::V6 => &[own, "::1", "fd00::1", "2001:db8::1", given.probe[1]],
     };
     let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
     let port = |random: &mut Random| random.of(&[53, 53, 80, 443, 8080, 15001, 15006, 15008, 15053, 65535]);
@@ -57,22 +57,22 @@ fn packet(random: &mut Random, said: &Said, family: Family) -> Packet {
 }
 
 /// Tries packets of a family, and counts how often each end was met.
-fn compare(random: &mut Random, said: &Said, family: Family, views: &[(&str, &View)], met: &mut Ends) {
+fn compare(random: &mut Random, given: &Options, family: Family, views: &[(&str, &View)], met: &mut Ends) {
     let routing = Routing {
         local_marks: vec![mesh::ambient::defaults::CONNECTION_MARK],
         addresses: vec!["10.77.0.2".parse().expect("an address"), "fd77::2".parse().expect("an address")],
     };
     for _ in 0..PACKETS {
-        let packet = packet(random, said, family);
+        let packet = packet(random, given, family);
         let end = |view: &View| {
             let outcome = walk(view, &routing, &packet, &mut ());
             (outcome.verdict, outcome.stays)
         };
         let (first, view) = views[0];
         let expected = end(view);
-        assert_ne!(expected.0, Verdict::Unknown, "{first}: {packet:?} of {said:?}");
+        assert_ne!(expected.0, Verdict::Unknown, "{first}: {packet:?} of {given:?}");
         for (name, view) in &views[1..] {
-            assert_eq!(end(view), expected, "{name} beside {first}: {packet:?} of {said:?}");
+            assert_eq!(end(view), expected, "{name} beside {first}: {packet:?} of {given:?}");
         }
         met.count(expected.0);
     }
@@ -114,16 +114,16 @@ fn every_packet_ends_as_by_the_agents_rules_of_iptables() {
     let mut random = Random::new(crate::support::random::number("AMBIENT_SEED", 1));
     let mut met = Ends::default();
     for _ in 0..crate::support::random::number("AMBIENT_PAIRS", 300) {
-        let said = Said::random(&mut random);
-        let config = config(&said.flags());
+        let given = Options::random(&mut random);
+        let config = config(&given.flags());
         for (family, of_text) in FAMILIES {
-            let text = match said.families().any(|said| said == of_text) {
-                true => listed(&for_iptables(&said, of_text)),
+            let text = match given.families().any(|given| given == of_text) {
+                true => listed(&for_iptables(&given, of_text)),
                 false => String::new(),
             };
             let theirs = View::of_listing(parse::listing(&text, family).expect("a listing"));
             let ours = View::of_rules(config.rules(family).rules());
-            compare(&mut random, &said, family, &[("the agent's", &theirs), ("ours", &ours)], &mut met);
+            compare(&mut random, &given, family, &[("the agent's", &theirs), ("ours", &ours)], &mut met);
         }
     }
     met.are_all_met();
@@ -134,11 +134,11 @@ fn every_packet_ends_as_by_the_agents_rules_of_iptables() {
 const AT_ONCE: usize = 50;
 
 /// The tables of a configuration, named by its place: the agent's as it says them, and ours.
-fn tables(at: usize, said: &Said, capture: &Capture) -> String {
+fn tables(at: usize, given: &Options, capture: &Capture) -> String {
     let policy: &dyn Policy = &**capture;
     let mut ours = policy.desired().nft_table().expect("it captures");
     ours.name = format!("ours-{at}-");
-    for_nft(said).replace("istio-ambient-", &format!("theirs-{at}-")) + &render::nft::script(&ours)
+    for_nft(given).replace("istio-ambient-", &format!("theirs-{at}-")) + &render::nft::script(&ours)
 }
 
 /// Those of all tables that have such a name, to be walked through.
@@ -155,24 +155,24 @@ fn view(all: &[LiveTable], name: &str, family: Family) -> View {
 fn every_packet_ends_as_by_the_agents_rules_of_nf_tables() {
     let mut random = Random::new(crate::support::random::number("AMBIENT_SEED", 1) ^ 1 << 32);
     let mut met = Ends::default();
-    let configurations: Vec<(Said, Capture)> = (0..crate::support::random::number("AMBIENT_PAIRS", 300))
-        .map(|_| Said::random(&mut random).without_prefixes())
-        .map(|said| (said.clone(), config(&said.flags())))
+    let configurations: Vec<(Options, Capture)> = (0..crate::support::random::number("AMBIENT_PAIRS", 300))
+        .map(|_| Options::random(&mut random).without_prefixes())
+        .map(|given| (given.clone(), config(&given.flags())))
         .collect();
     let pod = Namespace::new();
     for some in configurations.chunks(AT_ONCE) {
-        let texts = some.iter().enumerate().map(|(at, (said, capture))| tables(at, said, capture));
+        let texts = some.iter().enumerate().map(|(at, (given, capture))| tables(at, given, capture));
         let text = format!("flush ruleset\n{}", texts.collect::<String>());
         pod.load(&text);
         for (family, all) in Family::BOTH.into_iter().zip(tables_of(&pod)) {
-            for (at, (said, capture)) in some.iter().enumerate() {
+            for (at, (given, capture)) in some.iter().enumerate() {
                 let theirs = view(&all, &format!("theirs-{at}-"), family);
                 let ours = view(&all, &format!("ours-{at}-"), family);
                 let made = View::of_rules(capture.rules(family).rules());
                 let views = [("the agent's", &theirs), ("ours", &ours), ("ours as they were made", &made)];
                 // Without IPv6 the agent still catches some of its packets. Ours catch none.
-                let views = if family == Family::V4 || said.ipv6 { &views[..] } else { &views[1..] };
-                compare(&mut random, said, family, views, &mut met);
+                let views = if family == Family::V4 || given.ipv6 { &views[..] } else { &views[1..] };
+                compare(&mut random, given, family, views, &mut met);
             }
         }
     }

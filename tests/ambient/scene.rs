@@ -81,7 +81,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A pod with these flags said, ztunnel listening.
+    /// A pod with these flags given, ztunnel listening.
     pub(crate) fn new(variant: Variant, family: Family, flags: &[&str]) -> Scene {
         let (pod, outside) = (Namespace::new(), Namespace::new());
         let addresses = |place: Place, lengths: [u8; 2]| {
@@ -133,13 +133,13 @@ impl Scene {
 
 /// What flags of the mesh say, each as `--FLAG=VALUE`.
 pub(crate) fn config(flags: &[String]) -> Capture {
-    let said = flags.iter().map(|flag| {
+    let given = flags.iter().map(|flag| {
         let (name, value) = flag.trim_start_matches('-').split_once('=').expect("a flag with its value");
         let row = settings::of(Mesh::Ambient).find(|row| row.long == name).expect("a flag of the mesh");
         (row.setting, value.to_owned())
     });
     let mesh = (mesh::Setting::Mesh, Mesh::Ambient.to_string());
-    let raw = Raw::new(said.chain([mesh]), |_| true, |_| None);
+    let raw = Raw::new(given.chain([mesh]), |_| true, |_| None);
     mesh::resolve(&raw, &NullHost, Vec::new())
         .unwrap_or_else(|problems| panic!("{flags:?}: {problems}"))
         .capture

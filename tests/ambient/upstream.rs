@@ -1,7 +1,7 @@
 //! Istio's own rules beside ours: what its agent feeds to `iptables-restore`, and what we set, listed by the same program.
 //! They are equal letter for letter.
 
-use crate::ambient::agent::{Said, for_iptables};
+use crate::ambient::agent::{Options, for_iptables};
 use crate::ambient::scene::{apply, config};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
@@ -38,27 +38,27 @@ fn check(variant: Variant, seed: u64, count: u64) {
     let mut random = Random::new(seed);
     let (theirs, ours) = (Namespace::new(), Namespace::new());
     for _ in 0..count {
-        let said = Said::random(&mut random);
+        let given = Options::random(&mut random);
         for namespace in [&theirs, &ours] {
             emptied(namespace, variant);
         }
-        for family in said.families() {
+        for family in given.families() {
             let restore = variant.program(family, "-restore");
-            let text = for_iptables(&said, family);
+            let text = for_iptables(&given, family);
             theirs.fed(&restore, &["--noflush", "-v"], &text);
         }
-        let config = config(&said.flags());
+        let config = config(&given.flags());
         apply(&ours, &config, variant);
         for family in Family::BOTH {
             let [theirs, ours] = [&theirs, &ours].map(|namespace| saved(namespace, variant, family));
-            assert_eq!(ours, theirs, "seed {seed}: {said:?}, {family:?}");
+            assert_eq!(ours, theirs, "seed {seed}: {given:?}, {family:?}");
         }
-        // Where the agent has been, its rules are as wanted: only the routing is still to come.
+        // Where the agent has been, its rules are as expected: only the routing is still to come.
         let steps = apply(&theirs, &config, variant).steps;
         let is_routing = |step: &Step| matches!(step, Step::Add(_));
-        assert!(!steps.is_empty() && steps.iter().all(is_routing), "seed {seed}: {said:?}: {steps:?}");
+        assert!(!steps.is_empty() && steps.iter().all(is_routing), "seed {seed}: {given:?}: {steps:?}");
         let steps = apply(&theirs, &config, variant).steps;
-        assert!(steps.is_empty(), "seed {seed}: {said:?}: {steps:?}");
+        assert!(steps.is_empty(), "seed {seed}: {given:?}: {steps:?}");
     }
 }
 
@@ -78,8 +78,8 @@ fn the_agents_routing_is_taken_over() {
             pod.stdout("ip", &[&[*family], &rule[..]].concat());
             pod.stdout("ip", &[family, "route", "add", "local", "default", "dev", "lo", "table", "100"]);
         }
-        let said = Said { ipv6: true, ..Said::random(&mut Random::new(3)) };
-        apply(&pod, &config(&said.flags()), Variant::Native);
+        let given = Options { ipv6: true, ..Options::random(&mut Random::new(3)) };
+        apply(&pod, &config(&given.flags()), Variant::Native);
         for family in ["-4", "-6"] {
             let rules = pod.stdout("ip", &["-d", family, "rule"]);
             let such: Vec<&str> = rules.lines().filter(|line| line.contains("lookup 100")).collect();

@@ -24,12 +24,12 @@ impl Installed {
 
     fn answers(&self, script: &str) {
         let path = self.node.folder.join("sidecar-node");
-        let asked = self.node.folder.join("asked");
-        let script = format!("#!/bin/sh\necho \"$@\" >> {}\n{script}\n", asked.display());
+        let queries = self.node.folder.join("asked");
+        let script = format!("#!/bin/sh\necho \"$@\" >> {}\n{script}\n", queries.display());
         crate::support::program::script(&path, script);
     }
 
-    fn asked(&self) -> String {
+    fn queries(&self) -> String {
         fs::read_to_string(self.node.folder.join("asked")).unwrap_or_default()
     }
 
@@ -70,7 +70,7 @@ fn what_the_api_server_knows_is_captured() {
         assert!(rules.contains(word), "no {word} in {rules}");
     }
     let expected = "pod --kubeconfig /etc/cni/kubeconfig --namespace shop --name web --timeout 6000\n";
-    assert_eq!(installed.asked(), expected);
+    assert_eq!(installed.queries(), expected);
 }
 
 fn of_mesh(metadata: &Value, init_container: &Value, container: &str) -> String {
@@ -111,7 +111,7 @@ fn the_api_server_tells_of_which_mesh_a_pod_is_and_whether_it_sets_its_own_rules
 fn nobody_asks_for_a_pod_that_is_left_alone_anyway() {
     let (installed, namespace) = (Installed::new("exit 1"), container());
     installed.add(&json!({ "app": "web" }), &namespace.path()).well();
-    assert_eq!(installed.asked(), "", "the runtime has told that it was not injected");
+    assert_eq!(installed.queries(), "", "the runtime has told that it was not injected");
     assert_eq!(rules(&namespace), "");
 }
 

@@ -118,8 +118,8 @@ fn everything(pod: &Namespace) -> String {
 }
 
 /// A call for a pod of these words, with whatever its network configuration says.
-fn call(node: &Node, verb: &str, backend: &str, said: &[(&str, &str)], pod: &Namespace) -> Outcome {
-    let configuration = annotated(node, said, &json!({ "backend": backend }));
+fn call(node: &Node, verb: &str, backend: &str, given: &[(&str, &str)], pod: &Namespace) -> Outcome {
+    let configuration = annotated(node, given, &json!({ "backend": backend }));
     let (programs, path) = (env::var("PATH").expect("PATH"), pod.path());
     let variables = [&variables("c1", &path)[..], &[("PATH", &programs)]].concat();
     run(verb, &variables, &configuration.to_string())
@@ -142,11 +142,11 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
             let case = format!("{} by {backend}", kind.mesh);
             let before = everything(&pod);
             apply(kind, backend, &other);
-            let wanted = everything(&other);
+            let expected = everything(&other);
             call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), wanted, "{case}");
+            assert_eq!(everything(&pod), expected, "{case}");
             call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), wanted, "{case}");
+            assert_eq!(everything(&pod), expected, "{case}");
             assert!(last_reason(&node).contains("was in place"), "{case}: {}", last_reason(&node));
             // From here on nobody says any more of which mesh the pod is.
             call(&node, "CHECK", backend, &[], &pod).well();
@@ -157,7 +157,7 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
             pod.stdout("sh", &["-c", tampering]);
             says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
             call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), wanted, "{case}");
+            assert_eq!(everything(&pod), expected, "{case}");
             call(&node, "DEL", "nftables", &[], &pod).well();
             assert_eq!(everything(&pod), before, "{case}");
             assert!(node.attachments().is_empty(), "{case}");
@@ -173,8 +173,8 @@ fn all_that_is_wrong_is_told_at_once_and_nothing_is_touched() {
         let (node, pod) = (Node::new(), both_families());
         let before = everything(&pod);
         let is_right = |(name, _): &&(&str, &str)| !kind.wrong.iter().any(|(wrong, _)| wrong == name);
-        let said: Vec<_> = kind.says.iter().filter(is_right).chain(kind.wrong).copied().collect();
-        let error = call(&node, "ADD", "nftables", &said, &pod).refused(7);
+        let given: Vec<_> = kind.says.iter().filter(is_right).chain(kind.wrong).copied().collect();
+        let error = call(&node, "ADD", "nftables", &given, &pod).refused(7);
         for (name, value) in kind.wrong {
             says(&error, &[&format!("pod shop/web: {name}: {value:?}")]);
         }
@@ -186,17 +186,17 @@ fn all_that_is_wrong_is_told_at_once_and_nothing_is_touched() {
 #[test]
 fn nothing_is_set_beside_another_mesh_and_what_that_has_set_stays() {
     for there in &KINDS {
-        for asked in KINDS.iter().filter(|asked| asked.mesh != there.mesh) {
+        for requested in KINDS.iter().filter(|requested| requested.mesh != there.mesh) {
             let (node, pod) = (Node::new(), both_families());
             apply(there, "nftables", &pod);
             let before = everything(&pod);
-            let error = call(&node, "ADD", "nftables", asked.says, &pod).refused(100);
+            let error = call(&node, "ADD", "nftables", requested.says, &pod).refused(100);
             let remedy = format!("sidecar-init clean --mesh {}", there.mesh);
-            says(&error, &[there.name, &format!("{} was asked for", asked.name), &remedy]);
-            assert_eq!(everything(&pod), before, "{} beside {}", asked.mesh, there.mesh);
+            says(&error, &[there.name, &format!("{} was requested", requested.name), &remedy]);
+            assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
             // A runtime removes what it could not add.
-            call(&node, "DEL", "nftables", asked.says, &pod).well();
-            assert_eq!(everything(&pod), before, "{} beside {}", asked.mesh, there.mesh);
+            call(&node, "DEL", "nftables", requested.says, &pod).well();
+            assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
             assert!(node.attachments().is_empty());
         }
     }
@@ -210,7 +210,7 @@ fn a_container_stays_with_its_mesh_until_it_is_deleted() {
     call(&node, "ADD", "nftables", linkerd.says, &pod).well();
     let made = everything(&pod);
     let error = call(&node, "ADD", "nftables", kuma.says, &pod).refused(7);
-    says(&error, &["captured this container for linkerd", "Kuma is asked for now", "DEL removes"]);
+    says(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
     assert_eq!(everything(&pod), made);
     call(&node, "CHECK", "nftables", kuma.says, &pod).well();
     call(&node, "DEL", "nftables", kuma.says, &pod).well();
@@ -239,8 +239,8 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     let [_, linkerd, kuma, _] = &KINDS;
     let (node, pod) = (Node::new(), both_families());
     let before = everything(&pod);
-    let to = |network: &str, said: &[(&str, &str)]| {
-        let mut configuration = annotated(&node, said, &json!({}));
+    let to = |network: &str, given: &[(&str, &str)]| {
+        let mut configuration = annotated(&node, given, &json!({}));
         configuration["name"] = json!(network);
         configuration
     };
@@ -286,21 +286,21 @@ fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
         &annotated(&node, &[seen], &defaults),
         &flags("--inbound-ports-to-ignore=4191,4190,9000", "--outbound-ports-to-ignore=443,6443"),
     );
-    let said = [
+    let given = [
         seen,
         ("config.linkerd.io/skip-inbound-ports", "7000,8000-8002"),
         ("config.linkerd.io/skip-outbound-ports", "3306"),
     ];
     means(
         &node,
-        &annotated(&node, &said, &defaults),
+        &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4191,4190,9000,7000,8000-8002", "--outbound-ports-to-ignore=3306"),
     );
     // Our own annotation says what the flag says.
-    let said = [seen, ("sidecar-init/inbound-ports-to-ignore", "4190,4191,7000")];
+    let given = [seen, ("sidecar-init/inbound-ports-to-ignore", "4190,4191,7000")];
     means(
         &node,
-        &annotated(&node, &said, &defaults),
+        &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4190,4191,7000", "--outbound-ports-to-ignore=443,6443"),
     );
     // Whose pod is another mesh's, or Istio's, of that the defaults of linkerd say nothing.
@@ -317,8 +317,8 @@ fn a_network_captures_every_container_for_its_mesh() {
     } });
     let flags = |inbound: &'static str| ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", inbound];
     means(&node, &node.configuration(&capture), &flags("--inbound-ports-to-ignore=4190,4191"));
-    let said = [("config.linkerd.io/skip-inbound-ports", "7000")];
-    means(&node, &annotated(&node, &said, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
+    let given = [("config.linkerd.io/skip-inbound-ports", "7000")];
+    means(&node, &annotated(&node, &given, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
 }
 
 /// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.
@@ -355,13 +355,13 @@ fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_ove
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{}", kind.mesh);
         // One of another mesh is refused, and what the plugin has set stays.
-        let asked = if kind.mesh == "kuma" { linkerd } else { kuma };
-        call(&node, "ADD", "nftables", asked.says, &pod).well();
+        let requested = if kind.mesh == "kuma" { linkerd } else { kuma };
+        call(&node, "ADD", "nftables", requested.says, &pod).well();
         let made = everything(&pod);
         let printed = pod.output(BINARY, &[command, kind.flags].concat(), "");
         let printed = (printed.code, printed.stderr.clone());
         assert!(
-            printed.0 == Some(1) && printed.1.contains(&format!("{} was asked for", kind.name)),
+            printed.0 == Some(1) && printed.1.contains(&format!("{} was requested", kind.name)),
             "{printed:?}"
         );
         assert_eq!(everything(&pod), made, "{}", kind.mesh);

@@ -41,13 +41,13 @@ fn an_injected_pod_is_captured_as_its_annotations_say() {
     captures(&node, &annotated(&node, &[INJECTED], &json!({})), &ISTIO);
     let mut flags = ISTIO;
     (flags[5], flags[7], flags[9]) = ("10.0.0.0/8", "8080", "9000,15020,15021,15090");
-    let said = [
+    let given = [
         INJECTED,
         ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8"),
         ("traffic.sidecar.istio.io/includeInboundPorts", "8080"),
         ("traffic.sidecar.istio.io/excludeInboundPorts", "9000"),
     ];
-    captures(&node, &annotated(&node, &said, &json!({})), &flags);
+    captures(&node, &annotated(&node, &given, &json!({})), &flags);
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn annotations_win_over_the_capture_and_that_over_defaults_setting_by_setting() 
         "capture": {"istio-service-cidr": "10.0.0.0/8", "proxy-uid": 1},
         "defaults": {"proxy-uid": 2, "proxy-gid": 3, "drop-invalid": true},
     });
-    let said = [INJECTED, ("traffic.sidecar.istio.io/includeOutboundIPRanges", "192.0.2.0/24")];
+    let given = [INJECTED, ("traffic.sidecar.istio.io/includeOutboundIPRanges", "192.0.2.0/24")];
     let mut flags = ISTIO.to_vec();
     (flags[1], flags[3], flags[5]) = ("1", "3", "192.0.2.0/24");
-    captures(&node, &annotated(&node, &said, &more), &[&flags[..], &["--drop-invalid"]].concat());
+    captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());
     // Our own annotations say what Istio's can't.
-    let said = [INJECTED, ("sidecar-init/proxy-uid", "5"), ("sidecar-init/proxy-gid", "6")];
+    let given = [INJECTED, ("sidecar-init/proxy-uid", "5"), ("sidecar-init/proxy-gid", "6")];
     (flags[1], flags[3], flags[5]) = ("5", "6", "10.0.0.0/8");
-    captures(&node, &annotated(&node, &said, &more), &[&flags[..], &["--drop-invalid"]].concat());
+    captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_network_that_captures_does_so_for_every_container() {
     captures(&node, &configuration, &flags);
     // Neither a name nor an injector is needed; nor do the presets of injected pods get in.
     captures(&node, &annotated(&node, &[], &more), &flags);
-    let said = [("sidecar-init/istio-inbound-ports", "81"), ("whatever", "1")];
-    captures(&node, &annotated(&node, &said, &more), &["-b", "81", "-u", "1337"]);
+    let given = [("sidecar-init/istio-inbound-ports", "81"), ("whatever", "1")];
+    captures(&node, &annotated(&node, &given, &more), &["-b", "81", "-u", "1337"]);
     for arguments in ["", "IgnoreUnknown=1;K8S_POD_NAME=web"] {
         let pod = container();
         let path = pod.path();
@@ -149,14 +149,14 @@ fn without_a_pods_name_only_the_network_can_capture() {
 #[test]
 fn wrong_values_are_told_with_who_said_them() {
     let (node, pod) = (Node::new(), container());
-    let said = [
+    let given = [
         INJECTED,
         ("traffic.sidecar.istio.io/includeInboundPorts", "eighty"),
         ("sidecar-init/proxy-uid", "root"),
         ("sidecar-init/proxy-uit", "1"),
     ];
     let more = json!({"defaults": {"istio-exclude-interfaces": "a/b"}});
-    let error = node.call("ADD", &annotated(&node, &said, &more), &pod.path()).refused(7);
+    let error = node.call("ADD", &annotated(&node, &given, &more), &pod.path()).refused(7);
     says(
         &error,
         &[

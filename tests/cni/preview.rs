@@ -35,7 +35,7 @@ fn a_pod_gets_what_its_manifest_promises() {
         for (object, script) in objects.iter().zip(scripts) {
             let what = format!("{} of {}", object.title, path.display());
             // What other meshes have added to a pod, its annotations don't tell.
-            if pod::read(object, EXCLUDED_NAMESPACES).said.raw.mesh() != Mesh::default() {
+            if pod::read(object, EXCLUDED_NAMESPACES).settings.raw.mesh() != Mesh::default() {
                 continue;
             }
             // Headings are comments, and so is what no rule is made of.
@@ -58,8 +58,8 @@ fn a_pod_gets_what_its_manifest_promises() {
 fn configuration(node: &Node, object: &Object) -> Value {
     let mut annotations = object.pod.annotations.clone();
     annotations.entry(INJECTED.0.to_owned()).or_insert(INJECTED.1.to_owned());
-    let Reading { said, .. } = pod::read(object, EXCLUDED_NAMESPACES);
-    let of_proxy = said.raw.iter().filter(|(setting, given)| {
+    let Reading { settings, .. } = pod::read(object, EXCLUDED_NAMESPACES);
+    let of_proxy = settings.raw.iter().filter(|(setting, given)| {
         let is_known = matches!(given.source, Source::Annotation(_) | Source::Preset(_));
         setting.row().topic == Topic::Capture && !is_known
     });
@@ -81,10 +81,10 @@ fn is_captured(object: &Object, script: &str, what: &str) {
 /// With the addresses that the pod has, where its manifest names them, else with what is taken for granted: IPv4, and IPv6
 /// where it asks for both.
 fn namespace(object: &Object) -> Namespace {
-    let Reading { said, .. } = pod::read(object, EXCLUDED_NAMESPACES);
-    let Some(addresses) = said.raw.get(Setting::PodIps) else {
+    let Reading { settings, .. } = pod::read(object, EXCLUDED_NAMESPACES);
+    let Some(addresses) = settings.raw.get(Setting::PodIps) else {
         let namespace = container();
-        if said.raw.is_on(Setting::DualStack) {
+        if settings.raw.is_on(Setting::DualStack) {
             namespace.ip("addr add 2001:db8::1/128 dev lo nodad");
         }
         return namespace;

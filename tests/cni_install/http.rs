@@ -146,13 +146,13 @@ fn odd_requests_are_answered_or_dropped() {
 fn idlers(scene: &Scene, count: usize) -> Vec<TcpStream> {
     let idler = |number: usize| {
         let mut stream = TcpStream::connect(&scene.address).expect("it listens");
-        let said: &[u8] = match number % 3 {
+        let output: &[u8] = match number % 3 {
             0 => b"",
             1 => b"GET /metrics HTTP/1.1\r\nHost:",
             _ => b"GET /metrics HTTP/1.1\r\n\r\n",
         };
         // It may have been closed for those behind it.
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(output);
         stream
     };
     scene.namespace.run(|| (0..count).map(idler).collect())

@@ -159,15 +159,15 @@ fn a_repair_that_watches_is_done_by_sidecar_node() {
         .spawn()
         .expect("it starts");
     let id = child.id();
-    let said = Outcome::from(child.wait_with_output().expect("it ends")).with(7, "it stands in").stdout;
+    let output = Outcome::from(child.wait_with_output().expect("it ends")).with(7, "it stands in").stdout;
     let words = "<repair><--watch><--node><><--action=label><--log-level><a b><--no-such-flag>n1";
-    assert_eq!(said, format!("{id} {}\n{words}\n", beside.display()));
+    assert_eq!(output, format!("{id} {}\n{words}\n", beside.display()));
 
     fs::create_dir(copy.node.path("path")).expect("a folder");
     let elsewhere = copy.node.path("path/sidecar-node");
     fs::rename(beside, &elsewhere).expect("moved");
-    let said = repair(&copy, &copy.node.path("path"), &["--node", "n2", "--watch"]).stdout;
-    assert!(said.contains(&format!("{}\n<repair><--node><n2><--watch>", elsewhere.display())), "{said}");
+    let output = repair(&copy, &copy.node.path("path"), &["--node", "n2", "--watch"]).stdout;
+    assert!(output.contains(&format!("{}\n<repair><--node><n2><--watch>", elsewhere.display())), "{output}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::{
     envoy::{
         on_every_stage,
-        stage::{PATIENCE, RESOLVER, RESOLVER_V6, Stage},
+        stage::{RESOLVER, RESOLVER_V6, Stage, TIMEOUT},
     },
     support::{
         pod::APP,
@@ -58,7 +58,7 @@ fn over_udp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
         socket.connect(to)?;
         Ok::<_, io::Error>(socket)
     })?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     socket.send(query)?;
     let mut answer = [0; 512];
     let length = receive(&socket, &mut answer)?;

@@ -92,8 +92,8 @@ fn injected(files: &Files, mode: Mode) -> Value {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .write_stdin(MANIFEST.replace("MODE", mode.name()))
         .outcome();
-    let said = &output.stderr;
-    assert!(output.succeeded(), "{said}");
+    let printed = &output.stderr;
+    assert!(output.succeeded(), "{printed}");
     let text = output.stdout;
     assert!(text.contains("- name: web # answers at 8080"), "the author's lines stay: {text}");
     let documents = mesh::pod::values("what is injected", &text).expect("YAML");
@@ -116,10 +116,10 @@ fn number(container: &Value, field: &str) -> u32 {
 
 /// What root's power is left, as `setpriv` says it.
 fn capabilities(container: &Value) -> String {
-    let said = &container["securityContext"]["capabilities"];
-    assert_eq!(texts(&said["drop"]), ["ALL"], "{container:#}");
+    let printed = &container["securityContext"]["capabilities"];
+    assert_eq!(texts(&printed["drop"]), ["ALL"], "{container:#}");
     let added =
-        texts(&said["add"]).iter().map(|name| format!(",+{}", name.to_lowercase())).collect::<String>();
+        texts(&printed["add"]).iter().map(|name| format!(",+{}", name.to_lowercase())).collect::<String>();
     format!("-all{added}")
 }
 

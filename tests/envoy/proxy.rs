@@ -2,7 +2,7 @@
 
 use crate::support::program::{Outcome, Run};
 use crate::{
-    envoy::stage::{PATIENCE, until},
+    envoy::stage::{TIMEOUT, until},
     support::{namespace::Namespace, pod::proxy_identity, setting::Mode, traffic::Identity},
 };
 use std::{
@@ -101,7 +101,7 @@ impl Envoy {
             }
             host.run(is_ready).then_some(())
         });
-        assert!(ready.is_some(), "Envoy is not ready after {PATIENCE:?}:\n{}", self.log().join("\n"));
+        assert!(ready.is_some(), "Envoy is not ready after {TIMEOUT:?}:\n{}", self.log().join("\n"));
     }
 }
 
@@ -160,7 +160,7 @@ fn program() -> &'static str {
 fn is_ready() -> bool {
     let ask = || {
         let mut stream = TcpStream::connect("127.0.0.1:15000")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(b"GET /ready HTTP/1.1\r\nHost: envoy\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

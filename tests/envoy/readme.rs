@@ -32,7 +32,7 @@ fn envoy_by_hand() {
         .current_dir(ROOT)
         .stdin(Stdio::null())
         .outcome();
-    let said = &output.stdout;
+    let printed = &output.stdout;
     let failed = &output.stderr;
     assert!(output.succeeded(), "{output:?}");
     // The lines that are shown, up to what differs each time.
@@ -41,6 +41,9 @@ fn envoy_by_hand() {
     let starts: Vec<&str> = shown.filter_map(|line| line.split(['[', ':']).next()).collect();
     assert_eq!(starts.len(), 3, "{starts:?}");
     for start in starts {
-        assert!(said.lines().any(|line| line.starts_with(start)), "no line {start:?} in:\n{said}\n{failed}");
+        assert!(
+            printed.lines().any(|line| line.starts_with(start)),
+            "no line {start:?} in:\n{printed}\n{failed}"
+        );
     }
 }

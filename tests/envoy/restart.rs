@@ -87,7 +87,7 @@ fn nothing_passes_while_envoy_is_away(stage: &Stage) {
         }
         let mut open: Vec<Caller> = traffic
             .iter()
-            .map(|one| one.connect(crate::envoy::stage::PATIENCE).expect("Envoy takes it"))
+            .map(|one| one.connect(crate::envoy::stage::TIMEOUT).expect("Envoy takes it"))
             .collect();
         for caller in &mut open {
             caller.ask().expect("an answer");

@@ -1,7 +1,8 @@
 //! A pod with rules and with Envoy, and a host outside, joined by a cable.
 
 use crate::support::program::{BINARY, PATH, Run};
-use crate::support::wait::{TIMEOUT, poll};
+pub(crate) use crate::support::wait::TIMEOUT;
+use crate::support::wait::poll;
 use crate::{
     envoy::proxy::{Envoy, Launch},
     support::{
@@ -23,7 +24,6 @@ use std::{
 /// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
 pub(crate) const RUN_LIMIT: &str = "30s";
 /// The longest that anything may take that is not to fail: a limit for what hangs.
-pub(crate) const PATIENCE: Duration = TIMEOUT;
 /// Both sides choose the ports of callers from ranges of their own, so that a port tells who called.
 const PORTS_OUTSIDE: &str = "20000 29999";
 const PORTS_IN_POD: &str = "30000 60999";
@@ -66,12 +66,12 @@ impl Stage {
 
     /// Connects as somebody in the pod.
     pub(crate) fn dial(&self, identity: Identity, to: SocketAddr) -> io::Result<TcpStream> {
-        dial(&self.inside, identity, to, PATIENCE)
+        dial(&self.inside, identity, to, TIMEOUT)
     }
 
     /// Connects from outside.
     pub(crate) fn dial_from_outside(&self, to: SocketAddr) -> io::Result<TcpStream> {
-        dial(&self.outside, APP, to, PATIENCE)
+        dial(&self.outside, APP, to, TIMEOUT)
     }
 
     /// The proxy as injection runs it; TPROXY needs one that runs as root, known by its group alone.
@@ -152,7 +152,7 @@ pub(crate) fn six(family: Family) -> IpAddr {
 
 /// Asks again and again for what takes time; `None` if it takes too long.
 pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
-    poll(PATIENCE, ask)
+    poll(TIMEOUT, ask)
 }
 
 /// Whether a connection was refused or cut off, and did not just take long.

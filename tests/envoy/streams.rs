@@ -4,7 +4,7 @@ use crate::{
     envoy::{
         application::{Application, Caller},
         on_every_stage,
-        stage::{PATIENCE, Stage, pod, service, until},
+        stage::{Stage, TIMEOUT, pod, service, until},
         tls::Ends,
     },
     support::{pod::APP, setting::Family},
@@ -66,8 +66,8 @@ fn accept(server: &TcpListener) -> io::Result<TcpStream> {
     server.set_nonblocking(true)?;
     let (stream, _) = until(|| server.accept().ok()).ok_or(io::ErrorKind::TimedOut)?;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 

@@ -104,7 +104,7 @@ impl Case {
 
     /// What says it to us.
     pub(crate) fn settings(&self) -> Vec<(Setting, String)> {
-        let mut said = vec![
+        let mut given = vec![
             (Setting::Mesh, "kuma".to_owned()),
             (Setting::PodIps, "10.1.2.3,fd00::3".to_owned()),
             (Kuma::ProxyUser, self.uid.to_owned()),
@@ -126,7 +126,7 @@ impl Case {
             ),
         ];
         for (flow, [is_on, port, include], [exclude, networks, insert]) in flows {
-            said.extend([
+            given.extend([
                 (is_on, (!flow.off).to_string()),
                 (port, flow.port.to_owned()),
                 (include, flow.include.join(",")),
@@ -139,17 +139,18 @@ impl Case {
             .users
             .iter()
             .map(|(protocol, ports, uids)| format!("{protocol}:{}:{uids}", ports.replace(':', "-")));
-        said.push((Kuma::OutboundPortsForUids, users.collect::<Vec<_>>().join(";")));
+        given.push((Kuma::OutboundPortsForUids, users.collect::<Vec<_>>().join(";")));
         let networks = self.networks.iter().map(|(interface, network)| format!("{interface}:{network}"));
-        said.push((Kuma::Vnet, networks.collect::<Vec<_>>().join(",")));
+        given.push((Kuma::Vnet, networks.collect::<Vec<_>>().join(",")));
         match &self.dns {
             Dns::Off => {}
-            Dns::All => said.push((Kuma::CaptureAllDns, "true".to_owned())),
+            Dns::All => given.push((Kuma::CaptureAllDns, "true".to_owned())),
             Dns::Servers(servers) => {
                 let hosts: Vec<&str> = servers.iter().filter_map(|server| server.split('/').next()).collect();
-                said.extend([(Kuma::RedirectDns, "true".to_owned()), (Setting::DnsServers, hosts.join(","))]);
+                given
+                    .extend([(Kuma::RedirectDns, "true".to_owned()), (Setting::DnsServers, hosts.join(","))]);
             }
         }
-        said
+        given
     }
 }

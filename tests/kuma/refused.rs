@@ -88,11 +88,11 @@ fn every_flag_refuses_what_it_can_not_mean() {
     let namespace = Namespace::new();
     for row in rows() {
         let bad = bad(row).unwrap_or_else(|| panic!("no bad value is known for {}", row.name()));
-        let said = match row.long {
+        let given = match row.long {
             "" => row.variables[0].to_owned(),
             long => format!("--{long}"),
         };
-        let flag = format!("{said}={bad}");
+        let flag = format!("{given}={bad}");
         let mut words: Vec<&str> = match row.setting {
             Kuma::Verb => vec![bad, "transparent-proxy"],
             Kuma::Component => vec!["install", bad],
@@ -107,7 +107,7 @@ fn every_flag_refuses_what_it_can_not_mean() {
         let ended = call(&namespace, &words, variables.as_slice());
         assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("nothing was changed"), "{words:?}: {}", ended.stderr);
-        let printed = ended.stderr.lines().any(|line| line.trim_start().starts_with(&format!("{said}: \"")));
+        let printed = ended.stderr.lines().any(|line| line.trim_start().starts_with(&format!("{given}: \"")));
         assert!(printed && ended.stdout.is_empty(), "{words:?}: {}", ended.stderr);
     }
     let rules = namespace.stdout("nft", &["list", "ruleset"]);

@@ -65,7 +65,7 @@ struct Scene {
     name: &'static str,
     flags: Vec<String>,
     namespace: Namespace,
-    wanted: String,
+    desired: String,
     /// How often something was tampered with.
     round: usize,
 }
@@ -74,9 +74,9 @@ impl Scene {
     fn new(variant: Variant, name: &'static str) -> Self {
         let namespace = Namespace::new();
         let flags = flags(name);
-        let mut scene = Self { variant, name, flags, namespace, wanted: String::new(), round: 0 };
+        let mut scene = Self { variant, name, flags, namespace, desired: String::new(), round: 0 };
         succeed(&scene.namespace, &scene.call("apply"));
-        scene.wanted = state(&scene.namespace);
+        scene.desired = state(&scene.namespace);
         scene
     }
 
@@ -194,7 +194,7 @@ impl Scene {
             ("local default dev lo table 133", "route flush table 133"),
         ] {
             for family in ["-4", "-6"] {
-                if self.wanted.contains(&format!("ip {family}")) && self.section(family, verb).contains(mark)
+                if self.desired.contains(&format!("ip {family}")) && self.section(family, verb).contains(mark)
                 {
                     let words: Vec<&str> = [family].into_iter().chain(verb.split(' ')).collect();
                     self.tampered(&words.join(" "), "missing", |namespace| {
@@ -203,16 +203,16 @@ impl Scene {
                 }
             }
         }
-        if self.wanted.contains("inet6 ::6/128") {
+        if self.desired.contains("inet6 ::6/128") {
             self.tampered("addr del ::6", "missing", |namespace| namespace.ip("addr del ::6/128 dev lo"));
         }
     }
 
-    /// The part of the wanted state that a command on rules or routes of a family is about.
+    /// The part of the desired state that a command on rules or routes of a family is about.
     fn section(&self, family: &str, verb: &str) -> &str {
         let kind = verb.split(' ').next().unwrap_or_default();
         let head = format!("ip {family} {kind}");
-        let rest = self.wanted.split_once(&head).map_or("", |(_, rest)| rest);
+        let rest = self.desired.split_once(&head).map_or("", |(_, rest)| rest);
         rest.split("\nip ").next().unwrap_or_default()
     }
 
@@ -238,7 +238,7 @@ impl Scene {
         let what = format!("{:?} {}: {what}", self.variant, self.name);
         tamper(&self.namespace);
         let drifted = state(&self.namespace);
-        assert_ne!(self.wanted, drifted, "{what} changed nothing");
+        assert_ne!(self.desired, drifted, "{what} changed nothing");
         let printed = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
         assert!(printed.contains(reason), "{what}: {reason} is not what it said:\n{printed}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
@@ -257,7 +257,7 @@ impl Scene {
 
     fn restored(&self, what: &str) {
         run(&self.namespace, &self.call("check")).with(0, &format!("{what}: after the repair"));
-        same(&self.wanted, &state(&self.namespace), &format!("{what} was not repaired"));
+        same(&self.desired, &state(&self.namespace), &format!("{what} was not repaired"));
     }
 }
 
@@ -267,14 +267,14 @@ fn is_base(chain: &str) -> bool {
 
 /// Evenly spread over all of them.
 fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
-    let wanted = match env::var("LIFE_DRIFT_RULES").as_deref() {
+    let desired = match env::var("LIFE_DRIFT_RULES").as_deref() {
         Ok("all") => victims.len(),
         Ok(text) => {
             text.parse().unwrap_or_else(|_| panic!("LIFE_DRIFT_RULES={text} is not a number, nor `all`"))
         }
         Err(_) => 4,
     };
-    victims.iter().step_by((victims.len() / wanted.clamp(1, victims.len())).max(1))
+    victims.iter().step_by((victims.len() / desired.clamp(1, victims.len())).max(1))
 }
 
 /// The flags of a scenario of the catalogue.

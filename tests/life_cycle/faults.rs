@@ -48,7 +48,7 @@ struct Fault {
     says: &'static str,
 }
 
-/// An old state and a wanted one, each a variant and flags; no flags: nothing of ours.
+/// An old state and a desired one, each a variant and flags; no flags: nothing of ours.
 type Change = (Variant, &'static [&'static str], Variant, &'static [&'static str]);
 
 /// Tables of a family, and one more than there are.
@@ -132,7 +132,7 @@ impl Scene {
         }
         let mut scene =
             Self { change, namespace: Namespace::new(), folder, old: String::new(), new: String::new() };
-        succeed(&scene.namespace, &scene.wanted());
+        succeed(&scene.namespace, &scene.desired());
         scene.new = state(&scene.namespace);
         scene.to_old();
         scene.old = state(&scene.namespace);
@@ -147,7 +147,7 @@ impl Scene {
         };
     }
 
-    fn wanted(&self) -> Vec<&'static str> {
+    fn desired(&self) -> Vec<&'static str> {
         let (.., variant, flags) = self.change;
         if flags.is_empty() { vec!["clean"] } else { call("apply", variant, flags) }
     }
@@ -168,15 +168,15 @@ impl Scene {
         true
     }
 
-    /// The next plain run reaches the wanted state.
+    /// The next plain run reaches the desired state.
     fn arrives(&self, what: &str) {
-        succeed(&self.namespace, &self.wanted());
+        succeed(&self.namespace, &self.desired());
         same(&self.new, &state(&self.namespace), &format!("the run after {what}"));
     }
 
     fn run(&self, fault: Fault) -> Outcome {
         fs::write(self.folder.join("calls"), "0").expect("the counter is written");
-        let arguments = self.wanted();
+        let arguments = self.desired();
         let (.., old_flags, _, flags) = {
             let (a, b, c, d) = self.change;
             (a, b, c, d)

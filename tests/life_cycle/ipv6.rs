@@ -38,7 +38,7 @@ fn disabled_and_not_wanted() {
 }
 
 /// The flags say that the pod has IPv6 and the kernel says that it has not: rules are set, routing that the
-/// kernel would refuse is not, and every command agrees that this is as wanted.
+/// kernel would refuse is not, and every command agrees that this is as desired.
 #[test]
 fn disabled_and_yet_wanted() {
     for variant in VARIANTS {

@@ -1,7 +1,7 @@
 //! `kill -9` at random moments: the next run arrives, wherever the last one was stopped.
 //!
-//! The states form a walk: what one round wanted is what the next one starts from. Every pair of old and
-//! wanted state comes up, the same one twice included.
+//! The states form a walk: what one round desired is what the next one starts from. Every pair of old and
+//! desired state comes up, the same one twice included.
 
 use crate::support::rows::rows;
 use std::os::unix::process::CommandExt;
@@ -40,15 +40,15 @@ fn check(variant: Variant, victim: Victim) {
     let longest = longest(&namespace, variant);
     let mut faults = Vec::new();
     for round in 0..number("LIFE_FAULT_RUNS", 200_usize).div_ceil(4) {
-        let wanted = WANTED[usize::try_from(chance.next() % 3).expect("below 3")];
-        let arguments = arguments(variant, wanted);
+        let desired = WANTED[usize::try_from(chance.next() % 3).expect("below 3")];
+        let arguments = arguments(variant, desired);
         let delay = longest.mul_f64((chance.next() % 1000) as f64 / 1000.0);
         let killed = kill(&namespace, &arguments, victim, delay);
         run(&namespace, &arguments)
             .with(0, &format!("{variant:?}, the run after the kill in round {round}, seed {seed}"));
-        if let Some(fault) = fault(&namespace, variant, wanted) {
+        if let Some(fault) = fault(&namespace, variant, desired) {
             faults.push(format!(
-                "round {round}, killed after {delay:?} ({killed}), wanted {wanted:?}: {fault}"
+                "round {round}, killed after {delay:?} ({killed}), wanted {desired:?}: {fault}"
             ));
             succeed(&namespace, &arguments);
         }
@@ -56,8 +56,8 @@ fn check(variant: Variant, victim: Victim) {
     assert!(faults.is_empty(), "{variant:?} {victim:?}, seed {seed}:\n{}", faults.join("\n"));
 }
 
-fn arguments<'a>(variant: Variant, wanted: &[&'a str]) -> Vec<&'a str> {
-    if wanted.is_empty() { vec!["clean"] } else { call("apply", variant, wanted) }
+fn arguments<'a>(variant: Variant, desired: &[&'a str]) -> Vec<&'a str> {
+    if desired.is_empty() { vec!["clean"] } else { call("apply", variant, desired) }
 }
 
 /// The time of a change, which bounds the moments to choose from.
@@ -70,14 +70,14 @@ fn longest(namespace: &Namespace, variant: Variant) -> Duration {
 }
 
 /// What is wrong after a run that says it has done its job.
-fn fault(namespace: &Namespace, variant: Variant, wanted: &[&str]) -> Option<String> {
-    if wanted.is_empty() {
-        // With interception off nothing of ours is wanted, in whatever variant.
+fn fault(namespace: &Namespace, variant: Variant, desired: &[&str]) -> Option<String> {
+    if desired.is_empty() {
+        // With interception off nothing of ours is desired, in whatever variant.
         let nothing = ["check", "--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-m", "NONE"];
         let ended = run(namespace, &nothing);
         return (ended.code != Some(0)).then_some(ended.stdout + &ended.stderr);
     }
-    let ended = run(namespace, &call("check", variant, wanted));
+    let ended = run(namespace, &call("check", variant, desired));
     (ended.code != Some(0)).then_some(ended.stdout + &ended.stderr)
 }
 

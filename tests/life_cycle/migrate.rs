@@ -8,7 +8,7 @@ use crate::support::setting::{Family, Variant};
 use std::fs;
 use std::process::Command;
 
-/// Changes of variant, with and without a change of what is wanted.
+/// Changes of variant, with and without a change of what is desired.
 const WAYS: [[(Variant, &[&str]); 3]; 4] = [
     [(Variant::Legacy, FULL), (Variant::Nft, FULL), (Variant::Legacy, FULL)],
     [(Variant::Nft, REDIRECT), (Variant::Legacy, REDIRECT), (Variant::Nft, REDIRECT)],

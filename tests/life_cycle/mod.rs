@@ -1,6 +1,6 @@
 //! Life cycle tests: apply, apply again, change, break, recover and clean, in network namespaces.
 //!
-//! A run either brings a namespace to the wanted state or leaves the old one; whatever stopped the last run,
+//! A run either brings a namespace to the desired state or leaves the old one; whatever stopped the last run,
 //! the next one arrives. Which packets a rule catches is the concern of the kernel tests, whose namespaces
 //! and traffic are used here.
 //!

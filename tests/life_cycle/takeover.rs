@@ -1,4 +1,4 @@
-//! In the place of `istio-iptables`: what it has made with the same flags is as wanted, becomes ours without a moment
+//! In the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
 //! in between, and goes without a trace.
 
 use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};

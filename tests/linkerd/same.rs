@@ -37,8 +37,8 @@ fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
 /// The policy's configuration, by its own flags.
 fn capture(flags: &[String]) -> Capture {
     let taken = pflag::Flags::of(mesh::settings::of(Mesh::Linkerd));
-    let mut said = vec![(mesh::Setting::Mesh, "linkerd".to_owned())];
-    said.push((mesh::linkerd::Linkerd::ProxyUid, "-1".to_owned()));
+    let mut settings = vec![(mesh::Setting::Mesh, "linkerd".to_owned())];
+    settings.push((mesh::linkerd::Linkerd::ProxyUid, "-1".to_owned()));
     let mut words = flags.iter();
     while let Some(word) = words.next() {
         let given = match pflag::word(word, &taken) {
@@ -50,13 +50,13 @@ fn capture(flags: &[String]) -> Capture {
             other => panic!("{word}: {other:?}"),
         };
         for (row, value) in given {
-            said.retain(|(setting, _)| {
+            settings.retain(|(setting, _)| {
                 *setting != row.setting || *setting != mesh::linkerd::Linkerd::ProxyUid
             });
-            said.push((row.setting, value));
+            settings.push((row.setting, value));
         }
     }
-    let raw = Raw::new(said, |_| true, |_| None);
+    let raw = Raw::new(settings, |_| true, |_| None);
     mesh::resolve(&raw, &NullHost, Vec::new()).expect("valid").capture
 }
 

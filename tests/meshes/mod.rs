@@ -15,7 +15,7 @@ const IPS: [&str; 2] = ["--pod-ips", "10.1.2.3,fd00::3"];
 const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
 /// What a command says of a mesh, without any network namespace.
-fn asked(mesh: Mesh, words: &[&str]) -> String {
+fn output_of(mesh: Mesh, words: &[&str]) -> String {
     let mut call = binary(words);
     call.args(["--mesh", mesh.name()]).args(IPS);
     call.outcome().with(0, &format!("{mesh}: {words:?}")).text()
@@ -39,23 +39,23 @@ fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> Strin
 fn questions_that_need_no_namespace() {
     for &mesh in Mesh::ALL {
         for format in ["iptables", "commands", "nft", "json", "yaml", "picture", "svg", "mermaid", "dot"] {
-            let text = asked(mesh, &["render", "--format", format]);
+            let text = output_of(mesh, &["render", "--format", format]);
             assert!(text.lines().count() > 5, "{mesh} as {format}:\n{text}");
         }
         let packet = ["explain", "--destination", "192.0.2.1:80"];
-        let expected = asked(mesh, &[&packet[..], &usual(mesh), &["--expect", "captured"]].concat());
+        let expected = output_of(mesh, &[&packet[..], &usual(mesh), &["--expect", "captured"]].concat());
         let outbound = "by the flags given:\ncaptured: goes to the proxy's outbound port";
         assert!(expected.starts_with(outbound), "{mesh}:\n{expected}");
         let inbound = ["explain", "--as", "external", "--destination", "8080"];
-        let expected = asked(mesh, &[&inbound[..], &usual(mesh), &["--expect", "captured"]].concat());
+        let expected = output_of(mesh, &[&inbound[..], &usual(mesh), &["--expect", "captured"]].concat());
         let inbound = "by the flags given:\ncaptured: goes to the proxy's inbound port";
         assert!(expected.starts_with(inbound), "{mesh}:\n{expected}");
         for format in ["json", "yaml", "picture", "svg", "mermaid"] {
-            asked(mesh, &[&packet[..], &["--format", format]].concat());
+            output_of(mesh, &[&packet[..], &["--format", format]].concat());
         }
-        asked(mesh, &[&["explain", "--matrix"], &usual(mesh)[..]].concat());
-        asked(mesh, &[&["lint"], &usual(mesh)[..]].concat());
-        asked(mesh, &["apply", "--dry-run"]);
+        output_of(mesh, &[&["explain", "--matrix"], &usual(mesh)[..]].concat());
+        output_of(mesh, &[&["lint"], &usual(mesh)[..]].concat());
+        output_of(mesh, &["apply", "--dry-run"]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two meshes that capture in one namespace, as only somebody who passes `apply` by can set them: each command says so, and
 //! by which mesh.
 
-use crate::meshes::{IPS, asked, usual, within};
+use crate::meshes::{IPS, output_of, usual, within};
 use crate::support::namespace::{Namespace, run};
 use mesh::Mesh;
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn each_command_names_both() {
         let pod = Namespace::new();
         let flags = [vec!["--mesh", mesh.name()], IPS.to_vec(), usual(mesh)].concat();
         within(&pod, mesh, &[&["apply", "--backend", "nftables"], &flags[..]].concat(), 0);
-        let script = asked(other, &[&["render", "--format", "nft"], &usual(other)[..]].concat());
+        let script = output_of(other, &[&["render", "--format", "nft"], &usual(other)[..]].concat());
         pod.load(&script);
         let names = [mesh, other].map(|mesh| mesh.ownership().name);
         let both = |text: &str, what: &str| {

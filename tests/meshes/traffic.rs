@@ -1,4 +1,4 @@
-//! Real connections through each mesh's rules: whoever gets them is the one of whom `explain` said so, by the flags and by
+//! Real connections through each mesh's rules: whoever gets them is the one of whom `explain` output so, by the flags and by
 //! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
 
 use crate::meshes::{BACKENDS, whole};
@@ -236,8 +236,8 @@ fn status_names_the_mesh(scene: &Scene) {
         assert_eq!((&made["command"], &made["changed_since"]), (&"apply".into(), &false.into()), "{about}");
         // What the mesh captures of itself needs no word.
         let settings = made["settings"].as_str().expect("settings");
-        let said: Vec<&str> = whole(scene.mesh).into_iter().filter(|word| word.starts_with('-')).collect();
-        assert!(said.iter().all(|flag| settings.contains(flag)), "{about}: {settings}");
+        let output: Vec<&str> = whole(scene.mesh).into_iter().filter(|word| word.starts_with('-')).collect();
+        assert!(output.iter().all(|flag| settings.contains(flag)), "{about}: {settings}");
     }
     // Who listens is the proxy, and nothing is odd about a pod that is whole.
     let listeners = status["listeners"].as_array().expect("a list");
@@ -303,9 +303,9 @@ fn trace_shows_its_chains(scene: &Scene) {
 
 fn until_it_traces(child: &mut Child, about: &str) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
-    let mut said = String::new();
-    while !said.contains("tracing packets by the table") {
-        assert_ne!(lines.read_line(&mut said).expect("UTF-8"), 0, "{about}: it has ended: {said}");
+    let mut output = String::new();
+    while !output.contains("tracing packets by the table") {
+        assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: it has ended: {output}");
     }
     // What it says later is nobody's business, but must find room.
     std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));

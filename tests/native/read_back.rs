@@ -61,10 +61,10 @@ fn check_walks(table: &nft::Table, packets: &[Packet]) {
             view.add_nftables(table, &|_| None);
             view
         };
-        let (there, wanted) = (view(read(family)), view(table.listed()));
+        let (there, desired) = (view(read(family)), view(table.listed()));
         for packet in packets {
             let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
-            assert_eq!(end(&there), end(&wanted), "{packet:?}\n{}\n{there:#?}", render::nft::script(table));
+            assert_eq!(end(&there), end(&desired), "{packet:?}\n{}\n{there:#?}", render::nft::script(table));
         }
     }
 }

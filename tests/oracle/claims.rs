@@ -1,7 +1,7 @@
 //! What `check`, `doctor`, `status` and `clean` claim, each against what has happened.
 
 use crate::oracle::question::usual;
-use crate::oracle::scene::{Fate, Scene, state};
+use crate::oracle::scene::{Disposition, Scene, state};
 use rules::simulate::Verdict;
 use serde_json::Value;
 
@@ -22,29 +22,35 @@ pub(crate) struct False {
     pub(crate) subject: Subject,
     pub(crate) text: String,
     /// The packet that shows it, if one does.
-    pub(crate) fate: Option<Fate>,
+    pub(crate) disposition: Option<Disposition>,
 }
 
 impl False {
     fn new(subject: Subject, text: impl Into<String>) -> Self {
-        Self { subject, text: text.into(), fate: None }
+        Self { subject, text: text.into(), disposition: None }
     }
 }
 
 /// Tries all claims; removes the mesh's rules in the end.
-pub(crate) fn all(scene: &Scene, fates: &[Fate]) -> Vec<False> {
+pub(crate) fn all(scene: &Scene, dispositions: &[Disposition]) -> Vec<False> {
     if scene.refused.is_some() {
         return refused(scene).into_iter().collect();
     }
-    let is_captured = |fate: &&Fate| matches!(fate.meant.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
-    let fates: Vec<&Fate> = fates.iter().filter(|fate| scene.captures_family(&fate.packet)).collect();
-    let captured: Vec<&Fate> =
-        fates.iter().copied().filter(is_captured).filter(|_| !scene.has_routes()).collect();
+    let is_captured = |disposition: &&Disposition| {
+        matches!(disposition.meant.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_))
+    };
+    let dispositions: Vec<&Disposition> =
+        dispositions.iter().filter(|disposition| scene.captures_family(&disposition.packet)).collect();
+    let captured: Vec<&Disposition> =
+        dispositions.iter().copied().filter(is_captured).filter(|_| !scene.has_routes()).collect();
     // What is not known of a packet is not a claim.
     let usual = usual(&scene.capture);
-    let is_claimed = |fate: &&Fate| fate.said.verdict != Verdict::Unknown && usual.contains(&fate.packet);
-    let contradicted = |fate: &&Fate| !fate.agrees(&fate.meant);
-    let missed: Vec<&Fate> = fates.iter().copied().filter(is_claimed).filter(contradicted).collect();
+    let is_claimed = |disposition: &&Disposition| {
+        disposition.predicted.verdict != Verdict::Unknown && usual.contains(&disposition.packet)
+    };
+    let contradicted = |disposition: &&Disposition| !disposition.agrees(&disposition.meant);
+    let missed: Vec<&Disposition> =
+        dispositions.iter().copied().filter(is_claimed).filter(contradicted).collect();
     let mut found = Vec::new();
     found.extend(check(scene, &missed));
     found.extend(doctor(scene, missed.first().copied()));
@@ -66,7 +72,7 @@ fn refused(scene: &Scene) -> Option<False> {
 }
 
 /// Where `check` finds nothing, another `apply` changes nothing, and the mesh's usual packets go where its rules take them.
-fn check(scene: &Scene, missed: &[&Fate]) -> Option<False> {
+fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
     let (answer, code) = scene.answer("check", true);
     let differs = ["chains", "nftables", "routes"].iter().any(|key| answer[key] != Value::Array(Vec::new()));
     if differs && scene.setup.after.is_empty() {
@@ -79,9 +85,9 @@ fn check(scene: &Scene, missed: &[&Fate]) -> Option<False> {
         return is_well
             .then(|| False::new(Subject::Check, format!("exits {code:?} and finds nothing: {answer:#}")));
     }
-    if let Some(fate) = missed.first() {
+    if let Some(disposition) = missed.first() {
         let text = "finds nothing, and a usual packet does not go where the mesh's rules alone would take it";
-        return Some(False { fate: Some((*fate).clone()), ..False::new(Subject::Check, text) });
+        return Some(False { disposition: Some((*disposition).clone()), ..False::new(Subject::Check, text) });
     }
     let again = scene.apply();
     let report: Value = serde_json::from_str(&again.stdout).unwrap_or(Value::Null);
@@ -90,8 +96,8 @@ fn check(scene: &Scene, missed: &[&Fate]) -> Option<False> {
 }
 
 /// Where rules of others take a usual packet elsewhere, or drop it, `doctor` has a word about rules.
-fn doctor(scene: &Scene, hit: Option<&Fate>) -> Option<False> {
-    let fate = hit?;
+fn doctor(scene: &Scene, hit: Option<&Disposition>) -> Option<False> {
+    let disposition = hit?;
     let (answer, _) = scene.answer("doctor", true);
     let findings = answer["findings"].as_array()?;
     let speaks = |finding: &Value| {
@@ -100,12 +106,12 @@ fn doctor(scene: &Scene, hit: Option<&Fate>) -> Option<False> {
     };
     (!findings.iter().any(speaks)).then(|| {
         let text = "finds nothing about rules, and a usual packet does not go where the mesh's rules alone would take it";
-        False { fate: Some(fate.clone()), ..False::new(Subject::Doctor, text) }
+        False { disposition: Some(disposition.clone()), ..False::new(Subject::Doctor, text) }
     })
 }
 
 /// What `status` says is captured, all of it, is captured, unless it says that others decide.
-fn status(scene: &Scene, captured: &[&Fate]) -> Option<False> {
+fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     let (answer, _) = scene.answer("status", false);
     let findings = answer["findings"].as_array()?;
     if findings.iter().any(|finding| {
@@ -114,8 +120,8 @@ fn status(scene: &Scene, captured: &[&Fate]) -> Option<False> {
         return None;
     }
     let parts = answer["captured"].as_array()?;
-    let claims = |part: &&Value, fate: &Fate| {
-        let packet = &fate.packet;
+    let claims = |part: &&Value, disposition: &Disposition| {
+        let packet = &disposition.packet;
         let of_family = if packet.to.is_ipv4() { "ipv4" } else { "ipv6" };
         let direction = match (packet.is_inbound, packet.protocol) {
             (true, _) => "inbound",
@@ -127,16 +133,19 @@ fn status(scene: &Scene, captured: &[&Fate]) -> Option<False> {
             && part["families"].as_array().is_some_and(|families| families.iter().any(|one| one == of_family))
     };
     // The packets by which `status` itself tries its claims.
-    let witnesses = captured.iter().filter(|fate| crate::oracle::is_witness(&fate.packet));
-    for fate in witnesses {
-        if let Some(part) = parts.iter().find(|part| claims(part, fate))
-            && !fate.agrees(&fate.meant)
+    let witnesses = captured.iter().filter(|disposition| crate::oracle::is_witness(&disposition.packet));
+    for disposition in witnesses {
+        if let Some(part) = parts.iter().find(|part| claims(part, disposition))
+            && !disposition.agrees(&disposition.meant)
         {
             let text = format!(
                 "says \"{}\", and a packet shows otherwise",
                 part["text"].as_str().unwrap_or_default()
             );
-            return Some(False { fate: Some((*fate).clone()), ..False::new(Subject::Status, text) });
+            return Some(False {
+                disposition: Some((*disposition).clone()),
+                ..False::new(Subject::Status, text)
+            });
         }
     }
     None

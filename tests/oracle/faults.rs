@@ -1,12 +1,12 @@
-//! Faults that were found and mended: rules of others beside a mesh's, one packet each, and what has to be said of it.
+//! Faults that were found and mended: rules of others beside a mesh's, one packet each, and what has to be predicted of it.
 //!
-//! The packet is sent, and where it lands has to agree with what is said.
+//! The packet is sent, and where it lands has to agree with what is predicted.
 
 use crate::oracle::claims;
 use crate::oracle::command::Command;
 use crate::oracle::configurations::Configuration;
 use crate::oracle::packets::Packet;
-use crate::oracle::scene::{Fate, Scene, Setup};
+use crate::oracle::scene::{Disposition, Scene, Setup};
 use crate::support::pod::APP;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Identity, Protocol};
@@ -32,17 +32,21 @@ fn scene(mesh: Mesh, flags: Flags, before: &[Command]) -> Scene {
     scene
 }
 
-/// What is said of a packet and has happened, which has to agree.
-fn fate(scene: &mut Scene, packet: Packet) -> Fate {
-    let fate = scene.fates(&[packet]).pop().expect("it is sent");
-    assert!(fate.agrees(&fate.said), "{fate:?}\n{}", scene.explanation(&fate));
-    fate
+/// What is predicted of a packet and has happened, which has to agree.
+fn disposition(scene: &mut Scene, packet: Packet) -> Disposition {
+    let disposition = scene.dispositions(&[packet]).pop().expect("it is sent");
+    assert!(
+        disposition.agrees(&disposition.predicted),
+        "{disposition:?}\n{}",
+        scene.explanation(&disposition)
+    );
+    disposition
 }
 
 fn check(mesh: Mesh, flags: Flags, before: &[Command], packet: Packet, expected: Verdict) {
     let mut scene = scene(mesh, flags, before);
-    let fate = fate(&mut scene, packet);
-    assert_eq!(fate.said.verdict, expected, "{}", scene.explanation(&fate));
+    let disposition = disposition(&mut scene, packet);
+    assert_eq!(disposition.predicted.verdict, expected, "{}", scene.explanation(&disposition));
 }
 
 fn nft(lines: &[&str]) -> Vec<Command> {
@@ -99,8 +103,8 @@ fn behind_tproxy_a_packet_has_the_listeners_socket() {
     check(Mesh::Istio, TRANSPARENT, &rules, packet, Verdict::Unknown);
     // Without TPROXY there is no socket yet, so that the rule is passed.
     let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
-    let fate = fate(&mut scene, inbound("10.77.0.2:8080"));
-    assert!(matches!(fate.said.verdict, Verdict::Redirect(_)), "{fate:?}");
+    let disposition = disposition(&mut scene, inbound("10.77.0.2:8080"));
+    assert!(matches!(disposition.predicted.verdict, Verdict::Redirect(_)), "{disposition:?}");
 }
 
 #[test]
@@ -122,7 +126,7 @@ fn chains_of_nat_are_not_asked_about_connections_that_nobody_tracks() {
     ]);
     const IPV4: Flags = &[("proxy-uid", "2102"), ("ipv6", "false")];
     let mut scene = scene_of_iptables(IPV4, rules);
-    assert_eq!(fate(&mut scene, inbound("[fd77::2]:8080")).said.verdict, Verdict::Pass);
+    assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Pass);
 }
 
 fn scene_of_iptables(flags: Flags, before: Vec<Command>) -> Scene {
@@ -148,7 +152,7 @@ fn loopback_addresses_do_not_travel() {
     let rule = "-A PREROUTING -j DNAT --to-destination ::1".to_owned();
     let rules = vec![Command::Iptables(Variant::Nft, Family::V6, "nat", rule)];
     let mut scene = scene_of_iptables(&[("proxy-uid", "2102"), ("ipv6", "false")], rules);
-    assert_eq!(fate(&mut scene, inbound("[fd77::2]:8080")).said.verdict, Verdict::Unknown);
+    assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Unknown);
 }
 
 /// What has a connection already keeps it, be it only the template of a zone.
@@ -163,8 +167,8 @@ fn notrack_comes_too_late_for_what_is_tracked() {
         let place = chain(priority);
         let lines = [&["add table inet other", &place][..], rules].concat();
         let mut scene = scene(Mesh::Linkerd, LINKERD, &nft(&lines));
-        let fate = fate(&mut scene, out("10.99.0.1:80"));
-        assert!(matches!(fate.said.verdict, Verdict::Redirect(_)), "{priority}: {fate:?}");
+        let disposition = disposition(&mut scene, out("10.99.0.1:80"));
+        assert!(matches!(disposition.predicted.verdict, Verdict::Redirect(_)), "{priority}: {disposition:?}");
     }
     let rules = nft(&["add table inet other", &chain(-310), notrack]);
     check(Mesh::Linkerd, LINKERD, &rules, out("10.99.0.1:80"), Verdict::Pass);
@@ -205,7 +209,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
         "add rule bridge other c drop",
     ]));
     let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
-    assert!(matches!(fate(&mut scene, out("10.99.0.1:80")).said.verdict, Verdict::Redirect(_)));
+    assert!(matches!(disposition(&mut scene, out("10.99.0.1:80")).predicted.verdict, Verdict::Redirect(_)));
     let explained = |interface: &str| {
         let question = ["explain", "--live", "--format=json", "--uid=2102", "--destination=10.99.0.1:80"];
         let words =
@@ -222,14 +226,14 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
 fn check_and_doctor_try_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
     let mut scene = scene(Mesh::Ambient, &[], &[rule]);
-    let fates = scene.fates(&crate::oracle::question::usual(&scene.capture.clone()));
+    let dispositions = scene.dispositions(&crate::oracle::question::usual(&scene.capture.clone()));
     assert!(
-        fates.iter().any(|fate| !fate.agrees(&fate.meant)),
-        "the mark takes packets past the mesh: {fates:?}"
+        dispositions.iter().any(|disposition| !disposition.agrees(&disposition.meant)),
+        "the mark takes packets past the mesh: {dispositions:?}"
     );
     let (answer, code) = scene.answer("check", true);
     let before = answer["before"].as_array().expect("a list");
     assert!(code == Some(3) && !before.is_empty(), "{code:?} {answer:#}");
-    let found = claims::all(&scene, &fates);
+    let found = claims::all(&scene, &dispositions);
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }

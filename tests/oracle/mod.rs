@@ -28,7 +28,7 @@ use configurations::Configuration;
 use packets::Packet;
 use random::Random;
 use rules::simulate::Verdict;
-use scene::{Fate, Scene, Setup};
+use scene::{Disposition, Scene, Setup};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ const PACKETS: usize = 40;
 /// One packet in so many is asked about by the program's JSON too.
 const ASKED: usize = 8;
 /// The longest that a false answer is made smaller.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What has been tried so far.
 #[derive(Debug, Default)]
@@ -59,14 +59,14 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, scene: &Scene, fates: &[Fate]) {
+    fn add(&mut self, scene: &Scene, dispositions: &[Disposition]) {
         self.configurations += 1;
         self.refused += u64::from(scene.refused.is_some());
         let commands = scene.setup.before.iter().chain(&scene.setup.after);
         self.rules += commands.filter(|command| command.is_rule()).count() as u64;
-        self.packets += fates.len() as u64;
-        for fate in fates {
-            *match fate.said.verdict {
+        self.packets += dispositions.len() as u64;
+        for disposition in dispositions {
+            *match disposition.predicted.verdict {
                 Verdict::Redirect(_) | Verdict::Tproxy(_) => &mut self.captured,
                 Verdict::Pass => &mut self.passed,
                 Verdict::Drop => &mut self.dropped,
@@ -120,9 +120,9 @@ fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
     let setup = setup(&mut random);
     let mut scene = Scene::new(&setup);
     let packets = random_packets(&mut random, &setup.configuration);
-    let fates = if scene.refused.is_some() { Vec::new() } else { scene.fates(&packets) };
-    tally.lock().expect("no panic").add(&scene, &fates);
-    let found = wrong(&mut scene, &fates, None)?;
+    let dispositions = if scene.refused.is_some() { Vec::new() } else { scene.dispositions(&packets) };
+    tally.lock().expect("no panic").add(&scene, &dispositions);
+    let found = wrong(&mut scene, &dispositions, None)?;
     let setup = scene.setup.clone();
     drop(scene);
     // What does not happen again is the machine's weather, or depends on packets before: all are tried once more.
@@ -207,30 +207,31 @@ fn is_witness(packet: &Packet) -> bool {
 }
 
 /// The first false answer of a scene; of one subject, where that is given.
-fn wrong(scene: &mut Scene, fates: &[Fate], only: Option<Subject>) -> Option<False> {
+fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>) -> Option<False> {
     let is_meant = |subject: Subject| only.is_none_or(|only| only == subject);
     if is_meant(Subject::Explain)
-        && let Some(fate) = fates.iter().find(|fate| !fate.agrees(&fate.said))
+        && let Some(disposition) =
+            dispositions.iter().find(|disposition| !disposition.agrees(&disposition.predicted))
     {
         return Some(False {
             subject: Subject::Explain,
-            text: scene.explanation(fate),
-            fate: Some(fate.clone()),
+            text: scene.explanation(disposition),
+            disposition: Some(disposition.clone()),
         });
     }
     if is_meant(Subject::Json) && !scene.has_routes() {
-        let asked = fates.iter().skip(fates.len() % ASKED).step_by(ASKED);
-        if let Some(found) = asked.filter_map(|fate| json(scene, fate)).next() {
+        let asked = dispositions.iter().skip(dispositions.len() % ASKED).step_by(ASKED);
+        if let Some(found) = asked.filter_map(|disposition| json(scene, disposition)).next() {
             return Some(found);
         }
     }
-    claims::all(scene, fates).into_iter().find(|found| is_meant(found.subject))
+    claims::all(scene, dispositions).into_iter().find(|found| is_meant(found.subject))
 }
 
 /// Whether the program says of a packet what the library says.
-fn json(scene: &Scene, fate: &Fate) -> Option<False> {
-    let answer = scene.explained(&fate.packet, fate.source);
-    let (verdict, port) = match fate.said.verdict {
+fn json(scene: &Scene, disposition: &Disposition) -> Option<False> {
+    let answer = scene.explained(&disposition.packet, disposition.source);
+    let (verdict, port) = match disposition.predicted.verdict {
         Verdict::Pass => ("pass", None),
         Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
         Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
@@ -240,23 +241,23 @@ fn json(scene: &Scene, fate: &Fate) -> Option<False> {
     let is_same = answer["verdict"] == verdict && answer["port"] == serde_json::Value::from(port);
     (!is_same).then(|| {
         let text = format!("explain --live answers {answer:#}\nand the library {verdict} {port:?}");
-        False { subject: Subject::Json, text, fate: Some(fate.clone()) }
+        False { subject: Subject::Json, text, disposition: Some(disposition.clone()) }
     })
 }
 
 /// The same false answer in the same scene, made again.
 fn reproduce(setup: &Setup, packets: &[Packet], subject: Subject) -> Option<False> {
     let mut scene = Scene::new(setup);
-    let fates = if scene.refused.is_some() { Vec::new() } else { scene.fates(packets) };
-    wrong(&mut scene, &fates, Some(subject))
+    let dispositions = if scene.refused.is_some() { Vec::new() } else { scene.dispositions(packets) };
+    wrong(&mut scene, &dispositions, Some(subject))
 }
 
 /// Takes packets, commands and flags away as long as the answer stays false.
 fn smallest(mut setup: Setup, packets: &[Packet], mut found: False) -> (Setup, False) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (subject, mut packets) = (found.subject, packets.to_vec());
-    if let Some(fate) = &found.fate {
-        let one = vec![fate.packet.clone()];
+    if let Some(disposition) = &found.disposition {
+        let one = vec![disposition.packet.clone()];
         if let Some(same) = reproduce(&setup, &one, subject) {
             (packets, found) = (one, same);
         }
@@ -300,8 +301,8 @@ impl Setup {
     }
 }
 
-fn lands(fate: &Fate) -> String {
-    format!("{:?} from {}\nlanded: {:?}", fate.packet, fate.source, fate.landings)
+fn lands(disposition: &Disposition) -> String {
+    format!("{:?} from {}\nlanded: {:?}", disposition.packet, disposition.source, disposition.landings)
 }
 
 /// The message, with the script that shows it.
@@ -312,13 +313,13 @@ fn printed(seed: u64, setup: &Setup, found: &False) -> String {
         Ok(()) => format!("bash {path}"),
         Err(error) => format!("{path} can't be written: {error}"),
     };
-    let fate = found.fate.as_ref().map(lands).unwrap_or_default();
+    let disposition = found.disposition.as_ref().map(lands).unwrap_or_default();
     let commands = setup.before.iter().map(|command| format!("{command}\n"));
     let applied = format!("apply --backend={} {}\n", setup.backend, setup.configuration.words().join(" "));
     let commands = commands.chain([applied]).chain(setup.after.iter().map(|command| format!("{command}\n")));
     let commands: String = commands.collect();
     format!(
-        "== ORACLE_SEED={seed} ORACLE_CASES=1: {:?}\n{commands}{}\n{fate}\n{place}",
+        "== ORACLE_SEED={seed} ORACLE_CASES=1: {:?}\n{commands}{}\n{disposition}\n{place}",
         found.subject, found.text
     )
 }

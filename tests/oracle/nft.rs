@@ -197,8 +197,8 @@ fn ending(random: &mut Random, place: &Place<'_>, leads_on: bool) -> String {
             let port = random.of(&["", ":7777", ":8080"]);
             let to = if port.is_empty() { &to } else { &host };
             let protocol = if port.is_empty() { "" } else { random.of(&["", "meta l4proto tcp "]) };
-            let asked = place.family == "inet" && !has(Kind::NftNatFamily);
-            let protocol = match (asked, of) {
+            let requested = place.family == "inet" && !has(Kind::NftNatFamily);
+            let protocol = match (requested, of) {
                 (false, _) => protocol.to_owned(),
                 (true, Family::V4) => format!("meta nfproto ipv4 {protocol}"),
                 (true, Family::V6) => format!("meta nfproto ipv6 {protocol}"),
@@ -206,8 +206,8 @@ fn ending(random: &mut Random, place: &Place<'_>, leads_on: bool) -> String {
             format!("{protocol}dnat{family} to {to}{port}")
         }
         0..=3 if place.hook == "postrouting" && place.kind == "nat" => {
-            let asked = place.family == "inet" && !has(Kind::NftNatFamily);
-            let nfproto = match (asked, of) {
+            let requested = place.family == "inet" && !has(Kind::NftNatFamily);
+            let nfproto = match (requested, of) {
                 (false, _) => "",
                 (true, Family::V4) => "meta nfproto ipv4 ",
                 (true, Family::V6) => "meta nfproto ipv6 ",

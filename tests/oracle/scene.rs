@@ -78,11 +78,11 @@ pub(crate) struct Scene {
 
 /// A packet, what should become of it, and what did.
 #[derive(Clone, Debug)]
-pub(crate) struct Fate {
+pub(crate) struct Disposition {
     pub(crate) packet: Packet,
     pub(crate) source: SocketAddr,
     /// What the tool says of it over all rules that are there.
-    pub(crate) said: Outcome,
+    pub(crate) predicted: Outcome,
     /// What the mesh's rules would do with it alone.
     pub(crate) meant: Outcome,
     pub(crate) landings: Vec<Landing>,
@@ -159,7 +159,7 @@ impl Scene {
     }
 
     /// Sends packets and looks where they land; packets that land otherwise than the tool says are looked at for longer.
-    pub(crate) fn fates(&mut self, packets: &[Packet]) -> Vec<Fate> {
+    pub(crate) fn dispositions(&mut self, packets: &[Packet]) -> Vec<Disposition> {
         let mut sent: Vec<(&Packet, Sent)> = Vec::new();
         for is_inbound in [false, true] {
             let group: Vec<&Packet> =
@@ -170,28 +170,28 @@ impl Scene {
         }
         self.ears.settle(Duration::from_millis(40));
         let pod = Pod::new(self.addresses.iter().copied(), None);
-        let mut fates: Vec<Fate> = sent
+        let mut dispositions: Vec<Disposition> = sent
             .iter()
-            .map(|(packet, sent)| Fate {
+            .map(|(packet, sent)| Disposition {
                 packet: (*packet).clone(),
                 source: sent.source,
-                said: self.said(packet, sent.source, &pod),
+                predicted: self.predicted(packet, sent.source, &pod),
                 meant: self.meant(packet, sent.source, &pod),
                 landings: self.ears.landings(sent),
             })
             .collect();
         if self.has_routes() {
-            for fate in &mut fates {
-                fate.said = self.answered(fate);
+            for disposition in &mut dispositions {
+                disposition.predicted = self.answered(disposition);
             }
         }
-        if fates.iter().any(|fate| !fate.agrees(&fate.said)) {
+        if dispositions.iter().any(|disposition| !disposition.agrees(&disposition.predicted)) {
             self.ears.settle(Duration::from_millis(400));
-            for (fate, (_, sent)) in fates.iter_mut().zip(&sent) {
-                fate.landings = self.ears.landings(sent);
+            for (disposition, (_, sent)) in dispositions.iter_mut().zip(&sent) {
+                disposition.landings = self.ears.landings(sent);
             }
         }
-        fates
+        dispositions
     }
 
     /// Whether others have set policy rules or routes: by which way packets leave then, the program asks the kernel.
@@ -201,8 +201,8 @@ impl Scene {
     }
 
     /// What the program answers. One that says why a packet is not sent at all says that it never arrives.
-    fn answered(&self, fate: &Fate) -> Outcome {
-        let answer = self.explained(&fate.packet, fate.source);
+    fn answered(&self, disposition: &Disposition) -> Outcome {
+        let answer = self.explained(&disposition.packet, disposition.source);
         let number =
             |key: &str| answer[key].as_u64().and_then(|port| rules::Port::new(u16::try_from(port).ok()?));
         let ports = number("port")
@@ -214,9 +214,9 @@ impl Scene {
             (Some("unknown"), _) => Verdict::Unknown,
             (Some("redirect"), Some(ports)) => Verdict::Redirect(ports),
             (Some("tproxy"), Some(ports)) => Verdict::Tproxy(ports.first()),
-            _ => panic!("{:?}: {answer:#}", fate.packet),
+            _ => panic!("{:?}: {answer:#}", disposition.packet),
         };
-        Outcome { verdict, ..fate.said }
+        Outcome { verdict, ..disposition.predicted }
     }
 
     /// The program's answer about a packet.
@@ -228,7 +228,7 @@ impl Scene {
         serde_json::from_str(&output.stdout).unwrap_or_default()
     }
 
-    fn said(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
+    fn predicted(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
         let (view, routing) = self.walked(packet, pod);
         walk(view, &routing, &simulated(packet, source, pod), &mut ())
     }
@@ -252,10 +252,11 @@ impl Scene {
     }
 
     /// The explanation in words, for a message.
-    pub(crate) fn explanation(&self, fate: &Fate) -> String {
+    pub(crate) fn explanation(&self, disposition: &Disposition) -> String {
         let pod = Pod::new(self.addresses.iter().copied(), None);
-        let (view, routing) = self.walked(&fate.packet, &pod);
-        explain::explain(view, &routing, &simulated(&fate.packet, fate.source, &pod)).to_string()
+        let (view, routing) = self.walked(&disposition.packet, &pod);
+        explain::explain(view, &routing, &simulated(&disposition.packet, disposition.source, &pod))
+            .to_string()
     }
 
     /// Whether the mesh says anything of the packet's family.
@@ -264,7 +265,7 @@ impl Scene {
     }
 }
 
-impl Fate {
+impl Disposition {
     /// Whether a verdict says where the packet landed; one that is not known says nothing false.
     pub(crate) fn agrees(&self, outcome: &Outcome) -> bool {
         let at_proxy = |ports: rules::PortRange| {

@@ -89,26 +89,26 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
     let _ = writeln!(text, "$sidecar apply --backend={} {words}", setup.backend);
     setup.after.iter().for_each(|command| text.push_str(&format!("{command}\n")));
     text.push_str("\n# What happens, and what is said.\n");
-    match &wrong.fate {
-        Some(fate) => {
+    match &wrong.disposition {
+        Some(disposition) => {
             text.push_str(LISTENER);
             text.push_str(CALLER);
             let (owner, _) = scene::proxy(capture);
             let ports = "53 80 443 8080 9090 7777 15001 15006 15053 4140 4143";
             let _ = writeln!(text, "python3 -c \"$listener\" pod {} {} {ports} &", owner.uid, owner.gid);
             let _ = writeln!(text, "out python3 -c \"$listener\" outside 0 0 {ports} &\nsleep 1");
-            text.push_str(&call(&fate.packet));
-            let asked = question::question(&fate.packet, fate.source);
-            let asked: Vec<String> =
-                asked.iter().map(|(flag, value)| format!("--{flag}='{value}'")).collect();
-            let _ = writeln!(text, "$sidecar explain --live {}", asked.join(" "));
+            text.push_str(&call(&disposition.packet));
+            let requested = question::question(&disposition.packet, disposition.source);
+            let requested: Vec<String> =
+                requested.iter().map(|(flag, value)| format!("--{flag}='{value}'")).collect();
+            let _ = writeln!(text, "$sidecar explain --live {}", requested.join(" "));
             match wrong.subject {
                 Subject::Check => drop(writeln!(text, "$sidecar check {words}; echo \"check: exit $?\"")),
                 Subject::Doctor => drop(writeln!(text, "$sidecar doctor {words}")),
                 Subject::Status => text.push_str("$sidecar status --format text\n"),
                 Subject::Explain | Subject::Json | Subject::Apply | Subject::Clean => {}
             }
-            let _ = writeln!(text, "echo 'in the test it landed at: {:?}'", fate.landings);
+            let _ = writeln!(text, "echo 'in the test it landed at: {:?}'", disposition.landings);
         }
         None => match wrong.subject {
             Subject::Check => {

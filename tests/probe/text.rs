@@ -3,7 +3,7 @@
 use crate::probe::pod::{DEFAULT, Pod};
 use crate::support::program::{BINARY, Outcome};
 
-fn said(pod: &Pod, words: &[&str]) -> Outcome {
+fn run(pod: &Pod, words: &[&str]) -> Outcome {
     pod.inside.output(BINARY, words, "")
 }
 
@@ -33,7 +33,7 @@ fn a_failure_names_the_rule_and_the_option() {
 #[test]
 fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let probe = said(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
+    let probe = run(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
     let text = probe.with(126, "captured by the rules, excluded by the flags").stdout;
     assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
@@ -42,15 +42,15 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
 #[test]
 fn without_flags_what_is_there_says_what_to_expect() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let text = said(&pod, &["probe"]).with(0, "by the settings noted").stdout;
+    let text = run(&pod, &["probe"]).with(0, "by the settings noted").stdout;
     let noted = "by the settings noted in this network namespace (";
     assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
     pod.inside.stdout(BINARY, &["clean"]);
-    let text = said(&pod, &["probe"]).with(126, "without rules").stdout;
+    let text = run(&pod, &["probe"]).with(126, "without rules").stdout;
     assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
     for backend in ["iptables-nft", "iptables-legacy"] {
         pod.apply(backend);
-        let text = said(&pod, &["probe"]).with(0, backend).stdout;
+        let text = run(&pod, &["probe"]).with(0, backend).stdout;
         assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
         let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
         assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
@@ -62,15 +62,15 @@ fn without_flags_what_is_there_says_what_to_expect() {
 fn a_manifest_says_it_as_well() {
     let pod = Pod::new(DEFAULT);
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
-    said(&pod, &["apply", "-f", manifest]).with(0, "apply");
-    said(&pod, &["probe", "-f", manifest]).with(0, "probe");
+    run(&pod, &["apply", "-f", manifest]).with(0, "apply");
+    run(&pod, &["probe", "-f", manifest]).with(0, "probe");
 }
 
 #[test]
 fn bad_input_is_told_at_once() {
     let pod = Pod::new(DEFAULT);
     let words = ["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"];
-    let Outcome { stdout, stderr, .. } = said(&pod, &words).with(2, "bad input");
+    let Outcome { stdout, stderr, .. } = run(&pod, &words).with(2, "bad input");
     assert_eq!(stdout, "");
     for flag in ["--probe-timeout", "--iptables-probe-port", "--envoy-port"] {
         assert!(stderr.contains(flag), "{flag}: {stderr}");

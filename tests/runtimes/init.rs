@@ -50,8 +50,8 @@ fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: 
         let answer: ContainerStatusResponse = containerd.ask("ContainerStatus", &request);
         answer.status.filter(|status| status.finished_at != 0)
     });
-    let said = fs::read_to_string(containerd.stage.folder.join("logs").join(log)).unwrap_or_default();
-    assert_eq!(ended.map(|status| status.exit_code), Some(0), "{}: {said}", init.name);
+    let output = fs::read_to_string(containerd.stage.folder.join("logs").join(log)).unwrap_or_default();
+    assert_eq!(ended.map(|status| status.exit_code), Some(0), "{}: {output}", init.name);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::{
 
 /// How long a stage may stand, and how long a program on it may take: limits for what hangs, in seconds.
 const LIFE: &str = "300";
-const PATIENCE: &str = "60";
+const TIMEOUT: &str = "60";
 /// How long to wait for what is not a program's end.
 const WAIT: Duration = Duration::from_secs(30);
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -66,9 +66,9 @@ impl Stage {
         let mut line = String::new();
         BufReader::new(keeper.stdout.take().expect("it is piped")).read_line(&mut line).expect("UTF-8");
         let Ok(first) = line.trim().parse().map(Pid::from_raw) else {
-            let said = fs::read_to_string(folder.join("first.log")).unwrap_or_default();
+            let printed = fs::read_to_string(folder.join("first.log")).unwrap_or_default();
             let _ = keeper.wait();
-            panic!("setting a stage failed (root is needed): {said}");
+            panic!("setting a stage failed (root is needed): {printed}");
         };
         Self { name, keeper, first, folder }
     }
@@ -76,7 +76,7 @@ impl Stage {
     /// Runs a program on the stage, with these variables on top of ours.
     pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Outcome {
         let mut child = Command::new("timeout")
-            .args(["--signal=KILL", PATIENCE, "nsenter", "--mount", "--net", "--pid", "--target"])
+            .args(["--signal=KILL", TIMEOUT, "nsenter", "--mount", "--net", "--pid", "--target"])
             .arg(self.first.to_string())
             .args(call)
             .envs(variables.iter().copied())

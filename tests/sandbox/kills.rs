@@ -14,10 +14,10 @@ const MARK: &str = "SIDECAR_INIT_TEST_MARK";
 
 /// The processes that carry a mark in their environment, as all those do that a marked one has made.
 fn marked(mark: &str) -> Vec<i32> {
-    let wanted = format!("{MARK}={mark}");
+    let desired = format!("{MARK}={mark}");
     let is_marked = |id: &i32| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
+        environment.split(|&byte| byte == 0).any(|one| one == desired.as_bytes())
     };
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()

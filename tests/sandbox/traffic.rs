@@ -241,12 +241,12 @@ fn the_ports_are_left_to_whoever_wants_them() {
                 stream.shutdown(Shutdown::Write).expect("open");
             });
             let mut taken = accept(&proxy);
-            let mut said = String::new();
-            taken.read_to_string(&mut said).expect("all of it");
+            let mut output = String::new();
+            taken.read_to_string(&mut output).expect("all of it");
             client.join().expect("it has called");
             let original = getsockopt(&taken, sockopt::OriginalDst).expect("the kernel knows");
             let original = SocketAddr::V4(SockaddrIn::from(original).into());
-            assert_eq!((said.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
+            assert_eq!((output.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
         },
     );
     for printed in printed {

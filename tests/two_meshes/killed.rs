@@ -12,7 +12,7 @@ use crate::support::rows::rows;
 use crate::two_meshes::meshes::Goal;
 use crate::two_meshes::packets::{By, kernel};
 use crate::two_meshes::packets::{LEGACY, NATIVE, NFT, set};
-use crate::two_meshes::scene::{Scene, asked, fresh};
+use crate::two_meshes::scene::{Scene, fresh, request};
 use crate::two_meshes::watched::commits;
 use sidecar_init::backend::{BackendName, Step};
 use sidecar_init::engine;
@@ -97,7 +97,7 @@ fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
 
 /// How many commits a plan has that write.
 fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) -> usize {
-    let (owner, options) = asked(old, new, backend);
+    let (owner, options) = request(old, new, backend);
     let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
     let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
     plan.steps.iter().flat_map(commits).filter(|commit| *commit != Step::WaitForInFlight).count()
@@ -136,10 +136,10 @@ fn writes(log: &str) -> Vec<(String, usize)> {
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
     let call = |line: &str| {
         let (thread, call) = line.trim().split_once(' ')?;
-        let (name, said) = call.trim().split_once('(')?;
+        let (name, arguments) = call.trim().split_once('(')?;
         let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
         *count += 1;
-        WRITES.iter().any(|write| said.contains(write)).then_some((name.to_owned(), *count))
+        WRITES.iter().any(|write| arguments.contains(write)).then_some((name.to_owned(), *count))
     };
     log.lines().filter_map(call).collect()
 }

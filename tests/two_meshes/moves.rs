@@ -11,7 +11,7 @@ use crate::support::rows::rows;
 use crate::two_meshes::meshes::Goal;
 use crate::two_meshes::packets::{By, LEGACY, NATIVE, NFT, set};
 use crate::two_meshes::scene::{Scene, fresh};
-use crate::two_meshes::watched::Fate;
+use crate::two_meshes::watched::Disposition;
 use sidecar_init::backend::{BackendName, Variant};
 use std::collections::{BTreeSet, HashMap};
 
@@ -37,10 +37,10 @@ fn there_and_back(backend: BackendName) {
                 scene.holds(goal, alone, what);
             };
             if now != one {
-                scene.change(now, one, backend, Fate::Done);
+                scene.change(now, one, backend, Disposition::Done);
             }
             let [there, back] = [(one, other), (other, one)].map(|(old, new)| {
-                let commits = scene.change(old, new, backend, Fate::Done);
+                let commits = scene.change(old, new, backend, Disposition::Done);
                 holds(new, &format!("from {old:?} by {backend}"));
                 commits
             });
@@ -53,12 +53,12 @@ fn there_and_back(backend: BackendName) {
                 if at >= last {
                     continue;
                 }
-                scene.change(now, next, backend, Fate::Fails(at));
+                scene.change(now, next, backend, Disposition::Fails(at));
                 holds(now, &format!("back from {next:?} by {backend}, where commit {at} failed"));
-                scene.change(now, next, backend, Fate::Killed(at));
+                scene.change(now, next, backend, Disposition::Killed(at));
                 // On from where the killed run has stopped, or back.
                 let (before, after) = if index % 2 == 0 { (now, next) } else { (next, now) };
-                scene.change(before, after, backend, Fate::Done);
+                scene.change(before, after, backend, Disposition::Done);
                 holds(after, &format!("{backend}: after a run to {next:?} was killed at commit {at}"));
                 now = after;
             }
@@ -87,9 +87,9 @@ fn from_one_backend_to_another() {
             // Each backend, and each of the two others.
             let (from, to) = (index % 3, (index + 1 + index / 3 % 2) % 3);
             if now != old {
-                scene.change(now, old, BACKENDS[from], Fate::Done);
+                scene.change(now, old, BACKENDS[from], Disposition::Done);
             }
-            scene.change(old, new, BACKENDS[to], Fate::Done);
+            scene.change(old, new, BACKENDS[to], Disposition::Done);
             scene.holds(new, &fresh(new, BACKENDS[to]), &format!("from {old:?} by {}", BACKENDS[from]));
             now = new;
         }
@@ -109,7 +109,7 @@ fn from_what_other_programs_have_set() {
         let scene = Scene::new();
         set(&scene.inside, old, by);
         scene.under_traffic(|| {
-            scene.change(old, new, backend, Fate::Done);
+            scene.change(old, new, backend, Disposition::Done);
             scene.holds(new, &fresh(new, backend), &format!("from {old:?} {by:?}"));
         });
     }

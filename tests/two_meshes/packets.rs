@@ -131,14 +131,14 @@ fn whoever_captures_is_named_and_nothing_is_touched() {
 #[test]
 fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
     for (new, to) in Goal::ALL.into_iter().flat_map(|new| [LEGACY, NFT, NATIVE].map(|to| (new, to))) {
-        let wanted = fresh(new, to);
+        let desired = fresh(new, to);
         for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
             // Where nothing but the mesh changes, `moves` looks.
             for by in WAYS.into_iter().filter(|by| *by != By::Us(to)) {
                 let namespace = Namespace::new();
                 set(&namespace, old, by);
                 replace(&namespace, new, to);
-                assert_eq!(said(&everything(&namespace)), wanted, "{old:?} {by:?}, {new:?} {to}");
+                assert_eq!(own_lines(&everything(&namespace)), desired, "{old:?} {by:?}, {new:?} {to}");
             }
         }
     }
@@ -146,7 +146,7 @@ fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
 
 /// What lines say of rules and routing. Which tables and base chains of iptables stand, and in which order, is no rule of
 /// anybody's; neither is the place that the kernel gives to a policy rule.
-pub(crate) fn said(text: &str) -> Vec<String> {
+pub(crate) fn own_lines(text: &str) -> Vec<String> {
     let says = |line: &&str| {
         let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";
         // The note of when a table was made.
@@ -184,8 +184,8 @@ fn cleaning_one_leaves_the_other() {
             namespace
                 .run(|| engine::clean(&mut kernel(one.owner()), one.owner(), OWNERS))
                 .expect("it is removed");
-            let (found, wanted) = (everything(&namespace), everything(&fresh));
-            assert_eq!(said(&found), said(&wanted), "{one:?} {by:?} beside {other:?} {beside:?}");
+            let (found, desired) = (everything(&namespace), everything(&fresh));
+            assert_eq!(own_lines(&found), own_lines(&desired), "{one:?} {by:?} beside {other:?} {beside:?}");
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::support::setting::{self, Family, Mode, Setting};
 use crate::support::traffic::{Call, Protocol, Socket, assume};
 use crate::support::wait;
 use crate::two_meshes::meshes::{Goal, options};
-use crate::two_meshes::packets::{everything, kernel, said, set};
-use crate::two_meshes::watched::{Fate, Watched};
+use crate::two_meshes::packets::{everything, kernel, own_lines, set};
+use crate::two_meshes::watched::{Disposition, Watched};
 use mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::backend::{BackendName, Step};
@@ -33,7 +33,7 @@ pub(crate) struct Scene {
     outside: Namespace,
     faults: Mutex<Vec<String>>,
     gate: Gate,
-    asked: AtomicUsize,
+    dns_queries: AtomicUsize,
     by_agent: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl Scene {
         // TIME_WAIT.
         pod.outside.set("ipv4/ip_local_port_range", "20000 20063");
         pod.outside.set("ipv4/tcp_max_tw_buckets", "0");
-        // Each change that captures questions for names looks at all flows that conntrack knows.
+        // Each change that captures DNS queries looks at all flows that conntrack knows.
         pod.inside.set("netfilter/nf_conntrack_tcp_timeout_time_wait", "1");
         let tcp = |address| Socket { protocol: Protocol::Tcp, address, owner: APP };
         let udp = |address| Socket { protocol: Protocol::Udp, address, owner: APP };
@@ -60,11 +60,11 @@ impl Scene {
             pod.answer(&pod.inside, tcp(at(APPLICATION, family)), Answerer::Destination);
             pod.answer(&pod.outside, udp(Place::Resolver.at(family, 53)), Answerer::Destination);
         }
-        let (gate, asked, by_agent) = (Gate::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (gate, dns_queries, by_agent) = (Gate::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         let again =
             |namespace: &Namespace| Namespace::from(File::open(namespace.path()).expect("it is there"));
         let (inside, outside) = (again(&pod.inside), again(&pod.outside));
-        Self { pod: pod.into(), inside, outside, faults: Mutex::default(), gate, asked, by_agent }
+        Self { pod: pod.into(), inside, outside, faults: Mutex::default(), gate, dns_queries, by_agent }
     }
 
     /// Makes changes, each beginning where the last one ended, while connections are made whenever something is committed.
@@ -86,20 +86,27 @@ impl Scene {
         self.look_at_arrivals(None, "at the end");
         let faults = self.faults.lock().expect("no thread panicked with it");
         assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
-        let [asked, by_agent] = [&self.asked, &self.by_agent].map(|count| count.load(Ordering::Relaxed));
+        let [dns_queries, by_agent] =
+            [&self.dns_queries, &self.by_agent].map(|count| count.load(Ordering::Relaxed));
         assert!(self.gate.passed.load(Ordering::Relaxed) > 20, "connections are made");
         assert!(
-            asked == 0 || by_agent > asked / 2,
-            "of {asked} questions for names, {by_agent} were captured"
+            dns_queries == 0 || by_agent > dns_queries / 2,
+            "of {dns_queries} DNS queries, {by_agent} were captured"
         );
     }
 
     /// Goes from one goal to the other, looks before each commit and behind the last one, and says how many there were.
     ///
-    /// What is wrong is collected; the change itself has to end as `fate` says.
-    pub(crate) fn change(&self, old: Goal, new: Goal, backend: BackendName, fate: Fate) -> usize {
-        let (owner, options) = asked(old, new, backend);
-        let what = format!("from {old:?} to {new:?} by {backend}, {fate:?}");
+    /// What is wrong is collected; the change itself has to end as `disposition` says.
+    pub(crate) fn change(
+        &self,
+        old: Goal,
+        new: Goal,
+        backend: BackendName,
+        disposition: Disposition,
+    ) -> usize {
+        let (owner, options) = request(old, new, backend);
+        let what = format!("from {old:?} to {new:?} by {backend}, {disposition:?}");
         let answers_names = |goal: &Goal| goal.capture().proxy().listeners.dns.is_some();
         let names = [old, new].iter().all(answers_names);
         let mut printed = Vec::new();
@@ -110,21 +117,21 @@ impl Scene {
             self.gate.flows();
         };
         let (done, commits) = self.inside.run(|| {
-            let mut watched = Watched { kernel: kernel(owner), fate, commits: 0, stop: &mut stop };
+            let mut watched = Watched { kernel: kernel(owner), disposition, commits: 0, stop: &mut stop };
             let done = engine::apply(&mut watched, &new.desired(owner), &options);
             (done.map_err(|error| error.to_string()), watched.commits)
         });
         self.gate.to(Traffic::Stands);
-        match (fate, &done) {
-            (Fate::Done, Ok(summary)) => assert_eq!(summary.backend, Some(backend), "{what}"),
-            (Fate::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
-            (Fate::Killed(_), Err(_)) => {}
+        match (disposition, &done) {
+            (Disposition::Done, Ok(summary)) => assert_eq!(summary.backend, Some(backend), "{what}"),
+            (Disposition::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
+            (Disposition::Killed(_), Err(_)) => {}
             _ => panic!("{what}: {done:?}\n{printed:#?}"),
         }
-        let settled: &[Goal] = match fate {
-            Fate::Done => &[new],
-            Fate::Fails(_) => &[old],
-            Fate::Killed(_) => &[old, new],
+        let settled: &[Goal] = match disposition {
+            Disposition::Done => &[new],
+            Disposition::Fails(_) => &[old],
+            Disposition::Killed(_) => &[old, new],
         };
         self.look_at(settled, names, &format!("{what}: at the end"));
         commits
@@ -132,13 +139,13 @@ impl Scene {
 
     /// Nothing but what this goal wants is there, and all of that.
     pub(crate) fn holds(&self, goal: Goal, fresh: &[String], what: &str) {
-        let found = said(&everything(&self.inside));
+        let found = own_lines(&everything(&self.inside));
         assert_eq!(found, fresh, "{what}: not as {goal:?} alone would be");
     }
 
     /// Goes from one goal to the other, and looks at nothing.
     pub(crate) fn reach(&self, old: Goal, new: Goal, backend: BackendName) {
-        let (owner, options) = asked(old, new, backend);
+        let (owner, options) = request(old, new, backend);
         let done = self.inside.run(|| {
             let desired = new.desired(owner);
             engine::apply(&mut kernel(owner), &desired, &options).map_err(|error| error.to_string())
@@ -169,7 +176,7 @@ impl Scene {
     }
 
     /// Places a call of each kind, of which each has to reach the proxy of one of these goals.
-    /// `names` says that all of them capture questions for names too.
+    /// `names` says that all of them capture DNS queries too.
     fn look_at(&self, goals: &[Goal], names: bool, what: &str) {
         for family in Family::BOTH {
             for (home, to) in [(&self.inside, SERVICE), (&self.outside, APPLICATION)] {
@@ -186,7 +193,7 @@ impl Scene {
                 };
                 match self.inside.run(ask) {
                     Err(error) => self.fault(format!("{what}: a question for {to}: {error}")),
-                    Ok(_) => drop(self.asked.fetch_add(1, Ordering::Relaxed)),
+                    Ok(_) => drop(self.dns_queries.fetch_add(1, Ordering::Relaxed)),
                 }
             }
         }
@@ -226,11 +233,11 @@ impl Scene {
 pub(crate) fn fresh(goal: Goal, backend: BackendName) -> Vec<String> {
     let namespace = Namespace::new();
     set(&namespace, goal, crate::two_meshes::packets::By::Us(backend));
-    said(&everything(&namespace))
+    own_lines(&everything(&namespace))
 }
 
 /// Another mesh is replaced; the same words again make everything anew.
-pub(crate) fn asked(old: Goal, new: Goal, backend: BackendName) -> (Ownership, Options) {
+pub(crate) fn request(old: Goal, new: Goal, backend: BackendName) -> (Ownership, Options) {
     let owner = match old.mesh == new.mesh {
         true => new.owner(),
         false => new.owner().union(OWNERS),

@@ -5,7 +5,7 @@ use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
 
 /// What becomes of the commits, counted from 0, those on the way back included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Disposition {
     /// All work.
     Done,
     /// This one fails.
@@ -16,7 +16,7 @@ pub(crate) enum Fate {
 
 pub(crate) struct Watched<'a> {
     pub(crate) kernel: Kernel,
-    pub(crate) fate: Fate,
+    pub(crate) disposition: Disposition,
     /// How many commits have been asked for.
     pub(crate) commits: usize,
     /// Called before each.
@@ -52,10 +52,10 @@ impl Backend for Watched<'_> {
             (self.stop)(&commit);
             let number = self.commits;
             self.commits += 1;
-            let works = match self.fate {
-                Fate::Done => true,
-                Fate::Fails(at) => number != at,
-                Fate::Killed(at) => number < at,
+            let works = match self.disposition {
+                Disposition::Done => true,
+                Disposition::Fails(at) => number != at,
+                Disposition::Killed(at) => number < at,
             };
             if !works {
                 return Err(Error::Injected(format!("{commit} failed as asked")));

@@ -43,10 +43,16 @@ impl Subject {
             pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
         let subject = |object: &Object| {
             let reading = pod::read(object, EXCLUDED_NAMESPACES);
-            let said = GivenSettings::from(raw.clone()).over(reading.said.clone());
-            let problems = problems.iter().cloned().chain(foreign(raw, said.raw.mesh()));
-            let before = problems.chain(said.problems()).collect();
-            Self { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading), machine }
+            let settings = GivenSettings::from(raw.clone()).over(reading.settings.clone());
+            let problems = problems.iter().cloned().chain(foreign(raw, settings.raw.mesh()));
+            let before = problems.chain(settings.problems()).collect();
+            Self {
+                title: Some(object.title.clone()),
+                raw: settings.raw,
+                before,
+                reading: Some(reading),
+                machine,
+            }
         };
         Ok(objects.iter().map(subject).collect())
     }

@@ -202,9 +202,9 @@ impl Row {
 }
 
 /// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
-pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
-    let measured = names.map(|name| (strsim::jaro(wanted, name), name));
+    let measured = names.map(|name| (strsim::jaro(misspelt, name), name));
     let best = measured.filter(|(alike, _)| *alike > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, name)| name)
 }

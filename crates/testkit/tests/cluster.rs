@@ -12,14 +12,14 @@ fn written(cluster: &Cluster, name: &str, object: &Value) -> String {
 }
 
 fn fails(cluster: &Cluster, arguments: &[&str], why: &str) {
-    let (succeeded, told) = cluster.kubectl(arguments);
-    assert!(!succeeded && told.contains(why), "{told}");
+    let (succeeded, events) = cluster.kubectl(arguments);
+    assert!(!succeeded && events.contains(why), "{events}");
 }
 
 fn succeeds(cluster: &Cluster, arguments: &[&str]) -> String {
-    let (succeeded, told) = cluster.kubectl(arguments);
-    assert!(succeeded, "{told}");
-    told
+    let (succeeded, events) = cluster.kubectl(arguments);
+    assert!(succeeded, "{events}");
+    events
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn managers_own_what_they_apply() {
     let version = cluster.version();
     assert!(apply("blue", json!({ "b": "2", "shared": "s" }), &[]).0);
     assert_eq!(cluster.version(), version, "nothing has changed");
-    let (succeeded, told) = apply("blue", json!({ "a": "3" }), &[]);
-    assert!(!succeeded && told.contains("conflict"), "{told}");
+    let (succeeded, events) = apply("blue", json!({ "a": "3" }), &[]);
+    assert!(!succeeded && events.contains("conflict"), "{events}");
     assert!(apply("blue", json!({ "a": "3" }), &["--force-conflicts"]).0);
     assert_eq!(data(), json!({ "a": "3", "shared": "s" }), "b was blue's alone");
     assert!(apply("red", json!({}), &[]).0);
@@ -128,11 +128,11 @@ fn watches_tell_what_selectors_take_and_survive_a_cut() {
         let api: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, "shop");
         let stream = watcher(api, watcher::Config::default().labels("app=yes"));
         pin_mut!(stream);
-        let mut said = String::new();
+        let mut printed = String::new();
         let mut listen_until = async |end: &str| {
-            said.clear();
-            while !said.ends_with(end) {
-                said += &match stream.next().await.expect("a watch has no end") {
+            printed.clear();
+            while !printed.ends_with(end) {
+                printed += &match stream.next().await.expect("a watch has no end") {
                     Ok(watcher::Event::Init) => " init".to_owned(),
                     Ok(watcher::Event::InitDone) => " done".to_owned(),
                     Ok(watcher::Event::InitApply(map)) => {
@@ -145,7 +145,7 @@ fn watches_tell_what_selectors_take_and_survive_a_cut() {
                     Err(_) => " error".to_owned(),
                 };
             }
-            said.clone()
+            printed.clone()
         };
         assert_eq!(listen_until("done").await, " init error init is-first done", "the list failed first");
         assert_eq!(listen_until("done").await, " error init is-first done", "the version was too old");
@@ -154,8 +154,8 @@ fn watches_tell_what_selectors_take_and_survive_a_cut() {
         assert_eq!(listen_until("second").await, " now-second");
         cluster.cut();
         config_map("first", "no");
-        let said = listen_until("first").await;
-        assert!(said.ends_with(" gone-first") && !said.contains("init"), "{said}");
+        let printed = listen_until("first").await;
+        assert!(printed.ends_with(" gone-first") && !printed.contains("init"), "{printed}");
         cluster.bookmark();
         cluster.compact();
         cluster.cut();
@@ -241,9 +241,9 @@ fn service_accounts_may_do_what_roles_grant() {
     };
     cluster.namespace("shop", &json!({}));
     let get = ["get", "configmaps", "-n", "shop"];
-    let (succeeded, told) = kubectl(&get);
+    let (succeeded, events) = kubectl(&get);
     let expected = "User \"system:serviceaccount:shop:reader\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
-    assert!(!succeeded && told.contains(expected), "{told}");
+    assert!(!succeeded && events.contains(expected), "{events}");
     let rbac = "rbac.authorization.k8s.io/v1";
     cluster.put(
         &json!({ "apiVersion": rbac, "kind": "Role", "metadata": { "name": "read", "namespace": "shop" },
@@ -252,8 +252,8 @@ fn service_accounts_may_do_what_roles_grant() {
     cluster.put(&json!({ "apiVersion": rbac, "kind": "RoleBinding", "metadata": { "name": "read", "namespace": "shop" },
         "roleRef": { "kind": "Role", "name": "read" },
         "subjects": [{ "kind": "ServiceAccount", "name": "reader", "namespace": "shop" }] }));
-    let (succeeded, told) = kubectl(&get);
-    assert!(succeeded, "{told}");
+    let (succeeded, events) = kubectl(&get);
+    assert!(succeeded, "{events}");
     for other in [&["get", "configmaps", "-n", "default"][..], &["get", "configmap", "a", "-n", "shop"]] {
         assert!(!kubectl(other).0, "{other:?}");
     }
@@ -262,6 +262,6 @@ fn service_accounts_may_do_what_roles_grant() {
     let token = fs::read_to_string(cluster.file("shop-reader.token")).expect("a token");
     cluster.exchange_token("shop", "reader");
     fs::write(cluster.file("shop-reader.token"), token).expect("written");
-    let (succeeded, told) = cluster.kubectl(&[&get[..], &["--kubeconfig", word(&account)]].concat());
-    assert!(!succeeded && told.contains("Unauthorized"), "{told}");
+    let (succeeded, events) = cluster.kubectl(&[&get[..], &["--kubeconfig", word(&account)]].concat());
+    assert!(!succeeded && events.contains("Unauthorized"), "{events}");
 }

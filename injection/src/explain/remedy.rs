@@ -40,9 +40,9 @@ pub(super) fn of_misses(
 }
 
 fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
-    let (key, name) = (&miss.asked.key, &namespace.name);
+    let (key, name) = (&miss.requirement.key, &namespace.name);
     let one = |values: &[String]| values.first().cloned().unwrap_or_default();
-    match (miss.bearer, &miss.asked.operator) {
+    match (miss.bearer, &miss.requirement.operator) {
         (Bearer::Namespace, Operator::In(values)) => {
             let overwrite = if miss.found.is_some() { " --overwrite" } else { "" };
             format!("kubectl label namespace {name} {key}={}{overwrite}", one(values))

@@ -38,8 +38,8 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
 
 /// The rules of one scope. What lies in its own namespace is named, but for what is to be created.
 fn rules(scope: Scope, name: &str) -> Value {
-    let asked = OPERATOR.iter().filter(|access| access.scope == scope);
-    let rules = asked.flat_map(|access| {
+    let accesses = OPERATOR.iter().filter(|access| access.scope == scope);
+    let rules = accesses.flat_map(|access| {
         let rule = |verbs: Vec<&str>, names: Option<&str>| {
             let mut rule =
                 json!({ "apiGroups": [access.group], "resources": [access.resource], "verbs": verbs });

@@ -24,9 +24,9 @@ pub(super) fn names(target: &Installation) -> Vec<String> {
 
 pub(super) fn objects(target: &Installation) -> Vec<Value> {
     let names = names(target);
-    let said = std::iter::once(&target.revision).chain(&target.tags);
+    let revisions = std::iter::once(&target.revision).chain(&target.tags);
     let mut objects: Vec<Value> =
-        names.iter().zip(said).map(|(name, revision)| injecting(target, name, revision)).collect();
+        names.iter().zip(revisions).map(|(name, revision)| injecting(target, name, revision)).collect();
     if !target.environment_labels.is_empty() {
         objects.push(tagging(target, &target.with_revision(ENVIRONMENT_TAG)));
     }
@@ -58,13 +58,13 @@ fn tagging(target: &Installation, name: &str) -> Value {
     webhook["reinvocationPolicy"] = "IfNeeded".into();
     webhook["namespaceSelector"] = json!({ "matchLabels": { "environment-tag-injection": "enabled" } });
     // A label on the injector's namespace must not block its pods.
-    let mut asked = vec![json!({ "key": "app.kubernetes.io/name", "operator": "NotIn",
+    let mut expressions = vec![json!({ "key": "app.kubernetes.io/name", "operator": "NotIn",
         "values": ["sidecar-injector"] })];
-    // That one of several labels is there can't be asked.
+    // That one of several labels is there can't be expressions.
     if let [label] = &target.environment_labels[..] {
-        asked.push(json!({ "key": label, "operator": "Exists" }));
+        expressions.push(json!({ "key": label, "operator": "Exists" }));
     }
-    webhook["objectSelector"] = json!({ "matchExpressions": asked });
+    webhook["objectSelector"] = json!({ "matchExpressions": expressions });
     configuration(&of_cluster(target, name, Component::Webhook), &[webhook])
 }
 
@@ -89,20 +89,20 @@ fn webhook_of(target: &Installation, name: &str, path: &str) -> Value {
     })
 }
 
-fn selector(asked: &Selector) -> Value {
-    let asked = asked.0.iter().map(|asked| {
-        let (operator, values) = match &asked.operator {
+fn selector(selector: &Selector) -> Value {
+    let expressions = selector.0.iter().map(|requirement| {
+        let (operator, values) = match &requirement.operator {
             Operator::Exists => ("Exists", None),
             Operator::DoesNotExist => ("DoesNotExist", None),
             Operator::In(values) => ("In", Some(values)),
             Operator::NotIn(values) => ("NotIn", Some(values)),
         };
         match values {
-            Some(values) => json!({ "key": asked.key, "operator": operator, "values": values }),
-            None => json!({ "key": asked.key, "operator": operator }),
+            Some(values) => json!({ "key": requirement.key, "operator": operator, "values": values }),
+            None => json!({ "key": requirement.key, "operator": operator }),
         }
     });
-    json!({ "matchExpressions": asked.collect::<Vec<Value>>() })
+    json!({ "matchExpressions": expressions.collect::<Vec<Value>>() })
 }
 
 #[cfg(test)]

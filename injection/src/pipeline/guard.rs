@@ -80,7 +80,7 @@ fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, 
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
     // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());
-    let resolved = reading.said.resolve_within(&RemoteHost::Open).map_err(|Problems(mut found)| {
+    let resolved = reading.settings.resolve_within(&RemoteHost::Open).map_err(|Problems(mut found)| {
         found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
         Problems(found)
     })?;

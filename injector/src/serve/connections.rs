@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Serves a connection until its end. `shut_down` lets it answer what it was asked, and nothing else.
+    /// Serves a connection until its end. `shut_down` lets it answer what it was reviewed, and nothing else.
     async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), ending: Ending<'_>)
     where
         C: Future<Output = hyper::Result<()>>,
@@ -315,7 +315,7 @@ mod tests {
                 let counted = Arc::clone(&metrics);
                 let answer = move |request| answer(Arc::clone(&counted), request);
                 let served = connection.requests(server, Version::Http1, answer);
-                let asked = async {
+                let reviewed = async {
                     let requests =
                         ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));
                     let requests = format!("{}\r\n{}Connection: close\r\n\r\n", requests[0], requests[1]);
@@ -324,7 +324,7 @@ mod tests {
                     client.read_to_string(&mut text).await.expect("answers");
                     text
                 };
-                tokio::join!(served, asked).1
+                tokio::join!(served, reviewed).1
             });
         let statuses: Vec<&str> =
             answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)).collect();

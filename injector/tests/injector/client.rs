@@ -67,7 +67,7 @@ impl Client {
         let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(super::webhook::PATIENCE))?;
+        socket.set_read_timeout(Some(super::webhook::TIMEOUT))?;
         let mut stream = StreamOwned::new(connection, socket);
         stream.conn.complete_io(&mut stream.sock)?;
         Ok(Self { stream })

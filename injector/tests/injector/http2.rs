@@ -2,7 +2,7 @@
 //! that cuts none.
 
 use super::client::{pod, review};
-use super::webhook::{CONFIG, PATIENCE, Webhook};
+use super::webhook::{CONFIG, TIMEOUT, Webhook};
 use futures::{StreamExt, stream};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
@@ -62,7 +62,7 @@ fn parts() -> (UnboundedSender<String>, Body) {
 
 /// The status and the body of an answer.
 async fn answer(sender: &mut SendRequest<Body>, request: Request<Body>) -> (u16, String) {
-    let answered = timeout(PATIENCE, sender.send_request(request)).await.expect("in time");
+    let answered = timeout(TIMEOUT, sender.send_request(request)).await.expect("in time");
     let answered = answered.expect("an answer");
     assert!(!answered.headers().contains_key("connection"), "HTTP/2 has no such header");
     let status = answered.status().as_u16();
@@ -76,12 +76,12 @@ fn uid(answer: &(u16, String)) -> String {
     given["response"]["uid"].as_str().expect("a UID").to_owned()
 }
 
-fn asked(uid: &str) -> Request<Body> {
+fn requested(uid: &str) -> Request<Body> {
     request("/inject", full(review("admission.k8s.io/v1", uid, &pod()).to_string()))
 }
 
 async fn ends(connection: JoinHandle<hyper::Result<()>>) {
-    let ended = timeout(PATIENCE, connection).await.expect("it ends in time").expect("no panic");
+    let ended = timeout(TIMEOUT, connection).await.expect("it ends in time").expect("no panic");
     ended.expect("it ends as agreed");
 }
 
@@ -94,13 +94,13 @@ fn many_reviews_share_one_connection() {
             let mut sender = sender.clone();
             async move {
                 let expected = format!("u{number}");
-                assert_eq!(uid(&answer(&mut sender, asked(&expected)).await), expected);
+                assert_eq!(uid(&answer(&mut sender, requested(&expected)).await), expected);
             }
         });
         futures::future::join_all(all).await;
         // Now it is idle, and gives way to another one.
         let (mut other, _open) = connect(&webhook).await;
-        assert_eq!(uid(&answer(&mut other, asked("u100")).await), "u100");
+        assert_eq!(uid(&answer(&mut other, requested("u100")).await), "u100");
         ends(connection).await;
     });
     assert_eq!(webhook.metric("sidecar_injection_success_total"), 101.0);
@@ -112,16 +112,16 @@ fn a_request_beyond_a_limit_costs_no_other_one_of_its_connection() {
     let webhook = Webhook::start(CONFIG, "", &["--patience", "3"]);
     runtime().block_on(async {
         let (mut sender, _connection) = connect(&webhook).await;
-        let mut long = asked("u1");
+        let mut long = requested("u1");
         long.headers_mut().insert("x", "x".repeat(20_000).parse().expect("a value"));
         assert_eq!(answer(&mut sender, long).await.0, 431);
-        assert_eq!(uid(&answer(&mut sender, asked("u2")).await), "u2");
+        assert_eq!(uid(&answer(&mut sender, requested("u2")).await), "u2");
 
         let (slow, body) = parts();
         slow.send("{".to_owned()).expect("a part");
         let mut other = sender.clone();
         let late = tokio::spawn(async move { answer(&mut other, request("/inject", body)).await });
-        assert_eq!(uid(&answer(&mut sender, asked("u3")).await), "u3");
+        assert_eq!(uid(&answer(&mut sender, requested("u3")).await), "u3");
         let (status, text) = late.await.expect("no panic");
         assert_eq!(status, 408, "{text}");
 
@@ -146,7 +146,7 @@ fn nothing_is_cut_at_the_end() {
     let mut webhook = Webhook::start(CONFIG, "", &["--drain", "600"]);
     runtime().block_on(async {
         let (mut idle, idle_connection) = connect(&webhook).await;
-        assert_eq!(uid(&answer(&mut idle, asked("u1")).await), "u1");
+        assert_eq!(uid(&answer(&mut idle, requested("u1")).await), "u1");
         let (mut sender, connection) = connect(&webhook).await;
         let (rest, body) = parts();
         let whole = review("admission.k8s.io/v1", "u2", &json!({ "kind": "Job" })).to_string();
@@ -154,14 +154,14 @@ fn nothing_is_cut_at_the_end() {
         rest.send(start.to_owned()).expect("a part");
         let in_flight = tokio::spawn(async move { answer(&mut sender, request("/inject", body)).await });
         // The other answer shows that the request has been read, too.
-        assert_eq!(uid(&answer(&mut idle, asked("u3")).await), "u3");
+        assert_eq!(uid(&answer(&mut idle, requested("u3")).await), "u3");
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         webhook.signal(Signal::SIGTERM);
         webhook.logged("leaving");
         // Each answer is the last one of its connection now.
         let (mut late, late_connection) = connect(&webhook).await;
-        assert_eq!(uid(&answer(&mut late, asked("u4")).await), "u4");
+        assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");
         ends(late_connection).await;
         webhook.signal(Signal::SIGTERM);
         ends(idle_connection).await;

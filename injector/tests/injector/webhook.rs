@@ -22,7 +22,7 @@ use std::{
 use testkit::certificates::{Authority, pem};
 
 /// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A policy, as Istio's chart writes it.
 pub(crate) const CONFIG: &str = "policy: enabled\n";
@@ -137,7 +137,7 @@ impl Webhook {
     fn wait<T>(&self, what: &str, found: impl Fn(&[Value]) -> Option<T>) -> T {
         let lines = self.log.lines.lock().expect("no test has failed inside");
         let missing = |log: &mut (Vec<Value>, bool)| !log.1 && found(&log.0).is_none();
-        let waited = self.log.more.wait_timeout_while(lines, PATIENCE, missing);
+        let waited = self.log.more.wait_timeout_while(lines, TIMEOUT, missing);
         let (log, _) = waited.expect("no test has failed inside");
         found(&log.0).unwrap_or_else(|| panic!("no {what:?} in {:#?}", log.0))
     }

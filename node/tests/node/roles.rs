@@ -30,7 +30,7 @@ fn allowed(file: &str) -> BTreeSet<Rule> {
 }
 
 /// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
-fn asked(action: &str) -> BTreeSet<Rule> {
+fn granted(action: &str) -> BTreeSet<Rule> {
     let scene = Scene::new();
     // No namespace is this pod's: repair fails, and tells so each time.
     let mut broken_one = broken("web", 1);
@@ -54,7 +54,7 @@ fn asked(action: &str) -> BTreeSet<Rule> {
     requested(&scene)
 }
 
-/// What the server was asked for.
+/// What the server was granted for.
 fn requested(scene: &Scene) -> BTreeSet<Rule> {
     let state = scene.cluster.state();
     let rule =
@@ -78,9 +78,9 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
 #[test]
 fn roles_allow_what_is_asked_for_and_no_more() {
     let repair = allowed("rbac.yaml");
-    assert_eq!(asked("repair"), repair);
+    assert_eq!(granted("repair"), repair);
     for action in ["label", "delete"] {
         let more = allowed(&format!("{action}/rbac.yaml"));
-        assert_eq!(asked(action), repair.union(&more).cloned().collect(), "{action}");
+        assert_eq!(granted(action), repair.union(&more).cloned().collect(), "{action}");
     }
 }

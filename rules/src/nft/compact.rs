@@ -41,8 +41,8 @@ pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
 fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
     // Of most fields of most chains there are no two to merge. Merging along one field makes no condition about another.
     let conditions = drafts.iter().flat_map(|draft| &draft.conditions).filter(|condition| !condition.negated);
-    let asked: Vec<Field> = conditions.map(|condition| condition.field).collect();
-    let is_repeated = |field: &Field| asked.iter().filter(|asked| *asked == field).nth(1).is_some();
+    let tested: Vec<Field> = conditions.map(|condition| condition.field).collect();
+    let is_repeated = |field: &Field| tested.iter().filter(|tested| *tested == field).nth(1).is_some();
     FIELDS.into_iter().filter(is_repeated).fold(drafts, merge_along)
 }
 
@@ -58,7 +58,7 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
 }
 
 /// The index of the condition on the field.
-fn asked(draft: &Draft, field: Field) -> Option<usize> {
+fn tested(draft: &Draft, field: Field) -> Option<usize> {
     draft.conditions.iter().position(|condition| condition.field == field && !condition.negated)
 }
 
@@ -69,7 +69,7 @@ fn absorb(drafts: &mut [Draft], (index, at): (usize, usize), draft: &Draft) {
 
 /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
 fn partner(earlier: &[Draft], draft: &Draft, field: Field) -> Option<(usize, usize)> {
-    let at = asked(draft, field)?;
+    let at = tested(draft, field)?;
     if field == Field::Protocol && needs_one_protocol(&draft.effect) {
         return None;
     }

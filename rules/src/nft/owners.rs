@@ -17,13 +17,13 @@ pub(super) fn is_negated_owner(condition: &Condition) -> bool {
 }
 
 /// A chain on its way into the table.
-pub(super) type Named = (String, Option<Base>, Vec<Draft>);
+pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
 /// The chain, without rules that ask for owners that must not be. Before such a rule the packets of these owners leave
 /// for the rules behind it, which become another chain.
-pub(super) fn split((name, base, drafts): Named) -> Vec<Named> {
-    let mut done: Vec<Named> = Vec::new();
-    let mut part: Named = (name.clone(), base, Vec::with_capacity(drafts.len()));
+pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
+    let mut done: Vec<NamedChain> = Vec::new();
+    let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));
     let mut drafts = drafts.into_iter().peekable();
     while let Some(mut draft) = drafts.next() {
         let owners: Vec<Condition> = draft.conditions.extract_if(.., |c| is_negated_owner(c)).collect();

@@ -59,8 +59,9 @@ impl Index {
     pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[ConditionKey], place: usize) {
         self.put(ends_in, conditions, place);
         // A condition on one range of a list implies that on the list.
-        let is_list =
-            |asked: &ConditionKey| !asked.condition.negated && asked.condition.values.ranges().len() > 1;
+        let is_list = |condition_key: &ConditionKey| {
+            !condition_key.condition.negated && condition_key.condition.values.ranges().len() > 1
+        };
         let Some(at) = conditions.iter().position(is_list) else { return };
         let mut single = conditions.to_vec();
         for range in conditions[at].condition.values.ranges() {
@@ -86,7 +87,11 @@ impl Index {
             };
             parts.push((condition.field, condition.negated, part));
         }
-        let key = parts.iter().zip(conditions).map(|((.., part), asked)| key(*part, asked)).collect();
+        let key = parts
+            .iter()
+            .zip(conditions)
+            .map(|((.., part), condition_key)| key(*part, condition_key))
+            .collect();
         let is_known = |shape: &Shape| shape.ends_in.as_ref() == ends_in && shape.parts == parts;
         let at = self.0.iter().position(is_known).unwrap_or_else(|| {
             self.0.push(Shape { ends_in: ends_in.cloned(), parts, rules: HashMap::new() });
@@ -144,13 +149,13 @@ fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, In
     let mut keys: Vec<Vec<&ConditionKey>> = vec![Vec::new()];
     let mut range = EVERY;
     for (field, negated, part) in parts {
-        let fits = |asked: &&ConditionKey| {
-            (asked.condition.field, asked.condition.negated) == (*field, *negated)
-                && offers(*part, &asked.condition)
+        let fits = |condition_key: &&ConditionKey| {
+            (condition_key.condition.field, condition_key.condition.negated) == (*field, *negated)
+                && offers(*part, &condition_key.condition)
         };
         let fitting: Vec<&ConditionKey> = conditions.iter().filter(fits).collect();
         if *part == Part::Range {
-            range = fitting.first().and_then(|asked| single(&asked.condition))?;
+            range = fitting.first().and_then(|condition_key| single(&condition_key.condition))?;
         }
         let longer = |before: &Vec<_>| fitting.iter().map(|more| [&before[..], &[*more]].concat()).collect();
         keys = keys.iter().flat_map::<Vec<_>, _>(longer).collect();
@@ -159,7 +164,7 @@ fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, In
         }
     }
     let whole = |chosen: &Vec<&ConditionKey>| {
-        parts.iter().zip(chosen).map(|((.., part), asked)| key(*part, asked)).collect()
+        parts.iter().zip(chosen).map(|((.., part), condition_key)| key(*part, condition_key)).collect()
     };
     Some((keys.iter().map(whole).collect(), range))
 }

@@ -252,7 +252,7 @@ pub(super) fn checked(names: &'static [&'static str]) -> impl Strategy<Value = C
 }
 
 /// A state that holds nothing but a rule set of ours.
-pub(super) fn wanted() -> impl Strategy<Value = State> {
+pub(super) fn desired() -> impl Strategy<Value = State> {
     checked_of(Family::V4, OURS).prop_map(|checked| State::of(checked.rules()))
 }
 
@@ -261,7 +261,7 @@ pub(super) fn live() -> impl Strategy<Value = State> {
     let hook = select(&Hook::ALL[..]);
     let strangers = vec((select(&Table::ALL[..]), hook, any::<prop::sample::Index>(), select(FOREIGN)), 0..8);
     let chains = vec((select(&Table::ALL[..]), select(&["KUBE-SEP", "DOCKER"][..]), select(FOREIGN)), 0..5);
-    (wanted(), strangers, chains).prop_map(|(mut state, strangers, chains)| {
+    (desired(), strangers, chains).prop_map(|(mut state, strangers, chains)| {
         for (table, hook, index, text) in strangers.into_iter().filter(|s| s.0.hooks().contains(&s.1)) {
             let chains = state.tables.entry(table).or_default();
             let lines = &mut chains.entry(Chain::Base(hook)).or_default().lines;

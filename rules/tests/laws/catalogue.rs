@@ -82,11 +82,11 @@ fn rules_are_planned_and_planned_away() {
     for scenario in scenarios() {
         for family in Family::BOTH {
             let (owner, none) = (owner(&scenario), State::default());
-            let wanted = State::of(checked(&scenario, family).rules());
-            let there = plan::plan(&none, &wanted, &owner)
+            let desired = State::of(checked(&scenario, family).rules());
+            let there = plan::plan(&none, &desired, &owner)
                 .iter()
                 .fold(none.clone(), |state, change| state.after(change));
-            assert!(plan::plan(&there, &wanted, &owner).is_empty(), "{}", name(&scenario));
+            assert!(plan::plan(&there, &desired, &owner).is_empty(), "{}", name(&scenario));
             let back =
                 plan::plan(&there, &none, &owner).iter().fold(there, |state, change| state.after(change));
             assert!(plan::plan(&back, &none, &owner).is_empty(), "{}", name(&scenario));

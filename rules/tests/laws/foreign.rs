@@ -61,18 +61,18 @@ fn a_chain_of_the_owners_is_nobody_elses() {
     assert_eq!(faults(&Ownership { chains: Chains::Prefix("DOCKER_"), ..OWNER })[0], Fault::ChainNotForeign);
 }
 
-/// To the kernel it is a jump as any other, so that what it lists is what was wanted.
+/// To the kernel it is a jump as any other, so that what it lists is what was desired.
 #[test]
 fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
-    let wanted = State::of(&rules());
+    let desired = State::of(&rules());
     let theirs = ":DOCKER_OUTPUT - [0:0]\n-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -j DNAT --to-destination 127.0.0.11:4053\n";
     let text = |rules: &str| format!("*nat\n:OUTPUT ACCEPT [0:0]\n{theirs}{rules}COMMIT\n");
     let state = |rules: &str| parse::save(&text(rules), Family::V4, &OWNER).expect("a listing");
-    let steps = plan(&state(""), &wanted, &OWNER);
+    let steps = plan(&state(""), &desired, &OWNER);
     let script: String = steps.iter().map(change).collect();
     assert!(script.contains("-j DOCKER_OUTPUT\n") && !script.contains("DOCKER_OUTPUT -"), "{script}");
     let done = steps.iter().fold(state(""), |state, step| state.after(step));
-    assert_eq!(plan(&done, &wanted, &OWNER), []);
+    assert_eq!(plan(&done, &desired, &OWNER), []);
     let cleaned = plan(&done, &State::default(), &OWNER).iter().fold(done, |state, step| state.after(step));
     let kept = |state: &State| state.lines(Table::Nat, &"DOCKER_OUTPUT".parse().expect("a name")).to_vec();
     assert_eq!(kept(&cleaned).len(), 1);

@@ -12,7 +12,7 @@ mod small;
 mod verdicts;
 mod words;
 
-use arbitrary::{ANY, EVERYBODY, OURS, OWNER, checked, line, live, range, wanted};
+use arbitrary::{ANY, EVERYBODY, OURS, OWNER, checked, desired, line, live, range};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -94,14 +94,14 @@ fn captures(state: &State, table: Table) -> bool {
     rules.any(|rule| matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
 }
 
-fn check_plan(live: &State, wanted: &State, changes: &[TableChange]) -> TestCaseResult {
+fn check_plan(live: &State, desired: &State, changes: &[TableChange]) -> TestCaseResult {
     prop_assert!(changes.iter().all(touches_only_ours), "{changes:#?}");
     let then = after(live, changes);
-    prop_assert!(same(&then.part_of(&OWNER), &wanted.part_of(&OWNER)));
+    prop_assert!(same(&then.part_of(&OWNER), &desired.part_of(&OWNER)));
     prop_assert_eq!(foreign(&then), foreign(live));
-    prop_assert_eq!(plan::plan(&then, wanted, &OWNER), []);
+    prop_assert_eq!(plan::plan(&then, desired, &OWNER), []);
     // Tables that start to capture come first, those that stop last.
-    let order = |change: &TableChange| match (captures(live, change.table), captures(wanted, change.table)) {
+    let order = |change: &TableChange| match (captures(live, change.table), captures(desired, change.table)) {
         (false, true) => 0,
         (true, false) => 2,
         (true, true) | (false, false) => 1,
@@ -172,14 +172,14 @@ proptest! {
     }
 
     #[test]
-    fn what_is_wanted_already_needs_no_plan(state in wanted()) {
+    fn what_is_wanted_already_needs_no_plan(state in desired()) {
         prop_assert_eq!(plan::plan(&state, &state, &OWNER), []);
     }
 
     #[test]
-    fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), wanted in wanted()) {
-        check_plan(&live, &wanted, &plan::plan(&live, &wanted, &OWNER))?;
-        check_plan(&live, &wanted, &plan::plan_forced(&live, &wanted, &OWNER))?;
+    fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), desired in desired()) {
+        check_plan(&live, &desired, &plan::plan(&live, &desired, &OWNER))?;
+        check_plan(&live, &desired, &plan::plan_forced(&live, &desired, &OWNER))?;
     }
 
     #[test]
@@ -190,8 +190,8 @@ proptest! {
     }
 
     #[test]
-    fn the_way_back_is_open_after_every_change(live in live(), wanted in wanted(), anew in any::<bool>()) {
-        let changes = if anew { plan::plan_forced(&live, &wanted, &OWNER) } else { plan::plan(&live, &wanted, &OWNER) };
+    fn the_way_back_is_open_after_every_change(live in live(), desired in desired(), anew in any::<bool>()) {
+        let changes = if anew { plan::plan_forced(&live, &desired, &OWNER) } else { plan::plan(&live, &desired, &OWNER) };
         for done in 0..=changes.len() {
             let now = after(&live, &changes[..done]);
             let back = plan::back(&live, &now, &changes, &OWNER);
@@ -201,9 +201,9 @@ proptest! {
 
     #[test]
     fn a_table_that_others_changed_meanwhile_goes_back_as_far_as_it_is_ours(
-        live in wanted(), wanted in wanted(),
+        live in desired(), desired in desired(),
     ) {
-        let changes = plan::plan(&live, &wanted, &OWNER);
+        let changes = plan::plan(&live, &desired, &OWNER);
         let mut now = after(&live, &changes);
         for chains in now.tables.values_mut() {
             for (_, state) in chains.iter_mut().filter(|(chain, _)| !OWNER.owns_chain(chain)) {
@@ -216,10 +216,10 @@ proptest! {
     }
 
     #[test]
-    fn drift_is_told_exactly_where_a_plan_has_something_to_do(live in live(), wanted in wanted()) {
-        for (live, wanted) in [(&live, &wanted), (&live, &live.part_of(&OWNER)), (&wanted, &wanted)] {
-            let nothing_to_do = plan::plan(live, wanted, &OWNER).is_empty();
-            prop_assert_eq!(drift::drift(live, wanted, &OWNER).is_empty(), nothing_to_do);
+    fn drift_is_told_exactly_where_a_plan_has_something_to_do(live in live(), desired in desired()) {
+        for (live, desired) in [(&live, &desired), (&live, &live.part_of(&OWNER)), (&desired, &desired)] {
+            let nothing_to_do = plan::plan(live, desired, &OWNER).is_empty();
+            prop_assert_eq!(drift::drift(live, desired, &OWNER).is_empty(), nothing_to_do);
         }
     }
 

@@ -168,9 +168,9 @@ fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration)
         patient: call.is_captured(),
     };
     let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
-    let Outcomes { each, asked } = engine::probe(&what)?;
+    let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
-        let judgement = judge(&call, outcome, asked);
+        let judgement = judge(&call, outcome, conntrack_readable);
         Tried { call, judgement, now: None }
     });
     Ok(tried.collect())

@@ -56,7 +56,7 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     let tracked = Family::BOTH.map(|family| attempts.iter().any(|one| one.is_tracked(family)));
     drop(listeners);
     let each = attempts.into_iter().map(|attempt| attempt.outcome(tracked, &mut conntrack)).collect();
-    Ok(Outcomes { each, asked: conntrack.can_be_asked() })
+    Ok(Outcomes { each, conntrack_readable: conntrack.can_be_asked() })
 }
 
 /// The abstract socket name by which probes of a network namespace exclude each other (`unix(7)`).

@@ -106,5 +106,5 @@ pub struct Outcomes {
     /// Of each, in their order.
     pub each: Vec<Result<Observation, NoResult>>,
     /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
-    pub asked: bool,
+    pub conntrack_readable: bool,
 }

@@ -15,7 +15,7 @@ use tokio::{net::UnixStream, runtime, time::timeout};
 
 const SERVICE: &str = "http://localhost/runtime.v1.RuntimeService";
 /// How long a call may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Whether the message is compressed, in one byte, and its length in four.
 const PREFIX: usize = 5;
 
@@ -30,9 +30,9 @@ pub(crate) fn call<Q: Message, A: Message + Default>(
 ) -> Result<A, Box<dyn Error>> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        timeout(PATIENCE, exchange(socket, method, question))
+        timeout(TIMEOUT, exchange(socket, method, question))
             .await
-            .unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
+            .unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}").into()))
     })
 }
 

@@ -159,11 +159,11 @@ mod tests {
     use super::*;
 
     /// The settings of a file, and what is wrong with it.
-    fn check(text: &str, said: &[(Setting, &str)], problems: &[&str]) {
+    fn check(text: &str, expected: &[(Setting, &str)], problems: &[&str]) {
         let file = read("tproxy.yaml", text, |key| Source::Key(format!("tproxy.yaml: {key}")));
         let found: Vec<(Setting, &str)> =
             file.given.iter().map(|(setting, given)| (*setting, given.value.as_str())).collect();
-        assert_eq!(found, said, "{text}");
+        assert_eq!(found, expected, "{text}");
         let found: Vec<String> = file.problems.iter().map(ToString::to_string).collect();
         assert_eq!(found, problems, "{text}");
     }

@@ -30,30 +30,30 @@ pub(crate) const FORM: Form = Form {
 
 /// The configuration that an annotation holds, which single annotations have been made into already where the injector has
 /// written it; and a gateway, which takes what arrives by itself.
-fn more(pod: &Pod, said: &mut GivenSettings) {
+fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let file =
             keys::read(CONFIGURATION, text, |key| Source::Annotation(format!("{CONFIGURATION}: {key}")));
         for (setting, given) in file.given {
-            if said.raw.get(setting).is_none_or(|known| !known.source.is_of_pod()) {
-                said.say(setting, given.value, given.source);
+            if settings.raw.get(setting).is_none_or(|known| !known.source.is_of_pod()) {
+                settings.set(setting, given.value, given.source);
             }
         }
-        said.suffer(file.problems);
+        settings.add_problems(file.problems);
     }
     let gateway = "kuma.io/gateway";
     if pod.annotations.get(gateway).is_some_and(|value| value.trim() == "enabled") {
-        said.say(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
+        settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
     }
     let probes = "kuma.io/application-probe-proxy-port";
     let port = pod.annotations.get(probes).map_or(PROBE_PROXY, |text| text.trim());
     let setting = Kuma::InboundPortsExclude;
-    if let Some(given) = said.raw.get(setting).cloned()
+    if let Some(given) = settings.raw.get(setting).cloned()
         && matches!(&given.source, Source::Annotation(name) if !name.starts_with(CONFIGURATION))
     {
-        said.say(setting, format!("{},{port}", given.value), given.source);
-    } else if said.raw.get(setting).is_none() && port != "0" {
-        said.say(setting, port, Source::Preset(probes.to_owned()));
+        settings.set(setting, format!("{},{port}", given.value), given.source);
+    } else if settings.raw.get(setting).is_none() && port != "0" {
+        settings.set(setting, port, Source::Preset(probes.to_owned()));
     }
 }
 

@@ -91,11 +91,13 @@ impl Words {
             }
             Match::Protocol(protocol) => {
                 let by_interface = before.iter().any(|m| matches!(m, Match::InInterface(_)));
-                let said = format!("{} {protocol}", self.pick("-p", "--protocol"));
+                let protocol_matches = format!("{} {protocol}", self.pick("-p", "--protocol"));
                 match next {
-                    Some(Match::DestinationPorts(_)) => format!("{} {said}", module("multiport")),
-                    _ if by_interface && *protocol == Protocol::Udp => format!("{} {said}", module("udp")),
-                    _ => said,
+                    Some(Match::DestinationPorts(_)) => format!("{} {protocol_matches}", module("multiport")),
+                    _ if by_interface && *protocol == Protocol::Udp => {
+                        format!("{} {protocol_matches}", module("udp"))
+                    }
+                    _ => protocol_matches,
                 }
             }
             Match::SourcePort(range) => {

@@ -63,13 +63,13 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
 /// Whether IPv6 is captured: unless it is unwanted, wherever an interface has an address of it beside loopback's.
 fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
     let complaint = "is not an IP family mode; expected dualstack or ipv4";
-    let wanted =
+    let mode =
         reader.optional(Kuma::IpFamilyMode, complaint, |text| match text.to_ascii_lowercase().as_str() {
             "dualstack" => Some(true),
             "ipv4" => Some(false),
             _ => None,
         });
-    if wanted == Some(false) {
+    if mode == Some(false) {
         return false;
     }
     let addresses = match reader.raw.get(Setting::PodIps) {
@@ -89,7 +89,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
         address.is_ipv6() && !address.is_loopback() && *address != IpAddr::from(defaults::PASSTHROUGH_V6)
     };
     let found = addresses.iter().any(is_a_pods);
-    if !found && wanted == Some(true) {
+    if !found && mode == Some(true) {
         reader.warn(
             "{--ip-family-mode}: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured",
         );

@@ -34,7 +34,7 @@ pub(crate) const FORM: Form = Form {
 
 /// The proxy's own ports, which are never captured and which other annotations may move; and the API server, which pods
 /// of the control plane call past the proxy.
-fn more(pod: &Pod, said: &mut GivenSettings) {
+fn more(pod: &Pod, settings: &mut GivenSettings) {
     let port = |name: &str, default: Port| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
         // The injector skips what is not a number.
@@ -42,22 +42,22 @@ fn more(pod: &Pod, said: &mut GivenSettings) {
     };
     let (control, admin) = (port("control-port", CONTROL_PORT), port("admin-port", ADMIN_PORT));
     let setting = Linkerd::InboundPortsToIgnore;
-    if let Some(given) = said.raw.get(setting).cloned() {
+    if let Some(given) = settings.raw.get(setting).cloned() {
         let items: Vec<&str> = given.value.split(',').map(str::trim).collect();
         // A node's configuration names them too.
         let own = [control, admin].map(|port| port.to_string());
         let missing = own.iter().map(String::as_str).filter(|port| !items.contains(port));
         let all: Vec<&str> = missing.chain([given.value.as_str()]).collect();
-        said.say(setting, all.join(","), given.source);
+        settings.set(setting, all.join(","), given.source);
     }
     let component = "linkerd.io/control-plane-component";
     let is_component = pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component));
     if is_component {
         let setting = Linkerd::OutboundPortsToIgnore;
-        let configured = said.raw.get(setting).filter(|given| matches!(given.source, Source::Key(_)));
+        let configured = settings.raw.get(setting).filter(|given| matches!(given.source, Source::Key(_)));
         let before = configured.map(|given| format!("{},", given.value)).unwrap_or_default();
         let source = Source::Field(format!("its label {component}"));
-        said.say(setting, format!("{before}{}", text::SKIPPED_BY_CONTROL_PLANE), source);
+        settings.set(setting, format!("{before}{}", text::SKIPPED_BY_CONTROL_PLANE), source);
     }
 }
 

@@ -128,7 +128,7 @@ pub enum Selector {
 impl Selector {
     /// The condition by which rules select such packets.
     pub fn condition(&self) -> Condition {
-        let asked = match self {
+        let matched = match self {
             Self::Destination(network) => Match::Destination(Negatable::Is(*network)),
             Self::Source(network) => Match::Source(Negatable::Is(*network)),
             Self::OutboundPort(ports, _) | Self::InboundPort(ports) => {
@@ -140,7 +140,7 @@ impl Selector {
             Self::Group(group) => Match::GidOwner(Negatable::Is(*group)),
             Self::Server(address) => Match::Destination(Negatable::Is(Cidr::host(*address))),
         };
-        asked.condition().expect("each of these matches asks something")
+        matched.condition().expect("each of these matches asks something")
     }
 
     /// The family of the addresses that it names; `None` where it names none.

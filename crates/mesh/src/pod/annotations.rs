@@ -23,16 +23,16 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     if let Some(proxy) = pod.proxy() {
         of_proxy(&mut istio, proxy);
     }
-    let said = ours(title, &pod.annotations, Mesh::default()).over(istio);
-    let mut said = said.over(defaults.clone().into()).over(presets(title));
+    let settings = ours(title, &pod.annotations, Mesh::default()).over(istio);
+    let mut settings = settings.over(defaults.clone().into()).over(presets(title));
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
-        complete(&mut said, row);
+        complete(&mut settings, row);
     }
-    if said.raw.mesh() != Mesh::default() {
+    if settings.raw.mesh() != Mesh::default() {
         // What the defaults name is not the pod's.
-        said.say(Setting::Mesh, Mesh::default().name(), Source::Annotation(STATUS.to_owned()));
+        settings.set(Setting::Mesh, Mesh::default().name(), Source::Annotation(STATUS.to_owned()));
     }
-    said
+    settings
 }
 
 /// The mesh whose pod it is, if another than the default; the defaults decide where the pod leaves it open, as one does that
@@ -56,7 +56,7 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
                 Some(given) => format!("{},{value}", given.value),
                 None => value.clone(),
             };
-            own.say(row.setting, value, Source::Annotation(name.to_owned()));
+            own.set(row.setting, value, Source::Annotation(name.to_owned()));
         }
     }
     let mut presets = GivenSettings::by(title);
@@ -66,77 +66,78 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
             .annotations
             .first()
             .map_or_else(|| setting.row().option(), |name| (*name).to_owned());
-        presets.say(*setting, *value, Source::Preset(name));
+        presets.set(*setting, *value, Source::Preset(name));
     }
-    let mut said = ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
-    said.say(Setting::Mesh, of.name(), source);
-    (form.more)(pod, &mut said);
-    said
+    let mut settings =
+        ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
+    settings.set(Setting::Mesh, of.name(), source);
+    (form.more)(pod, &mut settings);
+    settings
 }
 
 /// Settings by their own names, as a network configuration holds them under `key`. A name that is none is a problem.
 pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings {
-    let mut said = GivenSettings::default();
+    let mut settings = GivenSettings::default();
     let named_mesh = values.get(Setting::Mesh.row().name()).and_then(|name| name.trim().parse().ok());
     let mesh: Mesh = named_mesh.unwrap_or_default();
     let source = |name: &str| Source::Key(format!("{key}.{name}"));
     for (name, value) in values {
-        named(&mut said, mesh, "", name, value, &source(name));
+        named(&mut settings, mesh, "", name, value, &source(name));
     }
-    said
+    settings
 }
 
-fn of_row(said: &mut GivenSettings, row: &Row, annotations: &BTreeMap<String, String>) {
+fn of_row(settings: &mut GivenSettings, row: &Row, annotations: &BTreeMap<String, String>) {
     let found = row.annotations().iter().find_map(|name| Some((*name, annotations.get(*name)?)));
     let Some((name, value)) = found else { return };
     let source = Source::Annotation(name.to_owned());
     for (item, text) in row.form.faults(value) {
-        said.fault(Some(row.setting), source.clone(), Some(item), text);
+        settings.fault(Some(row.setting), source.clone(), Some(item), text);
     }
-    said.say(row.setting, value, source);
+    settings.set(row.setting, value, source);
 }
 
 fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> GivenSettings {
-    let mut said = GivenSettings::by(title);
+    let mut settings = GivenSettings::by(title);
     for (annotation, value) in annotations {
         if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
             let source = Source::Annotation(annotation.clone());
-            named(&mut said, mesh, settings::ANNOTATIONS, name, value, &source);
+            named(&mut settings, mesh, settings::ANNOTATIONS, name, value, &source);
         }
     }
-    said
+    settings
 }
 
 /// A setting by its name, which follows a `prefix`.
-fn named(said: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
+fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
     let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
-        Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
+        Some((SettingRow { setting, .. }, _)) => settings.set(*setting, value, source.clone()),
         None => {
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
                 Some(meant) => format!("unknown setting; did you mean {prefix}{meant}?"),
                 None => format!("no such setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
-            said.fault(None, source.clone(), None, text);
+            settings.fault(None, source.clone(), None, text);
         }
     }
 }
 
 /// Variables and fields of the proxy's container.
-fn of_proxy(said: &mut GivenSettings, proxy: &Container) {
+fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
     for &(name, setting) in VARIABLES {
         match proxy.variable(name) {
             // A variable that is set to nothing counts as not set.
-            Some(Value::Text(text)) if !text.is_empty() => said.say(setting, text, source(name)),
+            Some(Value::Text(text)) if !text.is_empty() => settings.set(setting, text, source(name)),
             Some(Value::Text(_)) | None => {}
             Some(Value::Unknowable) => {
                 let text = format!(
                     "comes from valueFrom, which is unknown before the container starts; set it with {}",
                     setting.row().option()
                 );
-                said.fault(Some(setting), source(name), None, text);
+                settings.fault(Some(setting), source(name), None, text);
             }
         }
     }
@@ -146,26 +147,26 @@ fn of_proxy(said: &mut GivenSettings, proxy: &Container) {
             _ => &proxy.run_as_group,
         };
         if let Some(number) = field.as_deref().filter(|number| *number != "0") {
-            said.say(setting, number, source(name));
+            settings.set(setting, number, source(name));
         }
     }
 }
 
 /// The values of settings that a pod leaves open.
 fn presets(title: &str) -> GivenSettings {
-    let mut said = GivenSettings::by(title);
+    let mut settings = GivenSettings::by(title);
     for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
-        said.say(row.setting, row.default, Source::Preset(row.annotations()[0].to_owned()));
+        settings.set(row.setting, row.default, Source::Preset(row.annotations()[0].to_owned()));
     }
     for &(name, setting) in FIELDS {
-        said.say(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
+        settings.set(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
     }
-    said
+    settings
 }
 
 /// Adds the items that a list always has, each once.
-fn complete(said: &mut GivenSettings, row: &Row) {
-    let Some(given) = said.raw.get(row.setting).cloned() else { return };
+fn complete(settings: &mut GivenSettings, row: &Row) {
+    let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let mut items: Vec<&str> = Vec::new();
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
     for item in listed.chain(row.always.iter().copied()) {
@@ -173,5 +174,5 @@ fn complete(said: &mut GivenSettings, row: &Row) {
             items.push(item);
         }
     }
-    said.say(row.setting, items.join(","), given.source);
+    settings.set(row.setting, items.join(","), given.source);
 }

@@ -31,8 +31,8 @@ pub(super) fn applications(pod: &Pod) -> Vec<Application> {
     let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
     let running = spec.containers.iter().chain(sidecars);
     let id = |own: &Option<String>, of_pod: &Option<String>| {
-        let said = own.as_ref().or(of_pod.as_ref())?;
-        Some(Id { number: said.parse().ok()?, is_of_pod: own.is_none() })
+        let id = own.as_ref().or(of_pod.as_ref())?;
+        Some(Id { number: id.parse().ok()?, is_of_pod: own.is_none() })
     };
     let application = |container: &Container| Application {
         container: container.name.clone(),

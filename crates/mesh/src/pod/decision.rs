@@ -146,8 +146,8 @@ fn refused(pod: &Pod) -> Option<Skip> {
 fn is_none(pod: &Pod) -> bool {
     let ours = Setting::InterceptionMode.row().annotation().and_then(|name| pod.annotations.get(&name));
     let rows = Setting::InterceptionMode.row().annotations;
-    let said = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));
-    said.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("NONE"))
+    let mode = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));
+    mode.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("NONE"))
 }
 
 #[cfg(test)]

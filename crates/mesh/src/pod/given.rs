@@ -28,7 +28,7 @@ impl GivenSettings {
         Self { raw: Raw::default().of_pod(pod), ..Self::default() }
     }
 
-    pub(crate) fn say(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
+    pub(crate) fn set(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
         let given = Given { value: value.into(), source };
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
     }
@@ -58,7 +58,7 @@ impl GivenSettings {
     }
 
     /// Adds problems that were found before it came to settings.
-    pub(crate) fn suffer(&mut self, problems: Vec<Problem>) {
+    pub(crate) fn add_problems(&mut self, problems: Vec<Problem>) {
         self.before.extend(problems);
     }
 

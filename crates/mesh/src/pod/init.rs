@@ -24,7 +24,7 @@ pub(super) struct Init {
     pub(super) idle: Option<&'static str>,
     /// Whether the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
-    pub(super) said: GivenSettings,
+    pub(super) settings: GivenSettings,
 }
 
 /// Reads an init container; `None` if it is about something else.
@@ -34,11 +34,11 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let (dialect, start) = spoken(container, &words, flags_at)?;
     let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
     let mut reader =
-        Arguments { dialect, flags, container, title, said: GivenSettings::by(title), every: Vec::new() };
+        Arguments { dialect, flags, container, title, settings: GivenSettings::by(title), every: Vec::new() };
     let (Dialect::Of(mesh, _) | Dialect::Ours(mesh)) = dialect;
     if mesh != Mesh::default() {
         let source = reader.source("its program");
-        reader.said.say(Setting::Mesh, mesh.name(), source);
+        reader.settings.set(Setting::Mesh, mesh.name(), source);
     }
     let environment = Environment::of(container);
     reader.words(&words[start.unwrap_or(flags_at)..], &environment);
@@ -95,7 +95,7 @@ struct Arguments<'a> {
     flags: Flags,
     container: &'a Container,
     title: &'a str,
-    said: GivenSettings,
+    settings: GivenSettings,
     /// All settings that were given, those of how to run included.
     every: Vec<(Setting, String)>,
 }
@@ -144,13 +144,13 @@ impl Arguments<'_> {
                         None => {
                             let source = self.source(&row.option());
                             let text = "needs a value; write --flag= for an empty one";
-                            self.said.fault(Some(row.setting), source, None, text);
+                            self.settings.fault(Some(row.setting), source, None, text);
                         }
                     }
                 }
                 Word::Unknown { name, .. } => {
                     let source = self.source(&name);
-                    self.said.fault(None, source, None, pflag::unknown(&name, &self.flags));
+                    self.settings.fault(None, source, None, pflag::unknown(&name, &self.flags));
                 }
                 Word::Bare => self.bare(&text),
             }
@@ -160,7 +160,7 @@ impl Arguments<'_> {
     fn bare(&mut self, word: &str) {
         let source = self.source("argument");
         let text = pflag::stray(&self.flags);
-        self.said.fault(None, source, Some(word), text);
+        self.settings.fault(None, source, Some(word), text);
     }
 
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
@@ -172,7 +172,7 @@ impl Arguments<'_> {
         let text = format!(
             "needs the variable {variable}, which valueFrom or envFrom fills in when the container starts{otherwise}"
         );
-        self.said.fault(setting, source, None, text);
+        self.settings.fault(setting, source, None, text);
     }
 
     fn say(&mut self, row: &'static Row, value: String) {
@@ -185,7 +185,7 @@ impl Arguments<'_> {
         self.every.push((row.setting, value.clone()));
         if is_of_pod(row) {
             let source = self.source(&row.option());
-            self.said.say(row.setting, value, source);
+            self.settings.set(row.setting, value, source);
         }
     }
 
@@ -201,7 +201,7 @@ impl Arguments<'_> {
                     Some(Value::Text(value)) if row.long.is_empty() || !value.is_empty() => {
                         self.every.push((row.setting, value.clone()));
                         if is_of_pod(row) {
-                            self.said.say(row.setting, value, source);
+                            self.settings.set(row.setting, value, source);
                         }
                         break;
                     }
@@ -219,9 +219,9 @@ impl Arguments<'_> {
     fn unsaid(&mut self) {
         let Dialect::Of(_, form) = self.dialect else { return };
         for (setting, value) in form.unsaid {
-            if self.every.iter().all(|(said, _)| said != setting) {
+            if self.every.iter().all(|(given, _)| given != setting) {
                 let source = self.source(&setting.row().option());
-                self.said.say(*setting, *value, source);
+                self.settings.set(*setting, *value, source);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Arguments<'_> {
             Dialect::Of(_, form) => (form.idle, form.init_reads_annotations),
         };
         let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
-        debug_assert!(self.said.problems().iter().all(|problem| problem.name.starts_with(self.title)));
-        Init { name: self.container.name.clone(), idle, reads_annotations, said: self.said }
+        debug_assert!(self.settings.problems().iter().all(|problem| problem.name.starts_with(self.title)));
+        Init { name: self.container.name.clone(), idle, reads_annotations, settings: self.settings }
     }
 }

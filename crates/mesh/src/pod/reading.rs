@@ -30,7 +30,7 @@ pub enum Way {
 #[derive(Clone, Debug)]
 pub struct Reading {
     pub way: Way,
-    pub said: GivenSettings,
+    pub settings: GivenSettings,
     /// Why nothing of the pod is captured, now or until it is injected.
     pub skip: Option<Skip>,
     /// What its author should know.
@@ -72,13 +72,13 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
         let mut none = GivenSettings::by(title);
         let source = Source::Field(format!("the pod, because {skip}"));
-        if reading.said.raw.mesh() != Mesh::default() {
-            none.say(Setting::Mesh, Mesh::default().name(), source.clone());
+        if reading.settings.raw.mesh() != Mesh::default() {
+            none.set(Setting::Mesh, Mesh::default().name(), source.clone());
         }
-        none.say(Setting::InterceptionMode, "NONE", source);
-        reading.said = none.over(reading.said);
+        none.set(Setting::InterceptionMode, "NONE", source);
+        reading.settings = none.over(reading.settings);
     }
-    reading.said = facts(object, title).over(reading.said).after(&object.problems);
+    reading.settings = facts(object, title).over(reading.settings).after(&object.problems);
     let unknown = pod.annotations.keys().filter_map(|name| unknown(name));
     let level = Level::Warning;
     reading.warnings.extend(unknown.map(|text| Remark { level, code: Code::UnknownAnnotation, text }));
@@ -107,16 +107,16 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Readi
         });
     }
     // One that reads annotations itself contradicts only those whose settings its arguments have too.
-    let counts = |setting| !setter.reads_annotations || setter.said.raw.get(setting).is_some();
+    let counts = |setting| !setter.reads_annotations || setter.settings.raw.get(setting).is_some();
     let contrary = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
     let contrary = Raw::of(contrary.map(|(setting, given)| (setting, given.clone())));
-    let differing = disagreements(&setter.said.raw, &contrary, "the init container's counts");
+    let differing = disagreements(&setter.settings.raw, &contrary, "the init container's counts");
     warnings.extend(differing.into_iter().map(of_form));
     Reading {
         way: Way::InitContainer(name.clone()),
-        said: match setter.reads_annotations {
-            true => setter.said.clone().over(annotations.clone()),
-            false => setter.said.clone(),
+        settings: match setter.reads_annotations {
+            true => setter.settings.clone().over(annotations.clone()),
+            false => setter.settings.clone(),
         },
         skip: on_host.then_some(Skip::HostNetwork),
         warnings,
@@ -124,7 +124,12 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Readi
     }
 }
 
-fn by_plugin(inits: &[Init], said: GivenSettings, object: &Object, excluded: &[impl AsRef<str>]) -> Reading {
+fn by_plugin(
+    inits: &[Init],
+    settings: GivenSettings,
+    object: &Object,
+    excluded: &[impl AsRef<str>],
+) -> Reading {
     let skip = skip_of(&object.pod, excluded);
     let mut warnings = Vec::new();
     match &skip {
@@ -137,35 +142,35 @@ fn by_plugin(inits: &[Init], said: GivenSettings, object: &Object, excluded: &[i
         Some(skip) => warnings.push(of_form(format!("nothing of it is captured: {skip}"))),
         None => {}
     }
-    for Init { name, idle, said: of_init, .. } in inits {
+    for Init { name, idle, settings: of_init, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
         if name != init::VALIDATION {
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
         // It sets nothing, so that what it leaves open does not matter.
-        let asked = said.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
-        let asked = Raw::of(asked.map(|(setting, given)| (setting, given.clone())));
-        let differing = disagreements(&of_init.raw, &asked, "a plugin asks the pod's annotations");
+        let overlapping = settings.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
+        let overlapping = Raw::of(overlapping.map(|(setting, given)| (setting, given.clone())));
+        let differing = disagreements(&of_init.raw, &overlapping, "a plugin asks the pod's annotations");
         warnings.extend(differing.into_iter().map(of_form));
     }
-    Reading { way: Way::Annotations, said, skip, warnings, applications: applications(&object.pod) }
+    Reading { way: Way::Annotations, settings, skip, warnings, applications: applications(&object.pod) }
 }
 
 /// What the cluster reports of the pod.
 fn facts(object: &Object, title: &str) -> GivenSettings {
-    let mut said = GivenSettings::by(title);
-    let Some(spec) = &object.pod.spec else { return said };
+    let mut settings = GivenSettings::by(title);
+    let Some(spec) = &object.pod.spec else { return settings };
     if !spec.addresses.is_empty() {
-        said.say(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));
+        settings.set(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));
     }
     if let Some(servers) = &spec.dns_servers {
-        said.say(
+        settings.set(
             Setting::DnsServers,
             servers.join(","),
             Source::Field("spec.dnsConfig.nameservers".to_owned()),
         );
     }
-    said
+    settings
 }
 
 /// Where an init container contradicts annotations, or the proxy's fields, among themselves.

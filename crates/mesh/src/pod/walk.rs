@@ -75,7 +75,7 @@ fn within<'a>(
         return;
     }
     *count += 1;
-    let text = |key: &str| node.get(key).and_then(|said| said.text());
+    let text = |key: &str| node.get(key).and_then(|value| value.text());
     let is_map = matches!(node.value, Value::Map(_));
     met.kind = text("kind").or(met.kind).filter(|_| is_map);
     met.version = text("apiVersion").or(met.version);

@@ -80,7 +80,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
         return text;
     }
     let similar =
-        name.strip_prefix("--").and_then(|wanted| nearest(wanted, flags.rows().map(|row| row.long)));
+        name.strip_prefix("--").and_then(|misspelt| nearest(misspelt, flags.rows().map(|row| row.long)));
     match similar {
         Some(flag) => format!("no such flag; did you mean --{flag}?"),
         None => "no such flag; --help lists those there are".to_owned(),

@@ -81,9 +81,9 @@ fn is_asked(webhook: &Value, target: &Target) -> bool {
 /// Whether a label selector takes these labels.
 pub fn selects(selector: &Value, labels: &Value) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut asked = selector["matchExpressions"].as_array().into_iter().flatten();
+    let mut requested = selector["matchExpressions"].as_array().into_iter().flatten();
     equal.clone().all(|(key, value)| labels[key] == *value)
-        && asked.all(|ask| {
+        && requested.all(|ask| {
             let label = &labels[ask["key"].as_str().expect("a key")];
             let listed = ask["values"].as_array().is_some_and(|values| values.contains(label));
             match ask["operator"].as_str() {
@@ -168,10 +168,10 @@ fn one(
 }
 
 /// The response within a review that answers ours.
-fn read(body: &[u8], uid: &str, asked: &Value) -> io::Result<Value> {
+fn read(body: &[u8], uid: &str, requested: &Value) -> io::Result<Value> {
     let review: Value = serde_json::from_slice(body)?;
     let response = &review["response"];
-    let same = review["apiVersion"] == asked["apiVersion"] && review["kind"] == asked["kind"];
+    let same = review["apiVersion"] == requested["apiVersion"] && review["kind"] == requested["kind"];
     if !same
         || response["uid"] != uid
         || (response["patch"].is_string() && response["patchType"] != "JSONPatch")

@@ -104,11 +104,11 @@ impl Owners {
         &mut self,
         manager: &str,
         before: &Value,
-        wanted: &Value,
+        desired: &Value,
         force: bool,
         kind: &Kind,
     ) -> Result<Value, Conflicts> {
-        let (old, new) = (leaves(before, kind), leaves(wanted, kind));
+        let (old, new) = (leaves(before, kind), leaves(desired, kind));
         let me = (manager.to_owned(), Way::Apply);
         let mut conflicts = Vec::new();
         for (owner, owned) in self.0.iter_mut().filter(|(owner, _)| **owner != me) {
@@ -124,7 +124,7 @@ impl Owners {
             return Err(Conflicts(conflicts));
         }
         let mut object = before.clone();
-        strategic(&mut object, wanted, kind);
+        strategic(&mut object, desired, kind);
         let mine: BTreeSet<Path> = new.into_keys().collect();
         let had = self.0.insert(me, mine).unwrap_or_default();
         // The deepest first, so that an item is empty before it goes.
@@ -173,10 +173,10 @@ fn take(value: &mut Value, path: &[String]) {
         }
     } else if let Some(items) = value.as_array_mut() {
         let key: Value = serde_json::from_str(first.trim_start_matches("k:")).expect("made so");
-        let (name, wanted) = key.as_object().and_then(|key| key.iter().next()).expect("made so");
+        let (name, desired) = key.as_object().and_then(|key| key.iter().next()).expect("made so");
         if rest.is_empty() {
-            items.retain(|item| item[name] != *wanted);
-        } else if let Some(item) = items.iter_mut().find(|item| item[name] == *wanted) {
+            items.retain(|item| item[name] != *desired);
+        } else if let Some(item) = items.iter_mut().find(|item| item[name] == *desired) {
             take(item, rest);
         }
     }

@@ -45,12 +45,12 @@ pub(crate) fn refusal(namespace: &Value, pod: &Value) -> Option<String> {
             ));
         }
         if level == "restricted" {
-            let said = |field: &str| own.get(field).or(of_pod.get(field)).cloned().unwrap_or_default();
-            let seccomp = said("seccompProfile")["type"].clone();
+            let field = |field: &str| own.get(field).or(of_pod.get(field)).cloned().unwrap_or_default();
+            let seccomp = field("seccompProfile")["type"].clone();
             for (is, fault) in [
                 (own["allowPrivilegeEscalation"] != false, "allowPrivilegeEscalation != false"),
                 (!list("drop").contains(&"ALL".into()), "unrestricted capabilities"),
-                (said("runAsNonRoot") != true || said("runAsUser") == 0, "runAsNonRoot != true"),
+                (field("runAsNonRoot") != true || field("runAsUser") == 0, "runAsNonRoot != true"),
                 (seccomp != "RuntimeDefault" && seccomp != "Localhost", "seccompProfile"),
             ] {
                 faults.extend(is.then(|| format!("{fault} (container {name})")));

@@ -60,7 +60,7 @@ pub(crate) fn get(target: &Target, shared: &Shared) -> Done {
 fn placed(mut object: Value, target: &Target) -> Result<Value, Refusal> {
     let wrong =
         |what: &str| refusal(400, "BadRequest", format!("the object's {what} is not that of the request"));
-    let is = |value: &Value, wanted: &str| value.is_null() || value == wanted;
+    let is = |value: &Value, desired: &str| value.is_null() || value == desired;
     if !is(&object["apiVersion"], &target.kind.api_version()) || !is(&object["kind"], &target.kind.kind) {
         return Err(wrong("kind"));
     }
@@ -131,19 +131,19 @@ fn is_owned_soundly(object: &Value) -> Result<(), Refusal> {
 }
 
 /// A version or identity that the writer names has to be the present one.
-fn is_current(wanted: &Value, old: &Value) -> Result<(), Refusal> {
-    is_still("resourceVersion", wanted, old, (409, "Conflict"))?;
-    is_still("uid", wanted, old, (409, "Conflict"))
+fn is_current(desired: &Value, old: &Value) -> Result<(), Refusal> {
+    is_still("resourceVersion", desired, old, (409, "Conflict"))?;
+    is_still("uid", desired, old, (409, "Conflict"))
 }
 
 /// As for a patch, by which an identity would be changed.
-fn is_patched(wanted: &Value, old: &Value) -> Result<(), Refusal> {
-    is_still("resourceVersion", wanted, old, (409, "Conflict"))?;
-    is_still("uid", wanted, old, (422, "Invalid"))
+fn is_patched(desired: &Value, old: &Value) -> Result<(), Refusal> {
+    is_still("resourceVersion", desired, old, (409, "Conflict"))?;
+    is_still("uid", desired, old, (422, "Invalid"))
 }
 
-fn is_still(field: &str, wanted: &Value, old: &Value, refused: (u16, &'static str)) -> Result<(), Refusal> {
-    let named = &wanted["metadata"][field];
+fn is_still(field: &str, desired: &Value, old: &Value, refused: (u16, &'static str)) -> Result<(), Refusal> {
+    let named = &desired["metadata"][field];
     if !named.is_null() && named != "" && *named != old["metadata"][field] {
         let message = format!("the object has been modified: its {field} is not {named}");
         return Err(refusal(refused.0, refused.1, message));
@@ -228,11 +228,11 @@ pub(crate) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
 }
 
 fn apply(request: &Request, target: &Target, shared: &Shared) -> Done {
-    let wanted = placed(body(request)?, target)?;
+    let desired = placed(body(request)?, target)?;
     if request.parameter("fieldManager").is_none() {
         return Err(refusal(400, "BadRequest", "fieldManager is required for apply patch".to_owned()));
     }
-    if !wanted["metadata"]["managedFields"].is_null() {
+    if !desired["metadata"]["managedFields"].is_null() {
         return Err(refusal(400, "BadRequest", "metadata.managedFields must be nil".to_owned()));
     }
     let mut state = shared.state();
@@ -241,16 +241,16 @@ fn apply(request: &Request, target: &Target, shared: &Shared) -> Done {
         if target.of_status {
             return Err(missing(target, &target.name));
         }
-        if !text(&wanted, "uid").is_empty() {
+        if !text(&desired, "uid").is_empty() {
             let message = "uid mismatch: no existing object was found".to_owned();
             return Err(refusal(409, "Conflict", message));
         }
-        return create_object(wanted, request, target, shared);
+        return create_object(desired, request, target, shared);
     };
-    is_patched(&wanted, &old.object)?;
+    is_patched(&desired, &old.object)?;
     let force = request.parameter("force") == Some("true");
     let mut owners = old.owners;
-    let applied = owners.apply(&manager(request), &old.object, &wanted, force, &target.kind);
+    let applied = owners.apply(&manager(request), &old.object, &desired, force, &target.kind);
     let applied = applied.map_err(|Conflicts(fields)| {
         refusal(
             409,
