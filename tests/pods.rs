@@ -1,7 +1,7 @@
-//! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.report` file tells, every row of the
+//! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.expected` file tells, every row of the
 //! table of annotations does what it says, and whatever a manifest says, flags that say the same make the same rules.
 //!
-//! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.report` files anew.
+//! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.expected` files anew.
 
 use crate::support::program::{Outcome, Run, bare};
 use mesh::Capture;
@@ -64,11 +64,11 @@ fn address() -> Given {
 fn each_manifest_says_what_its_file_tells() {
     for path in manifests() {
         let found = report(&fs::read_to_string(&path).expect("UTF-8"));
-        let golden = path.with_extension(format!("{}.said", path.extension().expect("an end").display()));
+        let golden = path.with_extension(format!("{}.expected", path.extension().expect("an end").display()));
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
             fs::write(&golden, &found).expect("written");
         }
-        assert_eq!(found, fs::read_to_string(&golden).expect("its .said file"), "{}", path.display());
+        assert_eq!(found, fs::read_to_string(&golden).expect("its .expected file"), "{}", path.display());
     }
 }
 
@@ -79,8 +79,8 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 }
 
 fn captured(pod: &Pod) -> Result<Capture, String> {
-    let report = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    report.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    let settings = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    settings.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
@@ -198,9 +198,9 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
         assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");
-        let report = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
+        let settings = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
         assert!(
-            report.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())),
+            settings.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())),
             "{name}"
         );
     }

@@ -31,7 +31,7 @@ fn pods() -> (Namespace, Namespace) {
     (pod, peer)
 }
 
-/// A trace that is at work already, and what it has output until then.
+/// A running trace and its output so far.
 struct Started {
     child: Child,
     printed: BufReader<std::process::ChildStderr>,
@@ -55,7 +55,7 @@ impl Started {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it is there");
     }
 
-    /// What it printed until it ended well, and what it output since it was started.
+    /// What it printed until it ended successfully, and its whole output.
     fn finish(mut self) -> (String, String) {
         let (mut text, mut rest) = (String::new(), self.output);
         self.child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");

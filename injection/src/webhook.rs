@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Absent, the value that is requirement for, another: for the revision and injection of the namespace, injection and
+    /// Absent, the required value, another: for the revision and injection of the namespace, injection and
     /// revision of the pod.
     #[test]
     fn at_most_one_of_them_matches_and_these_do() {

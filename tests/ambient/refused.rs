@@ -40,7 +40,7 @@ const IN_PODS: [(&str, &str, &str); 19] = [
     ("HOST_PROBE_SNAT_IPV6", "localhost", "\"localhost\" is not an IP address"),
 ];
 
-/// What each of `ambient-host`'s refuses: words, and what is given then.
+/// What each command of `ambient-host` refuses.
 const ON_HOSTS: [(&str, &str, &str); 13] = [
     ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is not an IP address"),
     ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is not an IP address"),

@@ -20,7 +20,7 @@ fn a_pod_gets_what_its_manifest_promises() {
     let (mut captured, mut left_alone, mut refused) = (0, 0, 0);
     for entry in fs::read_dir(folder).expect("a folder of manifests") {
         let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|ending| ending == "said") {
+        if path.extension().is_some_and(|ending| ending == "expected") {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a manifest");

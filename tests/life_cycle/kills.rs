@@ -1,6 +1,6 @@
 //! `kill -9` at random moments: the next run arrives, wherever the last one was stopped.
 //!
-//! The states form a walk: what one round desired is what the next one starts from. Every pair of old and
+//! The states form a walk: the desired state of one round is the live state of the next. Every pair of old and
 //! desired state comes up, the same one twice included.
 
 use crate::support::rows::rows;

@@ -1,4 +1,4 @@
-//! Real connections through each mesh's rules: whoever gets them is the one of whom `explain` output so, by the flags and by
+//! Real connections through each mesh's rules: the process that accepts them is the one that `explain` predicts, by the flags and by
 //! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
 
 use crate::meshes::{BACKENDS, whole};

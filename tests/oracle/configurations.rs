@@ -10,7 +10,7 @@ use mesh::{Capture, Mesh};
 /// The pod's, as `--pod-ips` takes them.
 pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
 
-/// A mesh, and what is predicted to it.
+/// A mesh and its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
     pub(crate) mesh: Mesh,
@@ -68,8 +68,8 @@ impl Configuration {
             Mesh::Kuma => KUMA,
             Mesh::Ambient => AMBIENT,
         };
-        let predicted = choices.iter().map(|(flag, values)| (*flag, random.of(values)));
-        Self { mesh, flags: predicted.filter(|(_, value)| !value.is_empty()).collect() }
+        let flags = choices.iter().map(|(flag, values)| (*flag, random.of(values)));
+        Self { mesh, flags: flags.filter(|(_, value)| !value.is_empty()).collect() }
     }
 
     /// The words behind a command of the binary.

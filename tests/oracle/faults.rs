@@ -1,4 +1,4 @@
-//! Faults that were found and mended: rules of others beside a mesh's, one packet each, and what has to be predicted of it.
+//! Faults found and fixed: rules of other programs beside a mesh's, and one packet each whose verdict must be predicted.
 //!
 //! The packet is sent, and where it lands has to agree with what is predicted.
 
@@ -32,7 +32,7 @@ fn scene(mesh: Mesh, flags: Flags, before: &[Command]) -> Scene {
     scene
 }
 
-/// What is predicted of a packet and has happened, which has to agree.
+/// The predicted and the observed verdict of a packet, which must agree.
 fn disposition(scene: &mut Scene, packet: Packet) -> Disposition {
     let disposition = scene.dispositions(&[packet]).pop().expect("it is sent");
     assert!(

@@ -60,7 +60,7 @@ fn tagging(target: &Installation, name: &str) -> Value {
     // A label on the injector's namespace must not block its pods.
     let mut expressions = vec![json!({ "key": "app.kubernetes.io/name", "operator": "NotIn",
         "values": ["sidecar-injector"] })];
-    // That one of several labels is there can't be expressions.
+    // An expression can't require one of several labels.
     if let [label] = &target.environment_labels[..] {
         expressions.push(json!({ "key": label, "operator": "Exists" }));
     }

@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Serves a connection until its end. `shut_down` lets it answer what it was reviewed, and nothing else.
+    /// Serves a connection until its end. After `shut_down` it answers the requests it has received, and takes no more.
     async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), ending: Ending<'_>)
     where
         C: Future<Output = hyper::Result<()>>,

@@ -54,7 +54,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
     requested(&scene)
 }
 
-/// What the server was granted for.
+/// What the server was asked for.
 fn requested(scene: &Scene) -> BTreeSet<Rule> {
     let state = scene.cluster.state();
     let rule =
