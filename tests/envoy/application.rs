@@ -99,10 +99,15 @@ impl Caller {
         Ok(Self { local: stream.local_addr()?, stream: BufReader::new(stream) })
     }
 
+    /// Sends a request and leaves the answer unread.
+    pub(crate) fn request(&mut self) -> io::Result<()> {
+        let request = format!("GET /{} HTTP/1.1\r\nHost: application\r\n\r\n", self.local);
+        self.stream.get_mut().write_all(request.as_bytes())
+    }
+
     /// Asks who the application takes us for. More may be asked on the same connection.
     pub(crate) fn ask(&mut self) -> io::Result<SocketAddr> {
-        let request = format!("GET /{} HTTP/1.1\r\nHost: application\r\n\r\n", self.local);
-        self.stream.get_mut().write_all(request.as_bytes())?;
+        self.request()?;
         let (status, length) = head(&mut self.stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         assert_eq!(status, "HTTP/1.1 200 OK");
         let mut body = vec![0; length];
