@@ -94,9 +94,7 @@ impl<'a> Calls<'a> {
     fn of_owners(&mut self, family: Family) {
         let facts = self.facts;
         // Where the application's calls are captured, theirs pass for no other reason.
-        let captured = self.made.iter().find(|call| {
-            call.caller == Caller::Application && Family::of(call.to.ip()) == family && call.is_captured()
-        });
+        let captured = self.made.iter().find(|call| call.caller == Caller::Application && call.is_captured());
         let away = captured
             .map_or(SocketAddr::new(documentation_address(family), facts.port.number()), |call| call.to);
         let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));

@@ -11,6 +11,8 @@
 //! What only others can send, packets from outside and those of virtual machines, is not in the list.
 
 mod calls;
+#[cfg(test)]
+mod tests;
 
 pub use crate::explain::Route;
 use crate::explain::{DecidedBy, Pod, Scene, explain};

@@ -1,0 +1,133 @@
+//! Calls of pods with two addresses, by the configurations of all meshes.
+
+use super::*;
+use crate::random::said;
+use mesh::Mesh;
+
+const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
+
+fn listed(mesh: Mesh, flags: &[(&str, &str)]) -> String {
+    let (_, capture) = said(mesh, flags).expect("valid");
+    let pod = Pod::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));
+    let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
+    let port = Port::new(8888).expect("a port");
+    let facts = Facts { pod, own, port, way: &|_| None, dialect: Dialect::default() };
+    let line = |call: &Call| {
+        let Call { caller, owner: (uid, gid), protocol, from, to, expected, .. } = call;
+        let from = from.map_or_else(String::new, |from| format!(" from {from}"));
+        let verdict = match expected {
+            Verdict::Redirect(ports) => ports.to_string(),
+            Verdict::Tproxy(port) => port.to_string(),
+            verdict => format!("{verdict:?}"),
+        };
+        format!("{caller} ({uid}:{gid}) {protocol}{from} to {to}: {verdict}\n")
+    };
+    calls(&*capture, &facts).iter().map(line).collect()
+}
+
+#[test]
+fn everything_is_captured_but_what_the_lists_exclude() {
+    let flags = [
+        ("istio-inbound-ports", "*"),
+        ("istio-service-cidr", "*"),
+        ("redirect-dns", "true"),
+        ("capture-all-dns", "true"),
+        ("istio-local-outbound-ports-exclude", "80-90,443"),
+        ("istio-service-exclude-cidr", "10.1.0.0/16"),
+        ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "5,1000"),
+    ];
+    let expected = "\
+application (1001:1001) tcp to 192.0.2.1:8888: 15001
+application (1001:1001) tcp to 10.1.0.0:8888: Pass
+application (1001:1001) tcp to 192.0.2.1:80: Pass
+application (1001:1001) tcp to 192.0.2.1:443: Pass
+proxy (1337:1337) tcp from 127.0.0.1 to 127.0.0.6:8888: 15006
+proxy (1337:1337) tcp to 10.1.0.9:8888: 15006
+proxy (1337:1337) tcp from 127.0.0.6 to 10.1.0.9:8888: Pass
+proxy user 1337 (1337:1001) tcp to 192.0.2.1:8888: Pass
+proxy user 1337 (1337:1001) tcp to 10.1.0.9:8888: 15006
+proxy user 1337 (1337:1001) tcp to 10.1.0.9:15008: Pass
+proxy user 1337 (1337:1001) tcp to 10.1.0.9:80: Pass
+proxy user 1337 (1337:1001) tcp to 10.1.0.9:443: Pass
+proxy group 1337 (1001:1337) tcp to 192.0.2.1:8888: Pass
+proxy group 1337 (1001:1337) tcp to 10.1.0.9:8888: Pass
+proxy group 1337 (1001:1337) tcp to 10.1.0.9:15008: Pass
+proxy group 1337 (1001:1337) tcp to 10.1.0.9:80: Pass
+proxy group 1337 (1001:1337) tcp to 10.1.0.9:443: Pass
+group 5 (1001:5) tcp to 192.0.2.1:8888: Pass
+group 1000 (1001:1000) tcp to 192.0.2.1:8888: Pass
+application (1001:1001) tcp to 10.1.0.9:8888: Pass
+application (1001:1001) tcp to 127.0.0.1:8888: Pass
+application (1001:1001) udp to 192.0.2.1:53: 15053
+application (1001:1001) tcp to 192.0.2.1:53: 15053
+proxy user 1337 (1337:1001) udp to 192.0.2.1:53: Pass
+proxy user 1337 (1337:1001) tcp to 192.0.2.1:53: Pass
+proxy group 1337 (1001:1337) udp to 192.0.2.1:53: Pass
+proxy group 1337 (1001:1337) tcp to 192.0.2.1:53: Pass
+";
+    assert_eq!(listed(Mesh::Istio, &flags), expected);
+}
+
+#[test]
+fn two_networks_and_two_ports_are_captured_by_tproxy() {
+    let flags = [
+        ("istio-inbound-ports", "80,443"),
+        ("istio-service-cidr", "127.0.0.0/8,10.0.0.0/8"),
+        ("istio-inbound-interception-mode", "TPROXY"),
+        ("dual-stack", "true"),
+    ];
+    let expected = "\
+application (1000:1000) tcp to 192.0.2.1:8888: Pass
+application (1000:1000) tcp to 10.0.0.0:8888: 15001
+proxy (1337:1337) tcp from 127.0.0.1 to 127.0.0.6:8888: 15006
+proxy (1337:1337) tcp to 10.1.0.9:8888: 15006
+proxy (1337:1337) tcp from 127.0.0.6 to 10.1.0.9:8888: Pass
+proxy user 1337 (1337:1000) tcp to 10.0.0.0:8888: Pass
+proxy user 1337 (1337:1000) tcp to 10.1.0.9:8888: 15006
+proxy user 1337 (1337:1000) tcp to 10.1.0.9:15008: Pass
+proxy group 1337 (1000:1337) tcp to 10.0.0.0:8888: Pass
+proxy group 1337 (1000:1337) tcp to 10.1.0.9:8888: 15006
+proxy group 1337 (1000:1337) tcp to 10.1.0.9:15008: Pass
+application (1000:1000) tcp to 10.1.0.9:8888: 15001
+application (1000:1000) tcp to 127.0.0.1:8888: Pass
+application (1000:1000) tcp to 127.0.0.2:8888: 15001
+proxy group 1337 (1000:1337) tcp to 10.1.0.9:80: 15006
+proxy group 1337 (1000:1337) tcp to 10.1.0.9:443: 15006
+application (1000:1000) tcp to [2001:db8::1]:8888: Pass
+proxy (1337:1337) tcp from ::1 to [::6]:8888: 15006
+proxy (1337:1337) tcp to [fd00:1::9]:8888: 15006
+proxy (1337:1337) tcp from ::6 to [fd00:1::9]:8888: Pass
+proxy user 1337 (1337:1000) tcp to [2001:db8::1]:8888: Pass
+proxy user 1337 (1337:1000) tcp to [fd00:1::9]:8888: 15006
+proxy user 1337 (1337:1000) tcp to [fd00:1::9]:15008: Pass
+proxy group 1337 (1000:1337) tcp to [2001:db8::1]:8888: Pass
+proxy group 1337 (1000:1337) tcp to [fd00:1::9]:8888: 15006
+proxy group 1337 (1000:1337) tcp to [fd00:1::9]:15008: Pass
+application (1000:1000) tcp to [fd00:1::9]:8888: Pass
+application (1000:1000) tcp to [::1]:8888: Pass
+proxy group 1337 (1000:1337) tcp to [fd00:1::9]:80: 15006
+proxy group 1337 (1000:1337) tcp to [fd00:1::9]:443: 15006
+";
+    assert_eq!(listed(Mesh::Istio, &flags), expected);
+}
+
+#[test]
+fn a_mesh_without_lists_has_the_usual_calls() {
+    let expected = "\
+application (1000:1000) tcp to 192.0.2.1:8888: 15001
+application (1000:1000) tcp to 169.254.7.127:8888: Pass
+proxy (1337:1337) tcp to 10.1.0.9:8888: Pass
+application (1000:1000) tcp to 10.1.0.9:8888: Pass
+application (1000:1000) tcp to 127.0.0.1:8888: Pass
+application (1000:1000) udp to 192.0.2.1:53: 15053
+application (1000:1000) tcp to 192.0.2.1:53: 15053
+application (1000:1000) tcp to [2001:db8::1]:8888: 15001
+application (1000:1000) tcp to [fd16:9254:7127:1337:ffff:ffff:ffff:ffff]:8888: Pass
+proxy (1337:1337) tcp to [fd00:1::9]:8888: Pass
+application (1000:1000) tcp to [fd00:1::9]:8888: Pass
+application (1000:1000) tcp to [::1]:8888: Pass
+application (1000:1000) udp to [2001:db8::1]:53: 15053
+application (1000:1000) tcp to [2001:db8::1]:53: 15053
+";
+    assert_eq!(listed(Mesh::Ambient, &[("dns-capture", "true")]), expected);
+}
