@@ -55,8 +55,8 @@ pub struct Part {
 /// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// Whether a listener gets it; `None` if it is dropped, or its verdict is unknown.
-    pub captured: Option<bool>,
+    /// `captured`, `passing`, `dropped` or `unknown`.
+    pub kind: &'static str,
     /// The verdict and its reason.
     pub sentence: Vec<Span>,
     /// The packet, and each rule that it meets.
@@ -175,7 +175,13 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
 fn verdict(explained: &Explanation<'_>) -> Verdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
-    Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
+    let kind = match explained.outcome().verdict {
+        rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
+        rules::simulate::Verdict::Pass => "passing",
+        rules::simulate::Verdict::Drop => "dropped",
+        rules::simulate::Verdict::Unknown => "unknown",
+    };
+    Verdict { kind, sentence: spans(sentence), way: spans(way.trim_start()) }
 }
 
 /// The columns of the table of usual packets: what fits everywhere, as without a terminal.

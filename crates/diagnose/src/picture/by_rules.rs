@@ -8,7 +8,7 @@ use super::walk::{Arrow, Assumptions, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
 use mesh::sources::Dialect;
-use mesh::{Capture, DNS_PORT, Proxy, Reason, Selector};
+use mesh::{Capture, DNS_PORT, Mesh, Proxy, Reason, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,7 +35,7 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     let panels: Vec<Panel> = panels.collect();
     let families = match capture.ipv6() {
         true => "IPv4 and IPv6".to_owned(),
-        false => format!("IPv4; all IPv6 passes ({})", option(capture.keys().ipv6.0, dialect)),
+        false => "IPv4 only; IPv6 is not captured".to_owned(),
     };
     let mode = match proxy.listeners.transparent {
         Some(_) => ", inbound by TPROXY",
@@ -45,7 +45,13 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
         true => "Nothing is captured.".to_owned(),
         false => format!("Mesh {}, {families}{mode}.", capture.mesh()),
     };
-    let picture = Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks);
+    let proxy_name = match capture.mesh() {
+        Mesh::Istio | Mesh::Kuma => "Envoy",
+        Mesh::Linkerd => "linkerd-proxy",
+        Mesh::Ambient => "ztunnel",
+    };
+    let picture =
+        Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks).with_proxy(proxy_name);
     shown(picture, &rules, &proxy)
 }
 

@@ -39,6 +39,8 @@ pub struct Picture {
     /// What holds for all of it.
     notes: Vec<String>,
     panels: Vec<Panel>,
+    /// What the proxy is called.
+    proxy: &'static str,
     /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
     ipv6: bool,
     machines: Vec<InterfaceName>,
@@ -100,8 +102,22 @@ impl Picture {
     /// A picture of these parts, of which `note` states what holds for all. `ipv6` is whether it covers IPv6 too,
     /// `machines` by which interfaces virtual machines send.
     pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
-        let title = "What becomes of the pod's traffic".to_owned();
-        Self { title, notes: vec![note], panels, ipv6, machines, marks: Vec::new(), way: None }
+        let title = "Where the pod's traffic goes".to_owned();
+        Self {
+            title,
+            notes: vec![note],
+            panels,
+            proxy: "proxy",
+            ipv6,
+            machines,
+            marks: Vec::new(),
+            way: None,
+        }
+    }
+
+    /// The same, with the name of the proxy.
+    pub(crate) fn with_proxy(self, proxy: &'static str) -> Self {
+        Self { proxy, ..self }
     }
 
     /// The same, that speaks of packets with these marks too.
@@ -111,7 +127,7 @@ impl Picture {
 
     /// Names whose traffic it is, such as a pod.
     pub fn of_object(mut self, name: &str) -> Self {
-        self.title = format!("What becomes of the traffic of {name}");
+        self.title = format!("Where the traffic of {name} goes");
         self
     }
 

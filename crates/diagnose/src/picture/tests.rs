@@ -49,7 +49,7 @@ fn faults(drawing: &Drawing) -> Vec<String> {
         .iter()
         .filter_map(|item| match item {
             Item::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
-            Item::Box(..) | Item::Arrow { .. } => None,
+            Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } => None,
         })
         .collect();
     for (at, (area, text)) in texts.iter().enumerate() {
@@ -65,13 +65,14 @@ fn faults(drawing: &Drawing) -> Vec<String> {
                 let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
                 faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
             }
-            Item::Arrow { from, to, y, .. } => {
-                let way = Area { x: *from, y: y - 1, width: to - from, height: 2 };
+            Item::Arrow { from: x, to, y, .. } | Item::Turn { x, to, y, .. } => {
+                let half = if matches!(item, Item::Turn { .. }) { 7 } else { 1 };
+                let way = Area { x: *x.min(to), y: y - half, width: x.abs_diff(*to), height: 2 * half };
                 let hit = texts.iter().filter(|(area, _)| area.meets(&way));
                 faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
                 let boxes = drawing.items.iter().filter_map(|item| match item {
                     Item::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
-                    Item::Box(..) | Item::Arrow { .. } | Item::Text(_) => None,
+                    Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } | Item::Text(_) => None,
                 });
                 let hit = boxes.filter(|(_, area)| area.meets(&way));
                 faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));

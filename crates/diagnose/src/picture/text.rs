@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The columns that arrows and what they lead to take.
 const WORD: usize = 8;
-const PLACE: usize = 17;
+const PLACE: usize = 18;
 
 impl Picture {
     /// The picture for a terminal of so many columns. It holds escape sequences for colours.
@@ -27,7 +27,7 @@ impl Picture {
             line_of(&mut text, &Style::Strong.paint(panel.part.title()));
             for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
                 let lit = self.way.as_ref().map(|way| way.at == (number, at));
-                arrow(&mut text, flow, lit, width);
+                arrow(&mut text, flow, self.proxy, lit, width);
             }
         }
         if let Some(rule) = self.way.as_ref().and_then(|way| way.rule.as_ref()) {
@@ -41,10 +41,10 @@ impl Picture {
 }
 
 /// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
-fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
+fn arrow(text: &mut String, flow: &Flow, proxy: &str, lit: Option<bool>, width: usize) {
     let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
     let (shaft, place) = match flow.disposition {
-        Disposition::Captured(ports) => ("==>", format!("{} {}", super::Place::Proxy.name(), ports.dashed())),
+        Disposition::Captured(ports) => ("==>", format!("{proxy} {}", ports.dashed())),
         Disposition::Passing => ("-->", flow.to.name().to_owned()),
         Disposition::Dropped => ("--x", "nobody".to_owned()),
         Disposition::Unknown => ("-?-", "not known".to_owned()),
