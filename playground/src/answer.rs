@@ -76,12 +76,17 @@ pub fn answer(request: &Request) -> Answer {
     let raw = input.raw(has_manifest);
     let subjects = match has_manifest {
         true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
-        false => Ok(vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)]),
+        false => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
     };
     let subjects = match subjects {
         Ok(subjects) => subjects,
         Err(problems) => {
             answer.problems.extend(&problems, has_manifest);
+            // The other fields are checked without the manifest.
+            let flags = Subject::of_flags(raw, Vec::new(), RemoteHost::host);
+            if let Err(problems) = prepare(&flags, said.has_packet()) {
+                answer.problems.extend(&problems, false);
+            }
             return answer;
         }
     };
@@ -221,7 +226,7 @@ mod tests {
             ("--mesh linkerd", "8080", "captured: goes to the proxy's inbound port 4143"),
             ("--mesh linkerd --inbound-ports-to-ignore 4190", "4190", "not captured: "),
             (
-                "sidecar-init explain --mesh=kuma",
+                "sudo docker run --rm mesh/image /usr/local/bin/sidecar-init explain --mesh=kuma",
                 "10.0.0.5:443",
                 "captured: goes to the proxy's outbound port 15001",
             ),
@@ -251,6 +256,18 @@ mod tests {
         );
         let misspelt = "--mesh: \"ambiant\" is not a mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
         assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
+    }
+
+    #[test]
+    fn problems_of_all_fields_are_shown_at_once() {
+        let request = Request {
+            flags: "-b 80,http --bogus".to_owned(),
+            manifest: "kind: [".to_owned(),
+            packet: "hello:99".to_owned(),
+        };
+        let problems = answer(&request).problems;
+        assert_eq!(problems.flags.len(), 2, "{problems:?}");
+        assert_eq!((problems.manifest.len(), problems.packet.len()), (1, 1), "{problems:?}");
     }
 
     #[test]
