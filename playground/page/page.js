@@ -176,6 +176,7 @@ function showPart(article, part) {
       ? `The path of the packet: ${plain(part.verdict.sentence)}`
       : "Captured and excluded traffic; the common cases are listed below as text";
   }
+  paint(find(".drawn-text"), part.picture_text);
   paint(find(".lint"), part.lint);
   paint(find(".usual"), part.usual);
   find(".iptables").textContent = part.iptables;

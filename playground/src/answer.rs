@@ -43,6 +43,8 @@ pub struct Part {
     pub verdict: Option<Verdict>,
     /// What is captured and what is not, drawn as SVG, with the packet's way.
     pub picture: String,
+    /// The same as text, for narrow screens.
+    pub picture_text: Vec<Span>,
     /// All usual packets at a glance, family by family.
     pub usual: Vec<Span>,
     /// The warnings of lint, a line or two each, or that there is none.
@@ -170,6 +172,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         notes,
         verdict: explained.as_ref().map(verdict),
         picture: picture.svg(),
+        picture_text: spans(&picture.text(NARROW)),
         usual: spans(&usual(capture, pod, &subject.dialect())),
         lint: spans(&text(&items, usize::MAX)),
         iptables: iptables.text,
@@ -189,7 +192,10 @@ fn verdict(explained: &Explanation<'_>) -> Verdict {
     Verdict { kind, sentence: spans(sentence), way: spans(way.trim_start()) }
 }
 
-/// The columns of the table of usual packets: what fits everywhere, as without a terminal.
+/// The columns of a picture as text, the least that it is drawn with.
+const NARROW: usize = 60;
+
+/// The columns of the table of usual packets: what fits everywhere, as where no terminal says otherwise.
 const COLUMNS: usize = 80;
 
 /// The usual packets of each family that the pod has.

@@ -55,9 +55,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
             drawing.text(MARGIN, y, BODY, [(Ink::Quiet, line)]);
         }
     }
-    let is_shown = |number: usize| picture.way.as_ref().is_none_or(|way| way.at.0 == number);
-    let mut panels: Vec<(usize, &Panel)> =
-        picture.panels.iter().enumerate().filter(|(number, _)| is_shown(*number)).collect();
+    let mut panels: Vec<(usize, &Panel)> = picture.shown_panels().collect();
     // Where others send, after all that the application sends and gets.
     panels.sort_by_key(|(_, panel)| panel.part == Part::Machines);
     let top = y + 14;

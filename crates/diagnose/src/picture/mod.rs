@@ -136,6 +136,12 @@ impl Picture {
         &self.panels
     }
 
+    /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
+    fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
+        let is_shown = |number: usize| self.way.as_ref().is_none_or(|way| way.at.0 == number);
+        self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
+    }
+
     /// The arrow that speaks of a packet: of one that starts a connection or belongs to none, as it comes from a process
     /// or arrives. `None` for packets that the picture does not speak of.
     pub fn flow_of(&self, packet: &Packet) -> Option<&Flow> {

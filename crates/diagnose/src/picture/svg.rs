@@ -41,7 +41,7 @@ impl Picture {
         /// What a screen reader reads in one go; a picture of long lists has no more.
         const MAX: usize = 120;
         let mut out = self.notes.join(" ");
-        for (number, panel) in self.panels.iter().enumerate() {
+        for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
             let shown = panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown);
             for (place, (at, flow)) in shown.enumerate() {

@@ -22,7 +22,7 @@ impl Picture {
                 line_of(&mut text, &Style::Quiet.paint(line));
             }
         }
-        for (number, panel) in self.panels.iter().enumerate() {
+        for (number, panel) in self.shown_panels() {
             text.push('\n');
             line_of(&mut text, &Style::Strong.paint(panel.part.title()));
             for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
