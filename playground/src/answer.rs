@@ -86,7 +86,7 @@ pub fn answer(request: &Request) -> Answer {
             answer.problems.extend(&problems, has_manifest);
             // The other fields are checked without the manifest.
             let flags = Subject::of_flags(raw, Vec::new(), RemoteHost::host);
-            if let Err(problems) = prepare(&flags, said.has_packet()) {
+            if let Err(problems) = prepare(&flags, input.has_packet()) {
                 answer.problems.extend(&problems, false);
             }
             return answer;
