@@ -12,8 +12,8 @@ pub(super) const TEXT: [Colour; 5] = [
     ("plain", "fill", "#1b2530", "#e8edf3"),
     ("quiet", "fill", "#515c68", "#aab6c2"),
     ("captured", "fill", "#0a58b8", "#74b3ff"),
-    ("passing", "fill", "#515c68", "#aab6c2"),
-    ("dropped", "fill", "#5c0a2e", "#ffc9d6"),
+    ("passing", "fill", "#68696b", "#9aa3ad"),
+    ("dropped", "fill", "#5c0a2e", "#ffd0d0"),
 ];
 
 /// Colours of what lies behind text.

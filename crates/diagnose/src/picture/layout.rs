@@ -5,24 +5,28 @@
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
 use super::letters::Font;
 use super::panel::{Panel, Part};
-use super::{Disposition, Flow, Picture, Place};
+use super::{Disposition, Flow, Picture, Place, Way};
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
 const WIDTH: u32 = 700;
 const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 76);
-const TEXT: (u32, u32) = (94, 310);
+const TEXT: (u32, u32) = (94, 342);
 /// From the left edge of the text, behind the word for the verdict.
-const WORD: u32 = 74;
-const POD: (u32, u32) = (410, 284);
-const PROXY: (u32, u32) = (420, 92);
-const APPLICATION: (u32, u32) = (576, 108);
+const WORD: u32 = 72;
+const POD: (u32, u32) = (440, 254);
+const PROXY: (u32, u32) = (450, 88);
+const APPLICATION: (u32, u32) = (584, 100);
 
 const LINE: u32 = 18;
 /// Rows are high enough for a line of text above an arrow.
-const ROW: u32 = 40;
+const ROW: u32 = 36;
 /// The height of a heading above its rows.
 const HEAD: u32 = 26;
+/// The picture of one packet is not higher, whatever surrounds it.
+const HIGHEST: u32 = 300;
+/// The lines that a rule takes there at most.
+const RULE_LINES: usize = 4;
 
 const TITLE: Font = Font::bold(18);
 const HEADING: Font = Font::bold(15);
@@ -34,22 +38,23 @@ const fn right((x, width): (u32, u32)) -> u32 {
     x + width
 }
 
-/// Lays a picture out: all of it, or of a packet's way the part that the packet belongs to.
+/// Lays a picture out: all of it, or of a packet's way the part that the packet belongs to, at most [`HIGHEST`] pixels high.
 pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut drawing = Drawing { width: WIDTH, ..Drawing::default() };
     let mut y = 6;
-    // The verdict on a packet is said beside its picture.
-    let (title, font) = match &picture.way {
-        Some(way) => (&way.packet, HEADING),
-        None => (&picture.title, TITLE),
+    // What is said beside the picture is not repeated: the verdict on a packet, and what a summary is about.
+    let (title, font, notes) = match &picture.way {
+        Some(way) => (Some(&way.packet), HEADING, &[][..]),
+        None if picture.is_summary => (None, TITLE, &[][..]),
+        None => (Some(&picture.title), TITLE, &picture.notes[..]),
     };
-    for line in font.lines(title, WIDTH - 2 * MARGIN) {
+    for line in title.into_iter().flat_map(|title| font.lines(title, WIDTH - 2 * MARGIN)) {
         y += font.size + 5;
         drawing.text(MARGIN, y, font, [(Ink::Plain, line)]);
     }
-    let order = "In each part, the first row that matches decides.";
-    let order = picture.way.is_none().then(|| order.to_owned());
-    for note in picture.notes.iter().chain(&order) {
+    let order = "In each part, the first row that matches decides.".to_owned();
+    let order = (title.is_some() && picture.way.is_none()).then_some(order);
+    for note in notes.iter().chain(&order) {
         for line in BODY.lines(note, WIDTH - 2 * MARGIN) {
             y += LINE + 1;
             drawing.text(MARGIN, y, BODY, [(Ink::Quiet, line)]);
@@ -58,13 +63,15 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut panels: Vec<(usize, &Panel)> = picture.shown_panels().collect();
     // Where others send, after all that the application sends and gets.
     panels.sort_by_key(|(_, panel)| panel.part == Part::Machines);
-    let top = y + 14;
-    // Two lines of names above the first row.
-    let names = top + 58;
-    y = names;
+    let top = y + if y > 6 { 14 } else { 2 };
+    // Names above the first row.
+    y = top + 24 + 15 * u32::try_from(name_lines(picture.proxy, PROXY.1 - 8).len()).unwrap_or(2);
     let mut sections = Vec::new();
     for (number, panel) in panels {
-        let section = section(picture, number, panel, y);
+        let section = match &picture.way {
+            Some(way) => way_section(way, number, panel, y),
+            None => section(panel.shown_rows().map(|(_, flow)| Row::of(flow, None, &[])), panel, y),
+        };
         y = section.bottom;
         sections.push(section);
     }
@@ -78,6 +85,9 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
             [(Ink::Plain, section.panel.part.title().to_owned())],
         );
         section.rows.iter().for_each(|row| row_at(&mut drawing, section.panel.part, row));
+        for (y, text) in &section.omitted {
+            drawing.text(TEXT.0 + WORD, *y, BODY, [(Ink::Quiet, text.clone())]);
+        }
     }
     drawing.height = bottom + MARGIN;
     let page = Area { x: 0, y: 0, width: WIDTH, height: drawing.height };
@@ -89,6 +99,8 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
 struct Section<'a> {
     panel: &'a Panel,
     rows: Vec<Row<'a>>,
+    /// What is left out, with the height of its line.
+    omitted: Vec<(u32, String)>,
     top: u32,
     bottom: u32,
 }
@@ -99,6 +111,8 @@ struct Row<'a> {
     /// Whether the packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
+    /// How many of the lines say what it is about.
+    label: usize,
     top: u32,
     height: u32,
     /// The height of its arrow, and of its first line of text.
@@ -106,36 +120,101 @@ struct Row<'a> {
     text: u32,
 }
 
-fn section<'a>(picture: &Picture, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
-    let mut y = top + HEAD;
-    let mut rows = Vec::new();
-    for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
-        let way = picture.way.as_ref();
-        let lit = way.map(|way| way.at == (number, at));
-        let rule = way.filter(|_| lit == Some(true)).and_then(|way| way.rule.as_deref());
-        let lines = lines(flow, lit, rule);
-        let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-        // Within the pod, arrows are beside the text; elsewhere they run below it.
-        let (height, arrow) = match panel.part {
+impl<'a> Row<'a> {
+    /// With `rule` below what it is about.
+    fn of(flow: &'a Flow, lit: Option<bool>, rule: &[String]) -> Self {
+        let mut lines = lines(flow, lit);
+        let label = lines.len();
+        lines.extend(rule.iter().map(|line| vec![(Ink::Plain, line.clone())]));
+        Self { flow, lit, lines, label, top: 0, height: 0, arrow: 0, text: 0 }
+    }
+
+    /// Puts it there. Within the pod, arrows are beside the text; elsewhere they run below it.
+    fn at(mut self, part: Part, top: u32) -> Self {
+        let text = u32::try_from(self.lines.len()).unwrap_or(u32::MAX) * LINE;
+        self.top = top;
+        match part {
             Part::Within => {
-                let height = (count * LINE + 10).max(ROW);
-                (height, height / 2)
+                self.height = (text + 10).max(ROW);
+                self.arrow = top + self.height / 2;
+                self.text = top + (self.height - text) / 2 + 13;
             }
             Part::Inbound | Part::Outbound | Part::Machines => {
-                let height = (count * LINE + 22).max(ROW);
-                (height, height - 12)
+                self.height = (text + 18).max(ROW);
+                self.arrow = top + self.height - 10;
+                self.text = self.arrow + 8 - text;
             }
-        };
-        let text = if panel.part == Part::Within {
-            (height - count * LINE) / 2 + 13
-        } else {
-            arrow + 8 - count * LINE
-        };
-        rows.push(Row { flow, lit, lines, top: y, height, arrow: y + arrow, text: y + text });
-        y += height;
+        }
+        self
+    }
+}
+
+fn section<'a>(rows: impl IntoIterator<Item = Row<'a>>, panel: &'a Panel, top: u32) -> Section<'a> {
+    let mut y = top + HEAD;
+    let mut placed = Vec::new();
+    for row in rows {
+        let row = row.at(panel.part, y);
+        y += row.height;
+        placed.push(row);
     }
     // Beside the heading alone there is room for two lines of a name.
-    Section { panel, rows, top, bottom: (y + 6).max(top + 44) }
+    Section { panel, rows: placed, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
+}
+
+/// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
+/// that is what the packet does not match.
+fn way_section<'a>(way: &Way, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
+    let flows: Vec<(usize, &Flow)> = panel.shown_rows().collect();
+    let at = flows.iter().position(|(row, _)| way.is_at(number, *row)).unwrap_or_default();
+    let rule: Vec<String> = way.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
+    let of = |from: usize, to: usize, rule_lines: usize| {
+        let before = (from > 0).then(|| omitted(from, "before"));
+        let indent = if before.is_some() { LINE } else { 0 };
+        let rows = (from..to).map(|row| {
+            let is_lit = row == at;
+            Row::of(
+                flows[row].1,
+                Some(is_lit),
+                &if is_lit { shortened(&rule, rule_lines) } else { Vec::new() },
+            )
+        });
+        let mut section = section(rows, panel, top + indent);
+        section.top = top;
+        section.omitted.extend(before.map(|text| (top + HEAD + 13, text)));
+        if to < flows.len() {
+            section.omitted.push((section.bottom + 8, omitted(flows.len() - to, "after")));
+            section.bottom += LINE;
+        }
+        section
+    };
+    let fits = |section: &Section<'_>| section.bottom + 10 + MARGIN <= HIGHEST;
+    let rule_lines = (0..=RULE_LINES).rev().find(|lines| fits(&of(at, at + 1, *lines))).unwrap_or_default();
+    let (mut from, mut to) = (at, at + 1);
+    loop {
+        if from > 0 && fits(&of(from - 1, to, rule_lines)) {
+            from -= 1;
+        } else if to < flows.len() && fits(&of(from, to + 1, rule_lines)) {
+            to += 1;
+        } else {
+            return of(from, to, rule_lines);
+        }
+    }
+}
+
+fn omitted(count: usize, place: &str) -> String {
+    format!("... {count} more {} {place}", if count == 1 { "row" } else { "rows" })
+}
+
+/// So many lines; what is left out is marked.
+fn shortened(lines: &[String], count: usize) -> Vec<String> {
+    let mut kept: Vec<String> = lines.iter().take(count).cloned().collect();
+    if let (true, Some(last)) = (count < lines.len(), kept.last_mut()) {
+        while SMALL.width(&format!("{last} ...")) > TEXT.1 - WORD {
+            last.truncate(last.trim_end().rfind(' ').unwrap_or_default());
+        }
+        last.push_str(" ...");
+    }
+    kept
 }
 
 /// The pod, its proxy and its application, and what is outside.
@@ -152,47 +231,33 @@ fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (to
         }
     };
     place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.proxy);
-    let right_side = |part: Part| match part {
-        Part::Machines => Place::Machine,
-        Part::Inbound | Part::Outbound | Part::Within => Place::Application,
-    };
-    for (at, (name, ends)) in runs(sections, |part| Some(right_side(part))).into_iter().enumerate() {
-        let (top, bottom) = (if at == 0 { inner } else { ends.0 }, ends.1);
-        place(APPLICATION, Fill::Place, (top, bottom), name.name());
-    }
-    let left_side = |part: Part| (part != Part::Within).then_some(Place::Network);
-    for (at, (name, ends)) in runs(sections, left_side).into_iter().enumerate() {
-        let (top, bottom) = (if at == 0 { inner } else { ends.0 }, ends.1);
-        place(NETWORK, Fill::Place, (top, bottom), name.name());
-    }
-}
-
-/// A name in lines that fit, broken behind a dash or at a space.
-fn name_lines(name: &str, width: u32) -> Vec<String> {
-    if STRONG.width(name) <= width {
-        return vec![name.to_owned()];
-    }
-    match name.find('-') {
-        Some(at) => vec![name[..=at].to_owned(), name[at + 1..].to_owned()],
-        None => STRONG.lines(name, width),
-    }
-}
-
-/// What follows each other and has the same at one side, with top and bottom.
-fn runs(sections: &[Section<'_>], side: impl Fn(Part) -> Option<Place>) -> Vec<(Place, (u32, u32))> {
-    let mut runs: Vec<(Option<Place>, (u32, u32))> = Vec::new();
-    for section in sections {
-        let place = side(section.panel.part);
-        match runs.last_mut() {
-            Some((last, (_, end))) if *last == place => *end = section.bottom,
-            _ => runs.push((place, (section.top, section.bottom))),
+    let machines = sections.iter().find(|section| section.panel.part == Part::Machines);
+    match machines {
+        None => place(APPLICATION, Fill::Place, (inner, bottom - 10), Place::Application.name()),
+        Some(section) => {
+            if sections.len() > 1 {
+                place(APPLICATION, Fill::Place, (inner, section.top - 2), Place::Application.name());
+            }
+            let top = if sections.len() > 1 { section.top + 2 } else { inner };
+            place(APPLICATION, Fill::Place, (top, bottom - 10), Place::Machine.name());
         }
     }
-    runs.into_iter().filter_map(|(place, ends)| Some((place?, ends))).collect()
+    // One network, beside all that is sent.
+    place(NETWORK, Fill::Place, (inner, bottom - 10), Place::Network.name());
 }
 
-/// A row's text: what it is about and the option, then the rule that decides about the packet that takes it.
-fn lines(flow: &Flow, lit: Option<bool>, rule: Option<&str>) -> Vec<Vec<(Ink, String)>> {
+/// A name in lines that fit, broken at a space or behind a dash.
+fn name_lines(name: &str, width: u32) -> Vec<String> {
+    match name.find('-') {
+        Some(at) if STRONG.width(name) > width && !name.contains(' ') => {
+            vec![name[..=at].to_owned(), name[at + 1..].to_owned()]
+        }
+        _ => STRONG.lines(name, width),
+    }
+}
+
+/// What a row is about, and the option.
+fn lines(flow: &Flow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let width = TEXT.1 - WORD;
     let wrapped = |text: &str| font.lines(text, width);
@@ -212,8 +277,6 @@ fn lines(flow: &Flow, lit: Option<bool>, rule: Option<&str>) -> Vec<Vec<(Ink, St
             lines.extend(own.into_iter().map(|line| vec![(Ink::Quiet, line)]));
         }
     }
-    let rule = rule.into_iter().flat_map(|text| SMALL.lines(text, width));
-    lines.extend(rule.map(|line| vec![(Ink::Plain, line)]));
     lines
 }
 
@@ -222,9 +285,9 @@ fn label_font(lit: Option<bool>) -> Font {
 }
 
 fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
-    let Row { flow, lit, lines, top, height, arrow, text } = row;
+    let Row { flow, lit, lines, label, top, height, arrow, text } = row;
     if *lit == Some(true) {
-        let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 4 };
+        let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 3 };
         drawing.items.push(Item::Box(Fill::Lit, area));
     }
     let quiet = *lit == Some(false);
@@ -235,10 +298,11 @@ fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
         Disposition::Unknown => Ink::Quiet,
     };
     let word = flow.disposition.word().to_owned();
-    drawing.text(TEXT.0, *text, STRONG, [(if quiet { Ink::Quiet } else { ink }, word)]);
+    // What passes is the quietest.
+    let font = if flow.disposition == Disposition::Passing { label_font(*lit) } else { STRONG };
+    drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
     for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
-        let is_more = *lit == Some(true) && number >= label_lines(flow);
-        let font = if is_more { SMALL } else { label_font(*lit) };
+        let font = if number >= *label { SMALL } else { label_font(*lit) };
         drawing.text(TEXT.0 + WORD, y, font, line.clone());
     }
     if let Disposition::Captured(ports) = flow.disposition {
@@ -247,11 +311,6 @@ fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
         drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
     }
     drawing.items.extend(path(part, flow, *arrow, quiet));
-}
-
-/// How many lines the words of a lit row take, before the rule.
-fn label_lines(flow: &Flow) -> usize {
-    lines(flow, Some(true), None).len()
 }
 
 /// The way of packets at this height, in pieces.
@@ -275,6 +334,7 @@ fn path(part: Part, flow: &Flow, y: u32, quiet: bool) -> Vec<Item> {
     match (part, flow.from == Place::Proxy) {
         (Part::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
         (Part::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
+        (Part::Inbound, _) if flow.to == Place::Proxy => vec![arrow(outside, proxy)],
         (Part::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
         (Part::Outbound | Part::Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
         (Part::Outbound | Part::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],

@@ -8,6 +8,7 @@
 mod by_rules;
 mod colours;
 mod drawing;
+mod exceptions;
 mod flow;
 mod join;
 mod label;
@@ -23,6 +24,7 @@ mod words;
 
 pub use by_rules::draw as of;
 pub use flow::{Disposition, Flow, Place};
+pub(crate) use label::grouped;
 pub use panel::{Panel, Part};
 
 use crate::explain::Explanation;
@@ -41,6 +43,8 @@ pub struct Picture {
     panels: Vec<Panel>,
     /// What the proxy is called.
     proxy: &'static str,
+    /// Whether only the main paths are shown.
+    is_summary: bool,
     /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
     ipv6: bool,
     machines: Vec<InterfaceName>,
@@ -57,6 +61,13 @@ struct Way {
     packet: String,
     /// The rule that decides, as a sentence.
     rule: Option<String>,
+}
+
+impl Way {
+    /// Whether the packet takes this row of this panel.
+    fn is_at(&self, panel: usize, row: usize) -> bool {
+        self.at == (panel, row)
+    }
 }
 
 /// A setting as its author writes it: by its letter, where there is one.
@@ -108,6 +119,7 @@ impl Picture {
             notes: vec![note],
             panels,
             proxy: "proxy",
+            is_summary: false,
             ipv6,
             machines,
             marks: Vec::new(),
@@ -136,6 +148,14 @@ impl Picture {
         &self.panels
     }
 
+    /// The main paths into the pod and out of it, without what always passes.
+    pub fn summary(mut self) -> Self {
+        self.is_summary = true;
+        self.panels.retain(|panel| matches!(panel.part, Part::Inbound | Part::Outbound));
+        self.panels.iter_mut().for_each(Panel::summarize);
+        self
+    }
+
     /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
     fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
         let is_shown = |number: usize| self.way.as_ref().is_none_or(|way| way.at.0 == number);
@@ -151,6 +171,10 @@ impl Picture {
 
     fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         let part = self.part_of(packet)?;
+        // The kernel sends nothing to loopback by another interface.
+        if part == Part::Outbound && packet.destination.ip().is_loopback() {
+            return None;
+        }
         let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
         let spoken_of = (packet.mark == 0 || self.marks.iter().any(is_known))
             && packet.connmark == 0

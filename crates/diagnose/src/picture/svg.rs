@@ -3,7 +3,7 @@
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke, Text};
 use super::layout::drawing;
-use super::{Disposition, Picture};
+use super::{Disposition, Picture, Place};
 use std::fmt::Write;
 
 impl Picture {
@@ -43,19 +43,19 @@ impl Picture {
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
-            let shown = panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown);
-            for (place, (at, flow)) in shown.enumerate() {
+            for (place, (at, flow)) in panel.shown_rows().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX);
                 let to = match flow.disposition {
                     Disposition::Captured(ports) => {
-                        format!(" by the {} at {}", self.proxy, ports.dashed())
+                        format!(" by {} at {}", self.proxy, ports.dashed())
                     }
+                    Disposition::Passing if flow.to == Place::Proxy => format!(" to {}", self.proxy),
                     Disposition::Passing | Disposition::Dropped | Disposition::Unknown => String::new(),
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-                let way = self.way.as_ref().filter(|way| way.at == (number, at));
+                let way = self.way.as_ref().filter(|way| way.is_at(number, at));
                 let way =
-                    way.map(|way| format!(", the way of the packet {}", way.packet)).unwrap_or_default();
+                    way.map(|way| format!(", the row of the packet {}", way.packet)).unwrap_or_default();
                 let mark = if place == 0 { " " } else { "; " };
                 write!(out, "{mark}{label}: {}{to}{option}{way}", flow.disposition.word())
                     .expect("a string takes all");
@@ -214,7 +214,12 @@ fn text_at(out: &mut String, text: &Text) {
         }
         pieces => {
             let pieces = pieces.iter().map(|(ink, words)| {
-                format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(words))
+                // Some renderers drop a space at the start of a piece, but not one that does not break.
+                let words = match words.strip_prefix(' ') {
+                    Some(rest) => format!("\u{a0}{rest}"),
+                    None => words.clone(),
+                };
+                format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
             });
             line(out, format_args!("{start}>{}</text>", pieces.collect::<String>()));
         }
