@@ -122,7 +122,7 @@ mod tests {
                 arrow(PASS, &[]),
             ],
             &[
-                arrow(PASS, &[proxy.clone()]),
+                arrow(PASS, std::slice::from_ref(&proxy)),
                 arrow(DROP, &[Is::Tcp, port("53")]),
                 arrow(PASS, &[Is::Tcp, port("15008")]),
                 arrow(PASS, &[proxy]),
