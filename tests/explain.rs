@@ -101,7 +101,7 @@ fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
         check(&["-b", &ports, "8080"], "-b captures only 1190,1192,1194,1196,1198 and 95 more");
         check(&["-b", &ports, "1051"], "-b captures only 1046,1048,1050,1052,1054 and 95 more");
         check(&["-b", &more, "3100"], "-b captures only 1192,1194,1196,1198,2000-2999 and 96 more");
-        check(&["-b", &more, "999"], "-b captures only 1000,1002,1004,1006,1008 and 1095 more");
+        check(&["-b", &more, "999"], "-b captures only 1000,1002,1004,1006,1008 and 1,095 more");
     }
     check(
         &["-i", &networks, "10.101.0.1:443"],

@@ -43,6 +43,8 @@ pub struct Part {
     pub verdict: Option<Verdict>,
     /// What is captured and what is not, drawn as SVG, with the packet's way.
     pub picture: String,
+    /// The same as text, for narrow screens.
+    pub picture_text: Vec<Span>,
     /// All usual packets at a glance, family by family.
     pub usual: Vec<Span>,
     /// The warnings of lint, a line or two each, or that there is none.
@@ -55,8 +57,8 @@ pub struct Part {
 /// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// Whether a listener gets it; `None` if it is dropped, or its verdict is unknown.
-    pub captured: Option<bool>,
+    /// `captured`, `passing`, `dropped` or `unknown`.
+    pub kind: &'static str,
     /// The verdict and its reason.
     pub sentence: Vec<Span>,
     /// The packet, and each rule that it meets.
@@ -76,12 +78,17 @@ pub fn answer(request: &Request) -> Answer {
     let raw = input.raw(has_manifest);
     let subjects = match has_manifest {
         true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
-        false => Ok(vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)]),
+        false => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
     };
     let subjects = match subjects {
         Ok(subjects) => subjects,
         Err(problems) => {
             answer.problems.extend(&problems, has_manifest);
+            // The other fields are checked without the manifest.
+            let flags = Subject::of_flags(raw, Vec::new(), RemoteHost::host);
+            if let Err(problems) = prepare(&flags, input.has_packet()) {
+                answer.problems.extend(&problems, false);
+            }
             return answer;
         }
     };
@@ -165,6 +172,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         notes,
         verdict: explained.as_ref().map(verdict),
         picture: picture.svg(),
+        picture_text: spans(&picture.text(NARROW)),
         usual: spans(&usual(capture, pod, &subject.dialect())),
         lint: spans(&text(&items, usize::MAX)),
         iptables: iptables.text,
@@ -175,10 +183,19 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
 fn verdict(explained: &Explanation<'_>) -> Verdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
-    Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
+    let kind = match explained.outcome().verdict {
+        rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
+        rules::simulate::Verdict::Pass => "passing",
+        rules::simulate::Verdict::Drop => "dropped",
+        rules::simulate::Verdict::Unknown => "unknown",
+    };
+    Verdict { kind, sentence: spans(sentence), way: spans(way.trim_start()) }
 }
 
-/// The columns of the table of usual packets: what fits everywhere, as without a terminal.
+/// The columns of a picture as text, the least that it is drawn with.
+const NARROW: usize = 60;
+
+/// The columns of the table of usual packets: what fits everywhere, as where no terminal says otherwise.
 const COLUMNS: usize = 80;
 
 /// The usual packets of each family that the pod has.
@@ -215,7 +232,7 @@ mod tests {
             ("--mesh linkerd", "8080", "captured: goes to the proxy's inbound port 4143"),
             ("--mesh linkerd --inbound-ports-to-ignore 4190", "4190", "not captured: "),
             (
-                "sidecar-init explain --mesh=kuma",
+                "sudo docker run --rm mesh/image /usr/local/bin/sidecar-init explain --mesh=kuma",
                 "10.0.0.5:443",
                 "captured: goes to the proxy's outbound port 15001",
             ),
@@ -245,6 +262,18 @@ mod tests {
         );
         let misspelt = "--mesh: \"ambiant\" is not a mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
         assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
+    }
+
+    #[test]
+    fn problems_of_all_fields_are_shown_at_once() {
+        let request = Request {
+            flags: "-b 80,http --bogus".to_owned(),
+            manifest: "kind: [".to_owned(),
+            packet: "hello:99".to_owned(),
+        };
+        let problems = answer(&request).problems;
+        assert_eq!(problems.flags.len(), 2, "{problems:?}");
+        assert_eq!((problems.manifest.len(), problems.packet.len()), (1, 1), "{problems:?}");
     }
 
     #[test]

@@ -10,9 +10,11 @@ use mesh::sources::pflag::{self, Flags, Word};
 use mesh::{Problem, sources::Raw};
 use std::{ffi::OsString, vec::IntoIter};
 
-/// Programs that take such flags, and commands of theirs.
-const BEFORE: [&str; 8] =
-    ["sidecar-init", "istio-iptables", "pilot-agent", "apply", "check", "explain", "lint", "render"];
+/// Programs that take such flags.
+const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];
+
+/// Commands of these programs.
+const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "check", "explain", "lint", "render"];
 
 /// The settings of the fields.
 #[derive(Default)]
@@ -50,7 +52,17 @@ impl Input {
         input
     }
 
-    fn words(&mut self, field: Field, words: Vec<String>) {
+    fn words(&mut self, field: Field, mut words: Vec<String>) {
+        if field == Field::Flags
+            && let Some(program) = words.iter().position(|word| is_program(word))
+        {
+            // What starts the program, such as `sudo` or `docker run`, is skipped; variables count.
+            let mut at = 0;
+            words.retain(|word| {
+                at += 1;
+                at > program + 1 || variable(word).is_some()
+            });
+        }
         let mut words = words.into_iter().peekable();
         let mut command = None;
         if field == Field::Flags {
@@ -62,7 +74,7 @@ impl Input {
                 self.variables.push((name, value));
                 words.next();
             }
-            while let Some(word) = words.next_if(|word| is_before(word)) {
+            while let Some(word) = words.next_if(|word| COMMANDS.contains(&word.as_str())) {
                 command = Some(word);
             }
         }
@@ -114,8 +126,8 @@ fn flags(mesh: Mesh) -> Flags {
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
 }
 
-fn is_before(word: &str) -> bool {
-    BEFORE.contains(&word.rsplit('/').next().unwrap_or_default())
+fn is_program(word: &str) -> bool {
+    PROGRAMS.contains(&word.rsplit('/').next().unwrap_or_default())
 }
 
 /// `NAME=value`, as it may precede a command.

@@ -30,8 +30,18 @@ enum Language {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Traffic,
+    /// The main paths of the traffic.
+    Summary,
     /// The rules of a family.
     Rules(Family),
+}
+
+/// What a caller asks to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Traffic,
+    Summary,
+    Rules,
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -88,7 +98,8 @@ fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
 
 /// What to draw. Not every language can draw everything.
 fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
-    let traffic = run::one_of(reader, Setting::PictureOf, &[true, false]);
+    let of = run::one_of(reader, Setting::PictureOf, &[Of::Traffic, Of::Summary, Of::Rules]);
+    let traffic = of.map(|of| of != Of::Rules);
     let family = run::one_of(reader, Setting::PictureFamily, &Family::BOTH);
     let can = match language {
         Language::Picture => "shows traffic; drop --of, or draw rules as svg, mermaid or dot",
@@ -114,7 +125,7 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
             let text = "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules";
             reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
         }
-        return Shown::Traffic;
+        return if of == Some(Of::Summary) { Shown::Summary } else { Shown::Traffic };
     }
     Shown::Rules(family.unwrap_or(Family::V4))
 }
@@ -122,7 +133,11 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
 fn body(subject: &Subject, config: &Capture, language: Language, shown: Shown) -> String {
     let family = match shown {
         Shown::Rules(family) => family,
-        Shown::Traffic => Family::V4,
+        Shown::Traffic | Shown::Summary => Family::V4,
+    };
+    let traffic = || match shown {
+        Shown::Summary => subject.traffic(config).summary(),
+        Shown::Traffic | Shown::Rules(_) => subject.traffic(config),
     };
     let picture = || graph(&config.rules(family));
     match language {
@@ -132,9 +147,11 @@ fn body(subject: &Subject, config: &Capture, language: Language, shown: Shown) -
         Language::Data(_) => data::document(Encoding::Json, &Rules::of(&**config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
-        Language::Picture => subject.traffic(config).text(report::width()),
-        Language::Svg if shown == Shown::Traffic => subject.traffic(config).svg(),
-        Language::Svg => svg(&picture()),
+        Language::Picture => traffic().text(report::width()),
+        Language::Svg => match shown {
+            Shown::Traffic | Shown::Summary => traffic().svg(),
+            Shown::Rules(_) => svg(&picture()),
+        },
     }
 }
 

@@ -8,7 +8,9 @@ const POD: [&str; 6] = ["--pod-ips", "10.44.0.7", "-u", "1337", "-i", "*"];
 fn traffic_is_drawn_unless_rules_are_asked_for() {
     let svg = |more: &[&str]| stdout_of(&[&["render", "--format", "svg"], more, &POD[..]].concat());
     assert_eq!(svg(&[]), svg(&["--of", "traffic"]));
-    assert!(svg(&[]).contains("Out of the pod"));
+    assert!(svg(&[]).contains("Within the pod"));
+    let summary = svg(&["--of", "summary"]);
+    assert!(summary.contains("Out of the pod") && !summary.contains("Within the pod"));
     assert!(svg(&["--of", "rules"]).contains("ISTIO_REDIRECT"));
     let v6 = ["--of", "rules", "--family", "v6", "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"];
     assert!(stdout_of(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
@@ -32,7 +34,7 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
         &["--of", "traffic", "--format", "dot"],
         "shows rules; drop --of, or draw traffic as picture or svg",
     );
-    check(&["--of", "everything", "--format", "svg"], "is not traffic or rules");
+    check(&["--of", "everything", "--format", "svg"], "is not traffic, summary or rules");
     check(&["--family", "v6", "--format", "svg"], "--family: is about pictures of rules");
 }
 

@@ -124,7 +124,12 @@ fn check(name: &str, svg: &str) {
     assert_eq!(attribute(svg, "viewBox"), Some(format!("0 0 {} {}", page.width, page.height).as_str()));
     // Narrow enough for a laptop's screen.
     assert!(page.width <= 1280.0, "{name} is {} wide", page.width);
-    assert!(boxes.len() >= 7 && texts.len() >= 12 && svg.matches("<path ").count() >= 10, "{name} is empty");
+    assert!(boxes.len() >= 5 && texts.len() >= 7 && svg.matches("<path ").count() >= 2, "{name} is empty");
+    // Some renderers drop a space there.
+    assert!(
+        !svg.contains("\"> ") && !svg.contains(" </tspan>"),
+        "{name}: a piece of text begins or ends with a space"
+    );
     for (at, text) in texts.iter().enumerate() {
         let words = &text.pieces;
         assert!(page.holds(&text.area), "{name}: {words:?} leaves the page");
@@ -168,6 +173,7 @@ fn pictures_of_all_scenarios_can_be_read() {
         let lit = svg(&case, &["explain", "--source", "10.0.0.1"], Some("10.96.0.10:443"));
         check(&name, &lit);
         assert_eq!(lit.matches("class=\"t-lit\"").count(), 1, "{name} shows one way");
+        assert!(number(&lit, "height") <= 300.0, "{name} shows more than the packet's part");
     }
 }
 
@@ -176,8 +182,8 @@ fn faults_are_found() {
     let case = Case::read(&scenarios(|mesh| mesh.is_none())[0]);
     let svg = svg(&case, &["render"], None);
     for (from, to) in [
-        ("What becomes of", "What becomes of ".repeat(9)),
-        ("<text x=\"158\"", "<text x=\"236\"".to_owned()),
+        ("Where the pod", "Where the pod ".repeat(9)),
+        ("<text x=\"166\"", "<text x=\"400\"".to_owned()),
         (".t-plain{fill:#1b2530}", ".t-plain{fill:#a0a0a0}".to_owned()),
     ] {
         let spoilt = svg.replace(from, &to);

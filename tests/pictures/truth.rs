@@ -1,18 +1,24 @@
-//! Every arrow of every scenario's picture against the simulator, for each mesh: packets of all kinds that the rules ask for
-//! end as the first arrow that fits them says, and no arrow is left without a packet.
+//! Every row of every scenario's picture against the simulator, for each mesh: packets of all kinds that the rules ask for
+//! end as the first row that fits them says, and no row is left without a packet.
 
 use crate::support::catalogue::{Case, scenarios};
 use diagnose::explain::{Pod, Scene};
-use diagnose::picture::{self, Disposition, Flow};
+use diagnose::picture::{self, Disposition, Flow, Panel, Part};
 use mesh::Setting;
 use mesh::settings::{self, Topic};
 use mesh::sources::pflag::{Flags, Word, word};
 use mesh::sources::{Dialect, NullHost, Raw};
-use mesh::{Capture, DNS_PORT, Mesh};
+use mesh::{Capture, DNS_PORT, Mesh, Proxy};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+
+/// Addresses that no scenario names: others', or the pod's where it has none of the family.
+const OUTSIDE: [&str; 2] = ["203.0.113.9", "2001:db8::99"];
+
+/// A port of applications.
+const USUAL_PORT: u16 = 8080;
 
 /// What a scenario's call asks for, and the pod's addresses.
 fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
@@ -112,22 +118,18 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     senders.extend(uids.flat_map(|uid| [(uid, Gid::from(uid)), (uid, id(1000).1)]));
     let gids = proxy.gids.iter().copied().chain(asked.gids.iter().map(|gid| id(*gid).1));
     senders.extend(gids.map(|gid| (id(1000).0, gid)));
+    senders.extend(proxy.uids.first().copied().zip(proxy.gids.first().copied()));
     senders.sort_unstable();
     senders.dedup();
     let marks: Vec<u32> = [0].into_iter().chain(proxy.mark.map(|mark| mark.value)).collect();
     asked.addresses.extend(own.iter().filter(|address| Family::of(**address) == family));
-    asked.addresses.extend(of_family(&[
-        "127.0.0.1",
-        "127.0.0.6",
-        "127.9.9.9",
-        "203.0.113.9",
-        "::1",
-        "::6",
-        "2001:db8::99",
-    ]));
+    asked.addresses.extend(of_family(&["127.0.0.1", "127.0.0.6", "127.9.9.9", "::1", "::6"]));
+    asked.addresses.extend(of_family(&OUTSIDE));
     asked.sources.extend(of_family(&["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"]));
-    asked.ports.extend([DNS_PORT.number(), 80]);
+    asked.ports.extend([DNS_PORT.number(), 80, USUAL_PORT]);
     asked.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
+    // Rules of one family may name interfaces of which those of the other say nothing.
+    asked.interfaces.extend(config.families().flat_map(|family| Asked::of(config, family).interfaces));
     asked.interfaces.extend(["eth0", "lo"].map(str::to_owned));
     let mut found = Vec::new();
     for (&address, &port) in
@@ -166,35 +168,73 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     found
 }
 
+/// Whether the picture speaks of the packet by what it shows: of traffic within the pod, it shows rows of usual calls.
+fn is_shown(part: Part, packet: &Packet, proxy: &Proxy, own: &[IpAddr]) -> bool {
+    let Direction::Outbound { uid, gid, .. } = &packet.direction else { return true };
+    if part != Part::Within {
+        return true;
+    }
+    let (address, port) = (packet.destination.ip(), packet.destination.port());
+    let has_own = own.iter().any(|address| Family::of(*address) == packet.family());
+    let is_pods =
+        if has_own { own.contains(&address) } else { OUTSIDE.contains(&address.to_string().as_str()) };
+    let is_own = is_pods || address == mesh::loopback(packet.family());
+    let is_forwarded = proxy.passthrough(packet.family()) == Some(packet.source.ip());
+    let application = (Uid::new(1000), Gid::new(1000));
+    let by_application = (Some(*uid), Some(*gid)) == application && packet.mark == 0 && !is_forwarded;
+    let user = proxy.uids.first().copied().or(application.0);
+    let group = proxy.gids.first().copied().or(application.1);
+    let mark = proxy.mark.map_or(0, |mark| mark.value);
+    let is_query = port == DNS_PORT.number();
+    let is_sent = match packet.protocol {
+        Protocol::Tcp => !is_query,
+        Protocol::Udp => is_query && address.is_loopback(),
+    };
+    let by_proxy = is_sent
+        && (Some(*uid), Some(*gid), packet.mark) == (user, group, mark)
+        && !(is_forwarded && address.is_loopback());
+    let is_usual_port = port == DNS_PORT.number() || port == USUAL_PORT;
+    packet.state == ConnState::New && is_own && is_usual_port && (by_application || by_proxy)
+}
+
 #[test]
-fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
-    let mut met = BTreeSet::new();
+fn rows_walked_in_order_tell_what_becomes_of_packets() {
+    let (mut met, mut by_order) = (BTreeSet::new(), BTreeMap::<Mesh, usize>::new());
     for folder in scenarios(|_| true) {
         let (config, own) = configuration(&Case::read(&folder));
         met.insert(config.mesh());
         let picture = picture::of(&config, &Dialect::default());
         let pod = Pod::new(own.clone(), Some(&*config));
-        let mut printed: Vec<&Flow> = Vec::new();
+        let proxy = config.proxy();
+        let mut taken: Vec<&Flow> = Vec::new();
         for family in config.families() {
             let scene = Scene::of_config(&*config, family, &pod);
             for packet in &packets(&config, &own, family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
-                let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
-                assert_eq!(
-                    flow.disposition(),
-                    Disposition::from(verdict),
-                    "{}: {packet:?}\n{flow:?}",
-                    folder.display()
-                );
-                if !printed.iter().any(|known| std::ptr::eq(*known, flow)) {
-                    printed.push(flow);
+                let verdict = Disposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
+                let place = folder.display();
+                assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
+                let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));
+                let panel = picture.panels().iter().find(is_of).expect("an arrow is of a panel");
+                if !is_shown(panel.part(), packet, &proxy, &own) {
+                    continue;
+                }
+                // As a reader walks: only what is shown, from the top.
+                let mut fitting = panel.shown().filter(|flow| flow.fits(packet));
+                let first = fitting.next().unwrap_or_else(|| panic!("{place}: no row for {packet:?}"));
+                assert_eq!(first.disposition(), verdict, "{place}: {packet:?}\n{first:?}");
+                let is_decided_by_order = fitting.any(|later| later.disposition() != verdict);
+                *by_order.entry(config.mesh()).or_default() += usize::from(is_decided_by_order);
+                if !taken.iter().any(|known| std::ptr::eq(*known, first)) {
+                    taken.push(first);
                 }
             }
         }
-        for flow in picture.panels().iter().flat_map(picture::Panel::shown) {
-            let is_told = printed.iter().any(|known| std::ptr::eq(*known, flow));
-            assert!(is_told, "{}: no packet takes {flow:?}", folder.display());
+        for flow in picture.panels().iter().flat_map(Panel::shown) {
+            let is_taken = taken.iter().any(|known| std::ptr::eq(*known, flow));
+            assert!(is_taken, "{}: no packet takes {flow:?}", folder.display());
         }
     }
     assert_eq!(met, Mesh::ALL.iter().copied().collect(), "each mesh has scenarios");
+    assert!(met.iter().all(|mesh| by_order[mesh] > 100), "the order of rows decides: {by_order:?}");
 }

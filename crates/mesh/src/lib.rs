@@ -25,7 +25,8 @@ mod writing;
 
 pub use mesh::{
     Capture, ConfigKeys, DNS_PORT, Feature, ListItem, Listeners, Mesh, NoIpv6, OWNERS, Policy, Proxy,
-    Resolved, Selector, Unused, configure, loopback, made, of, parse_settings_text, resolve, settings_text,
+    ProxyProgram, Resolved, Selector, Unused, configure, loopback, made, of, parse_settings_text, resolve,
+    settings_text,
 };
 pub use problem::{Problem, Problems};
 pub use reason::Reason;

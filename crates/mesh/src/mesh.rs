@@ -11,7 +11,9 @@ mod policy;
 
 pub(crate) use facts::NOTHING_LEFT;
 pub(crate) use facts::port;
-pub use facts::{ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, Selector, Unused, loopback};
+pub use facts::{
+    ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused, loopback,
+};
 pub use feature::Feature;
 pub use made::{made, parse_settings_text, settings_text};
 pub use policy::Policy;
@@ -78,6 +80,13 @@ macro_rules! meshes {
             pub fn reasons(self) -> &'static dyn crate::reason::Reasons {
                 match self {
                     $(Self::$mesh => &crate::$module::Known,)*
+                }
+            }
+
+            /// What its proxies run.
+            pub fn proxy_program(self) -> ProxyProgram {
+                match self {
+                    $(Self::$mesh => crate::$module::PROXY_PROGRAM,)*
                 }
             }
 

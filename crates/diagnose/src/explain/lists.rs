@@ -100,7 +100,7 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet)
     let more = all - count(&listed);
     listed.sort_by_key(|(_, values, _)| values.first);
     let named: Vec<String> = listed.into_iter().map(|(.., text)| text).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 { format!(" and {} more", crate::picture::grouped(more)) } else { String::new() };
     (!named.is_empty()).then(|| named.join(",") + &more)
 }
 

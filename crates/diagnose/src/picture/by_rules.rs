@@ -1,21 +1,23 @@
 //! Draws the picture of a configuration from its rules: an arrow is what a rule does to packets, in the order in which rules
 //! decide, and names the setting that makes the rule.
 
-use super::flow::Flow;
+use super::flow::{Flow, Is, with_option};
 use super::label::Label;
 use super::panel::{Panel, Part};
 use super::walk::{Arrow, Assumptions, arrows};
-use super::{Picture, join, option, words};
+use super::words::{Before, Known};
+use super::{Disposition, Picture, Place, exceptions, join, option};
 use crate::lint::probes;
 use mesh::sources::Dialect;
 use mesh::{Capture, DNS_PORT, Proxy, Reason, Selector};
 use rules::simulate::{Direction, Packet};
-use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
+use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Mark, Match, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What becomes of the traffic that a configuration describes, with settings named as their author writes them.
 pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
-    let proxy = capture.proxy();
+    let known = Known { proxy: capture.proxy(), program: capture.mesh().proxy_program() };
+    let proxy = &known.proxy;
     let machines: Vec<InterfaceName> = capture.lists().into_iter().filter_map(machine).collect();
     let marks: Vec<Mark> = proxy.mark.into_iter().collect();
     let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
@@ -25,17 +27,21 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
             // What arrives has no mark yet.
             let marks = if part.is_sent_here() { &marks[..] } else { &[] };
             let ground = Assumptions { part, machines: &machines, marks };
-            let of_family = |rules: &Checked| join::joined(arrows(rules.rules(), &ground));
+            let of_family = |rules: &Checked| {
+                let resolved = exceptions::resolved(join::joined(arrows(rules.rules(), &ground)));
+                // What is merged first may leave neighbours that are alike.
+                join::joined(join::joined(resolved))
+            };
             let arrows = match &rules[..] {
                 [v4, v6] => join::both(&of_family(v4), &of_family(v6)),
                 only => only.iter().flat_map(of_family).collect(),
             };
-            Panel { part, flows: flows(arrows, &proxy, part, dialect) }
+            Panel { part, flows: flows(arrows, &known, part, dialect) }
         });
     let panels: Vec<Panel> = panels.collect();
     let families = match capture.ipv6() {
         true => "IPv4 and IPv6".to_owned(),
-        false => format!("IPv4; all IPv6 passes ({})", option(capture.keys().ipv6.0, dialect)),
+        false => "IPv4 only; IPv6 is not captured".to_owned(),
     };
     let mode = match proxy.listeners.transparent {
         Some(_) => ", inbound by TPROXY",
@@ -43,10 +49,11 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     };
     let note = match capture.captures_nothing() {
         true => "Nothing is captured.".to_owned(),
-        false => format!("Mesh {}, {families}{mode}.", capture.mesh()),
+        false => format!("{}: {families}{mode}.", capture.mesh().ownership().name),
     };
-    let picture = Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks);
-    shown(picture, &rules, &proxy)
+    let picture =
+        Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks).with_proxy(known.program.name);
+    shown(picture, &rules, &known)
 }
 
 fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
@@ -56,67 +63,158 @@ fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
     }
 }
 
-fn flows(arrows: Vec<Arrow>, proxy: &Proxy, part: Part, dialect: &Dialect) -> Vec<Flow> {
+fn flows(arrows: Vec<Arrow>, known: &Known, part: Part, dialect: &Dialect) -> Vec<Flow> {
     let flow = |Arrow { needs, disposition, origin }: Arrow| {
-        let option = origin.and_then(Reason::setting_of).map(|setting| option(setting, dialect));
-        let (from, to) = (words::sender(&needs, proxy, part), part.ends().1);
+        let setting = origin.and_then(Reason::setting_of).filter(|setting| dialect.is_given(*setting));
+        let option = setting.map(|setting| option(setting, dialect));
+        let (from, to) = (known.sender(&needs, part), known.recipient(&needs, part, disposition));
         // What it is called depends on what is shown before it.
         Flow { needs, from, to, disposition, label: Label::default(), option, shown: false }
     };
-    arrows.into_iter().map(flow).collect()
+    let mut flows: Vec<Flow> = Vec::new();
+    for flow in arrows.into_iter().map(flow) {
+        match flows.last_mut() {
+            Some(last) if is_of_proxy(last) && is_of_proxy(&flow) => take_in(last, flow),
+            _ => flows.push(flow),
+        }
+    }
+    flows
+}
+
+/// Whether it lets pass all that the proxy's users or groups send.
+fn is_of_proxy(flow: &Flow) -> bool {
+    flow.from == Place::Proxy
+        && flow.disposition == Disposition::Passing
+        && matches!(flow.needs[..], [Is::Of(..)])
+}
+
+/// Users and groups of the proxy are one sender, though two settings name them.
+fn take_in(flow: &mut Flow, other: Flow) {
+    for (need, more) in flow.needs.iter_mut().zip(other.needs) {
+        if let (Is::Of(users, groups), Is::Of(more_users, more_groups)) = (need, more) {
+            users.extend(more_users);
+            groups.extend(more_groups);
+        }
+    }
+    flow.option = with_option(flow.option.take(), other.option);
 }
 
 /// Shows the arrows that some packet takes, and names them: of traffic within the pod, those of usual calls.
-fn shown(mut picture: Picture, rules: &[Checked], proxy: &Proxy) -> Picture {
-    let packets: Vec<Packet> = rules
-        .iter()
-        .flat_map(|rules| {
-            let family = rules.rules().family;
-            probes(rules, &[own(family)], family)
-        })
-        .collect();
-    let mut taken: Vec<(usize, usize)> = packets.iter().filter_map(|packet| picture.at(packet)).collect();
+fn shown(mut picture: Picture, rules: &[Checked], known: &Known) -> Picture {
+    let packets = rules.iter().flat_map(|rules| {
+        let family = rules.rules().family;
+        probes(rules, &[own(rules)], family)
+    });
+    let packets = packets.chain(ordinary(rules, &picture.machines, &known.proxy));
+    let mut taken: Vec<(usize, usize)> = packets.filter_map(|packet| picture.at(&packet)).collect();
     taken.sort_unstable();
     taken.dedup();
     for (panel, flow) in taken {
         picture.panels[panel].flows[flow].shown = picture.panels[panel].part != Part::Within;
     }
-    let usual = usual(rules, proxy);
+    let usual = usual(rules, &known.proxy);
     for panel in picture.panels.iter_mut().filter(|panel| panel.part == Part::Within) {
         panel.keep_what_matters(&usual);
     }
     for Panel { part, flows } in &mut picture.panels {
-        let mut is_first = true;
+        let mut before = Before::default();
         for flow in flows {
-            flow.label = words::label(&flow.needs, proxy, *part, is_first);
-            is_first &= !flow.shown;
+            flow.label = known.label(flow, *part, before);
+            if flow.shown {
+                before.see(flow);
+            }
         }
     }
     picture
 }
 
-/// An address for documentation, as the pod's own (RFC 5737, RFC 3849).
-fn own(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::new(198, 51, 100, 7).into(),
-        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7).into(),
+/// A port of applications.
+const PORT: u16 = 8080;
+
+/// Addresses of others: for documentation (RFC 5737, RFC 9637), benchmarks (RFC 2544) and sites (RFC 4193). Exceptions rarely name all.
+const OTHERS: [IpAddr; 5] = [
+    IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)),
+    IpAddr::V4(Ipv4Addr::new(198, 18, 0, 9)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9)),
+    IpAddr::V6(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 9)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 9)),
+];
+
+/// Calls and DNS queries from others, from virtual machines, and to others. Rules may say nothing of some of them, as of
+/// machines in one of the families.
+fn ordinary(rules: &[Checked], machines: &[InterfaceName], proxy: &Proxy) -> Vec<Packet> {
+    let machines = machines.iter().map(|machine| machine.as_str().replace('+', "0"));
+    let inbound =
+        machines.chain(["eth0".to_owned()]).map(|interface| Direction::Inbound { interface, local: false });
+    let user = other_user(proxy);
+    let outbound = Direction::Outbound { interface: "eth0".to_owned(), uid: user, gid: Gid::from(user) };
+    let directions: Vec<Direction> = inbound.chain([outbound]).collect();
+    let mut packets = Vec::new();
+    for rules in rules {
+        let family = rules.rules().family;
+        let own = own(rules);
+        for other in OTHERS.into_iter().filter(|other| Family::of(*other) == family) {
+            for direction in &directions {
+                let (source, destination) = match direction {
+                    Direction::Inbound { .. } => (other, own),
+                    Direction::Outbound { .. } => (own, other),
+                };
+                for (protocol, port) in [Protocol::Tcp, Protocol::Udp]
+                    .into_iter()
+                    .flat_map(|protocol| [PORT, DNS_PORT.number()].map(|port| (protocol, port)))
+                {
+                    packets.push(Packet {
+                        direction: direction.clone(),
+                        protocol,
+                        source: SocketAddr::new(source, 40_000),
+                        destination: SocketAddr::new(destination, port),
+                        mark: 0,
+                        connmark: 0,
+                        state: ConnState::New,
+                    });
+                }
+            }
+        }
     }
+    packets
 }
 
-/// What a pod usually sends to itself: the application to the pod's address and to loopback, the proxy to the pod's address
-/// and what it hands on, and DNS to a resolver in the pod.
+/// A user and a group that are not the proxy's.
+fn other_user(proxy: &Proxy) -> Uid {
+    let mut users = (1000..).filter_map(Uid::new);
+    let is_other = |uid: &Uid| !proxy.uids.contains(uid) && !proxy.gids.contains(&Gid::from(*uid));
+    users.find(is_other).expect("a proxy has few users")
+}
+
+/// An address for documentation, as the pod's own (RFC 5737, RFC 3849): one for which no rule makes an exception.
+fn own(rules: &Checked) -> IpAddr {
+    let family = rules.rules().family;
+    let matches = || rules.rules().statements.iter().flat_map(|statement| &statement.rule.matches);
+    let is_named = |address: IpAddr| {
+        matches().any(|one| match one {
+            Match::Source(network) | Match::Destination(network) => *network.value() == Cidr::host(address),
+            _ => false,
+        })
+    };
+    let address = |last: u8| -> IpAddr {
+        match family {
+            Family::V4 => Ipv4Addr::new(198, 51, 100, last).into(),
+            Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, last.into()).into(),
+        }
+    };
+    (1..=u8::MAX).map(address).find(|address| !is_named(*address)).unwrap_or_else(|| address(1))
+}
+
+/// What a pod usually sends to itself: calls and DNS queries of the application, to the pod's address and to loopback, and the
+/// proxy's calls and what it forwards.
 fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
-    const PORT: u16 = 8080;
-    let other_user = (1000..)
-        .filter_map(Uid::new)
-        .find(|uid| !proxy.uids.contains(uid) && !proxy.gids.contains(&Gid::from(*uid)));
-    let other_user = other_user.expect("a proxy has few users");
+    let other_user = other_user(proxy);
     let mark = proxy.mark.map_or(0, |mark| mark.value);
     let user = proxy.uids.first().copied().unwrap_or(other_user);
     let group = proxy.gids.first().copied().unwrap_or(Gid::from(other_user));
     let mut packets = Vec::new();
-    for family in rules.iter().map(|rules| rules.rules().family) {
-        let own = own(family);
+    for rules in rules {
+        let (own, family) = (own(rules), rules.rules().family);
         let loopback = mesh::loopback(family);
         let mut put = |protocol, (uid, gid, mark), source, (address, port)| {
             let interface = InterfaceName::loopback().to_string();
@@ -132,11 +230,15 @@ fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
             });
         };
         let application = (other_user, Gid::from(other_user), 0);
-        put(Protocol::Tcp, application, own, (own, PORT));
-        put(Protocol::Tcp, application, loopback, (loopback, PORT));
-        put(Protocol::Udp, application, loopback, (loopback, PORT));
-        put(Protocol::Udp, application, loopback, (loopback, DNS_PORT.number()));
+        for (address, protocol) in
+            [own, loopback].into_iter().flat_map(|to| [Protocol::Tcp, Protocol::Udp].map(|by| (to, by)))
+        {
+            put(protocol, application, address, (address, PORT));
+            put(protocol, application, address, (address, DNS_PORT.number()));
+        }
         put(Protocol::Tcp, (user, group, mark), own, (own, PORT));
+        put(Protocol::Tcp, (user, group, mark), loopback, (loopback, PORT));
+        put(Protocol::Udp, (user, group, mark), loopback, (loopback, DNS_PORT.number()));
         if let Some(passthrough) = proxy.passthrough(family) {
             put(Protocol::Tcp, (user, group, mark), passthrough, (own, PORT));
         }

@@ -1,6 +1,7 @@
 //! The colours of pictures, on light pages and on dark ones.
 //!
-//! Blue, orange and a red that differs from both by its lightness: they stay apart for eyes that miss a kind of cones.
+//! Blue for what is captured, grey for what passes, and a red that differs from both by its lightness: they stay apart for
+//! eyes that miss a kind of cones.
 //! Tests hold their contrast with whatever lies behind them.
 
 /// A class of the style sheet, what it colours, and how on light and on dark pages.
@@ -11,8 +12,8 @@ pub(super) const TEXT: [Colour; 5] = [
     ("plain", "fill", "#1b2530", "#e8edf3"),
     ("quiet", "fill", "#515c68", "#aab6c2"),
     ("captured", "fill", "#0a58b8", "#74b3ff"),
-    ("passing", "fill", "#8a4f00", "#f0b13c"),
-    ("dropped", "fill", "#5c0a2e", "#ffc9d6"),
+    ("passing", "fill", "#68696b", "#9aa3ad"),
+    ("dropped", "fill", "#5c0a2e", "#ffd0d0"),
 ];
 
 /// Colours of what lies behind text.

@@ -78,11 +78,20 @@ impl Text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Box(Fill, Area),
-    /// From left to right at a height.
+    /// A horizontal line; `tip` says whether it ends there or goes on behind a box.
     Arrow {
         stroke: Stroke,
         quiet: bool,
         from: u32,
+        to: u32,
+        y: u32,
+        tip: bool,
+    },
+    /// From a box at `x` as far as `to`, and back to the same box.
+    Turn {
+        stroke: Stroke,
+        quiet: bool,
+        x: u32,
         to: u32,
         y: u32,
     },

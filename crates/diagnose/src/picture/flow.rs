@@ -2,7 +2,7 @@
 //!
 //! An arrow states no more than can be checked: [`Flow::fits`] decides of any packet whether the arrow is about it.
 
-use super::label::Label;
+use super::label::{Label, TCP_PORTS};
 use crate::Style;
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protocol, UidRange, port::merge};
@@ -161,8 +161,35 @@ impl Flow {
         self.needs.iter().all(|need| need.holds(packet))
     }
 
+    /// Adds the ports of another arrow to this one, if both lead TCP to the proxy's own ports.
+    pub(crate) fn takes_in_ports_of(&mut self, other: &Self) -> bool {
+        let is_alike = self.to == Place::Proxy && other.to == Place::Proxy;
+        let ([Is::Tcp, Is::Ports(ports)], [Is::Tcp, Is::Ports(more)], true) =
+            (&mut self.needs[..], &other.needs[..], is_alike)
+        else {
+            return false;
+        };
+        *ports = merge(ports.iter().chain(more).copied());
+        self.label = Label::ports("", TCP_PORTS, ports);
+        self.option = with_option(self.option.take(), other.option.clone());
+        true
+    }
+
+    /// Whether it is about all that no other rule takes.
+    pub(crate) fn is_remainder(&self) -> bool {
+        self.needs.is_empty() && self.disposition == Disposition::Passing
+    }
+
     /// What becomes of the packets.
     pub fn disposition(&self) -> Disposition {
         self.disposition
+    }
+}
+
+/// The options of two arrows that become one.
+pub(crate) fn with_option(option: Option<String>, more: Option<String>) -> Option<String> {
+    match (option, more) {
+        (Some(option), Some(more)) if option != more => Some(format!("{option}, {more}")),
+        (option, more) => option.or(more),
     }
 }

@@ -57,9 +57,9 @@ impl Label {
         Self { before: before.to_owned(), nouns, items: shown, count, after: String::new() }
     }
 
-    /// The same with words behind the list.
-    pub(crate) fn with(self, after: impl Into<String>) -> Self {
-        Self { after: after.into(), ..self }
+    /// The same with more words at the end.
+    pub(crate) fn with(self, after: impl AsRef<str>) -> Self {
+        Self { after: self.after + after.as_ref(), ..self }
     }
 
     /// The words, with as many items as fit.
@@ -80,7 +80,7 @@ impl Label {
         let Self { before, nouns, items, after, .. } = self;
         let single = items.len() == 1 && !items[0].contains('-');
         match items.len() {
-            0 => Some(before.clone()),
+            0 => Some(format!("{before}{after}")),
             1..=MAX => {
                 let noun = if single { nouns.0 } else { nouns.1 };
                 Some(format!("{before}{noun} {}{after}", items.join(", ")))
@@ -100,7 +100,7 @@ impl Label {
 }
 
 /// The number with a comma before each three digits.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: impl Display) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

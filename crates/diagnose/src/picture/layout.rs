@@ -1,25 +1,32 @@
-//! The places of everything: parts below each other, in each an arrow a row, from where packets start by the proxy to
-//! where they were sent.
+//! Where everything is drawn: network, proxy and application side by side, and below each other a row for each arrow.
+//!
+//! What passes the proxy by runs behind its box. What it captures ends there, at a port, and goes on from there.
 
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
 use super::letters::Font;
 use super::panel::{Panel, Part};
-use super::{Disposition, Flow, Picture, Place};
+use super::{Disposition, Flow, Picture, Place, Way};
 
-/// Columns, in pixels. A laptop's screen and a page of documentation show them all.
-const WIDTH: u32 = 980;
-const MARGIN: u32 = 20;
-const SOURCE: (u32, u32) = (32, 112);
-const WORD: u32 = 158;
-const LABEL: (u32, u32) = (240, 384);
-const PROXY: (u32, u32) = (644, 132);
-const END: (u32, u32) = (836, 112);
-/// Where arrows end whose packets are dropped.
-const LOST: u32 = 600;
+/// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
+const WIDTH: u32 = 700;
+const MARGIN: u32 = 8;
+const NETWORK: (u32, u32) = (MARGIN, 76);
+const TEXT: (u32, u32) = (94, 342);
+/// From the left edge of the text, behind the word for the verdict.
+const WORD: u32 = 72;
+const POD: (u32, u32) = (440, 254);
+const PROXY: (u32, u32) = (450, 88);
+const APPLICATION: (u32, u32) = (584, 100);
 
 const LINE: u32 = 18;
-/// Rows are high enough for a box of two lines.
-const ROW: u32 = 50;
+/// Rows are high enough for a line of text above an arrow.
+const ROW: u32 = 36;
+/// The height of a heading above its rows.
+const HEAD: u32 = 26;
+/// The picture of one packet is not higher, whatever surrounds it.
+const HIGHEST: u32 = 300;
+/// The lines that a rule takes there at most.
+const RULE_LINES: usize = 4;
 
 const TITLE: Font = Font::bold(18);
 const HEADING: Font = Font::bold(15);
@@ -27,124 +34,249 @@ const STRONG: Font = Font::bold(13);
 const BODY: Font = Font::plain(13);
 const SMALL: Font = Font::plain(12);
 
-/// Lays a picture out.
+const fn right((x, width): (u32, u32)) -> u32 {
+    x + width
+}
+
+/// Lays a picture out: all of it, or of a packet's way the part that the packet belongs to, at most [`HIGHEST`] pixels high.
 pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut drawing = Drawing { width: WIDTH, ..Drawing::default() };
-    let mut y = 18;
-    for line in TITLE.lines(&picture.title, WIDTH - 2 * MARGIN) {
-        y += 24;
-        drawing.text(MARGIN, y, TITLE, [(Ink::Plain, line)]);
+    let mut y = 6;
+    // What is said beside the picture is not repeated: the verdict on a packet, and what a summary is about.
+    let (title, font, notes) = match &picture.way {
+        Some(way) => (Some(&way.packet), HEADING, &[][..]),
+        None if picture.is_summary => (None, TITLE, &[][..]),
+        None => (Some(&picture.title), TITLE, &picture.notes[..]),
+    };
+    for line in title.into_iter().flat_map(|title| font.lines(title, WIDTH - 2 * MARGIN)) {
+        y += font.size + 5;
+        drawing.text(MARGIN, y, font, [(Ink::Plain, line)]);
     }
-    for note in &picture.notes {
+    let order = "In each part, the first row that matches decides.".to_owned();
+    let order = (title.is_some() && picture.way.is_none()).then_some(order);
+    for note in notes.iter().chain(&order) {
         for line in BODY.lines(note, WIDTH - 2 * MARGIN) {
-            y += LINE + 2;
+            y += LINE + 1;
             drawing.text(MARGIN, y, BODY, [(Ink::Quiet, line)]);
         }
     }
-    for (number, panel) in picture.panels.iter().enumerate() {
-        y = panel_at(&mut drawing, picture, number, panel, y + 20);
+    let mut panels: Vec<(usize, &Panel)> = picture.shown_panels().collect();
+    // Where others send, after all that the application sends and gets.
+    panels.sort_by_key(|(_, panel)| panel.part == Part::Machines);
+    let top = y + if y > 6 { 14 } else { 2 };
+    // Names above the first row.
+    y = top + 24 + 15 * u32::try_from(name_lines(picture.proxy, PROXY.1 - 8).len()).unwrap_or(2);
+    let mut sections = Vec::new();
+    for (number, panel) in panels {
+        let section = match &picture.way {
+            Some(way) => way_section(way, number, panel, y),
+            None => section(panel.shown_rows().map(|(_, flow)| Row::of(flow, None, &[])), panel, y),
+        };
+        y = section.bottom;
+        sections.push(section);
     }
-    y = legend(&mut drawing, y + 16);
-    drawing.height = y + MARGIN;
+    let bottom = y + 10;
+    frame(&mut drawing, picture, &sections, (top, bottom));
+    for section in &sections {
+        drawing.text(
+            TEXT.0,
+            section.top + 19,
+            HEADING,
+            [(Ink::Plain, section.panel.part.title().to_owned())],
+        );
+        section.rows.iter().for_each(|row| row_at(&mut drawing, section.panel.part, row));
+        for (y, text) in &section.omitted {
+            drawing.text(TEXT.0 + WORD, *y, BODY, [(Ink::Quiet, text.clone())]);
+        }
+    }
+    drawing.height = bottom + MARGIN;
     let page = Area { x: 0, y: 0, width: WIDTH, height: drawing.height };
     drawing.items.insert(0, Item::Box(Fill::Page, page));
     drawing
 }
 
+/// A part with its rows, measured.
+struct Section<'a> {
+    panel: &'a Panel,
+    rows: Vec<Row<'a>>,
+    /// What is left out, with the height of its line.
+    omitted: Vec<(u32, String)>,
+    top: u32,
+    bottom: u32,
+}
+
 /// A row, measured.
 struct Row<'a> {
     flow: &'a Flow,
-    /// Whether the packet in question takes it; `None` if there is none.
+    /// Whether the packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
+    /// How many of the lines say what it is about.
+    label: usize,
     top: u32,
     height: u32,
+    /// The height of its arrow, and of its first line of text.
+    arrow: u32,
+    text: u32,
 }
 
-impl Row<'_> {
-    fn arrow(&self) -> u32 {
-        self.top + self.height - 13
+impl<'a> Row<'a> {
+    /// With `rule` below what it is about.
+    fn of(flow: &'a Flow, lit: Option<bool>, rule: &[String]) -> Self {
+        let mut lines = lines(flow, lit);
+        let label = lines.len();
+        lines.extend(rule.iter().map(|line| vec![(Ink::Plain, line.clone())]));
+        Self { flow, lit, lines, label, top: 0, height: 0, arrow: 0, text: 0 }
     }
 
-    fn is_quiet(&self) -> bool {
-        self.lit == Some(false)
+    /// Puts it there. Within the pod, arrows are beside the text; elsewhere they run below it.
+    fn at(mut self, part: Part, top: u32) -> Self {
+        let text = u32::try_from(self.lines.len()).unwrap_or(u32::MAX) * LINE;
+        self.top = top;
+        match part {
+            Part::Within => {
+                self.height = (text + 10).max(ROW);
+                self.arrow = top + self.height / 2;
+                self.text = top + (self.height - text) / 2 + 13;
+            }
+            Part::Inbound | Part::Outbound | Part::Machines => {
+                self.height = (text + 18).max(ROW);
+                self.arrow = top + self.height - 10;
+                self.text = self.arrow + 8 - text;
+            }
+        }
+        self
     }
 }
 
-fn panel_at(drawing: &mut Drawing, picture: &Picture, number: usize, panel: &Panel, top: u32) -> u32 {
-    drawing.text(MARGIN, top + 14, HEADING, [(Ink::Plain, panel.part.title().to_owned())]);
-    let frame_top = top + 24;
-    let mut y = frame_top + 24;
-    let mut rows = Vec::new();
-    for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
-        let way = picture.way.as_ref();
-        let lit = way.map(|way| way.at == (number, at));
-        let more = way.filter(|_| lit == Some(true)).into_iter();
-        let more = more.flat_map(|way| [Some(format!("this packet: {}", way.packet)), way.rule.clone()]);
-        let more: Vec<String> = more.flatten().collect();
-        let lines = lines(flow, lit, &more);
-        let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-        let height = (count * LINE + 28).max(ROW);
-        rows.push(Row { flow, lit, lines, top: y, height });
-        y += height;
+fn section<'a>(rows: impl IntoIterator<Item = Row<'a>>, panel: &'a Panel, top: u32) -> Section<'a> {
+    let mut y = top + HEAD;
+    let mut placed = Vec::new();
+    for row in rows {
+        let row = row.at(panel.part, y);
+        y += row.height;
+        placed.push(row);
     }
-    let bottom = y + 8;
-    let (x, right) = match panel.part {
-        Part::Inbound => (PROXY.0 - 14, WIDTH - MARGIN),
-        Part::Machines | Part::Outbound => (MARGIN, PROXY.0 + PROXY.1 + 14),
-        Part::Within => (MARGIN, WIDTH - MARGIN),
+    // Beside the heading alone there is room for two lines of a name.
+    Section { panel, rows: placed, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
+}
+
+/// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
+/// that is what the packet does not match.
+fn way_section<'a>(way: &Way, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
+    let flows: Vec<(usize, &Flow)> = panel.shown_rows().collect();
+    let at = flows.iter().position(|(row, _)| way.is_at(number, *row)).unwrap_or_default();
+    let rule: Vec<String> = way.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
+    let of = |from: usize, to: usize, rule_lines: usize| {
+        let before = (from > 0).then(|| omitted(from, "before"));
+        let indent = if before.is_some() { LINE } else { 0 };
+        let rows = (from..to).map(|row| {
+            let is_lit = row == at;
+            Row::of(
+                flows[row].1,
+                Some(is_lit),
+                &if is_lit { shortened(&rule, rule_lines) } else { Vec::new() },
+            )
+        });
+        let mut section = section(rows, panel, top + indent);
+        section.top = top;
+        section.omitted.extend(before.map(|text| (top + HEAD + 13, text)));
+        if to < flows.len() {
+            section.omitted.push((section.bottom + 8, omitted(flows.len() - to, "after")));
+            section.bottom += LINE;
+        }
+        section
     };
-    let frame = Area { x, y: frame_top, width: right - x, height: bottom - frame_top };
-    drawing.items.push(Item::Box(Fill::Pod, frame));
-    drawing.text(x + 12, frame_top + 17, SMALL, [(Ink::Quiet, "pod".to_owned())]);
-    for row in &rows {
-        row_at(drawing, row);
-    }
-    let starts = runs(&rows, |row| Some((row.flow.from, None)));
-    let listeners = runs(&rows, |row| match row.flow.disposition {
-        Disposition::Captured(ports) => Some((Place::Proxy, Some(ports))),
-        Disposition::Passing | Disposition::Dropped | Disposition::Unknown => None,
-    });
-    let ends = runs(&rows, |_| Some((panel.part.ends().1, None)));
-    for (column, boxes) in [(SOURCE, starts), (PROXY, listeners), (END, ends)] {
-        for ((place, ports), (top, bottom)) in boxes {
-            let mut words: Vec<(Font, String)> = place
-                .name()
-                .split(if place == Place::Machine { " " } else { "\n" })
-                .map(|w| (STRONG, w.to_owned()))
-                .collect();
-            words.extend(ports.map(|ports| {
-                let noun = if ports.is_single() { "port" } else { "ports" };
-                (SMALL, format!("{noun} {}", ports.dashed()))
-            }));
-            place_at(drawing, place, column, (top, bottom), &words);
+    let fits = |section: &Section<'_>| section.bottom + 10 + MARGIN <= HIGHEST;
+    let rule_lines = (0..=RULE_LINES).rev().find(|lines| fits(&of(at, at + 1, *lines))).unwrap_or_default();
+    let (mut from, mut to) = (at, at + 1);
+    loop {
+        if from > 0 && fits(&of(from - 1, to, rule_lines)) {
+            from -= 1;
+        } else if to < flows.len() && fits(&of(from, to + 1, rule_lines)) {
+            to += 1;
+        } else {
+            return of(from, to, rule_lines);
         }
     }
-    bottom
 }
 
-/// A row's text: what it is about and the option, then the packet that takes it.
-fn lines(flow: &Flow, lit: Option<bool>, more: &[String]) -> Vec<Vec<(Ink, String)>> {
+fn omitted(count: usize, place: &str) -> String {
+    format!("... {count} more {} {place}", if count == 1 { "row" } else { "rows" })
+}
+
+/// So many lines; what is left out is marked.
+fn shortened(lines: &[String], count: usize) -> Vec<String> {
+    let mut kept: Vec<String> = lines.iter().take(count).cloned().collect();
+    if let (true, Some(last)) = (count < lines.len(), kept.last_mut()) {
+        while SMALL.width(&format!("{last} ...")) > TEXT.1 - WORD {
+            last.truncate(last.trim_end().rfind(' ').unwrap_or_default());
+        }
+        last.push_str(" ...");
+    }
+    kept
+}
+
+/// The pod, its proxy and its application, and what is outside.
+fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (top, bottom): (u32, u32)) {
+    let pod = Area { x: POD.0, y: top, width: POD.1, height: bottom - top };
+    drawing.items.push(Item::Box(Fill::Pod, pod));
+    drawing.text(POD.0 + 10, top + 16, SMALL, [(Ink::Quiet, "pod".to_owned())]);
+    let inner = top + 22;
+    let mut place = |column: (u32, u32), fill, (top, bottom): (u32, u32), name: &str| {
+        let area = Area { x: column.0, y: top, width: column.1, height: bottom - top };
+        drawing.items.push(Item::Box(fill, area));
+        for (line, y) in name_lines(name, column.1 - 8).iter().zip((top + 17..).step_by(15)) {
+            drawing.centred(column.0 + column.1 / 2, y, STRONG, Ink::Plain, line);
+        }
+    };
+    place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.proxy);
+    let machines = sections.iter().find(|section| section.panel.part == Part::Machines);
+    match machines {
+        None => place(APPLICATION, Fill::Place, (inner, bottom - 10), Place::Application.name()),
+        Some(section) => {
+            if sections.len() > 1 {
+                place(APPLICATION, Fill::Place, (inner, section.top - 2), Place::Application.name());
+            }
+            let top = if sections.len() > 1 { section.top + 2 } else { inner };
+            place(APPLICATION, Fill::Place, (top, bottom - 10), Place::Machine.name());
+        }
+    }
+    // One network, beside all that is sent.
+    place(NETWORK, Fill::Place, (inner, bottom - 10), Place::Network.name());
+}
+
+/// A name in lines that fit, broken at a space or behind a dash.
+fn name_lines(name: &str, width: u32) -> Vec<String> {
+    match name.find('-') {
+        Some(at) if STRONG.width(name) > width && !name.contains(' ') => {
+            vec![name[..=at].to_owned(), name[at + 1..].to_owned()]
+        }
+        _ => STRONG.lines(name, width),
+    }
+}
+
+/// What a row is about, and the option.
+fn lines(flow: &Flow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
-    let wrapped = |text: &str| font.lines(text, LABEL.1);
+    let width = TEXT.1 - WORD;
+    let wrapped = |text: &str| font.lines(text, width);
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-    // A long option has a separate line anyway.
-    let behind = if font.width(&option) <= LABEL.1 / 2 { option.as_str() } else { "" };
+    // A long option has a line of its own anyway.
+    let behind = if font.width(&option) <= width / 2 { option.as_str() } else { "" };
     let label = flow.label.text(|text| wrapped(&format!("{text}{behind}")).len() <= 2);
     let ink = if lit == Some(false) { Ink::Quiet } else { Ink::Plain };
     let mut lines: Vec<Vec<(Ink, String)>> =
         wrapped(&label).into_iter().map(|line| vec![(ink, line)]).collect();
     if let (false, Some(last)) = (option.is_empty(), lines.last_mut()) {
-        let width: u32 = last.iter().map(|(_, text)| font.width(text)).sum();
-        if width + font.width(&option) <= LABEL.1 {
+        let taken: u32 = last.iter().map(|(_, text)| font.width(text)).sum();
+        if taken + font.width(&option) <= width {
             last.push((Ink::Quiet, option));
         } else {
             let own = wrapped(option.trim_start());
             lines.extend(own.into_iter().map(|line| vec![(Ink::Quiet, line)]));
         }
     }
-    let more = more.iter().flat_map(|text| SMALL.lines(text, LABEL.1));
-    lines.extend(more.map(|line| vec![(Ink::Plain, line)]));
     lines
 }
 
@@ -152,92 +284,73 @@ fn label_font(lit: Option<bool>) -> Font {
     if lit == Some(true) { STRONG } else { BODY }
 }
 
-fn row_at(drawing: &mut Drawing, row: &Row<'_>) {
-    let Row { flow, lit, lines, top, height } = row;
+fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
+    let Row { flow, lit, lines, label, top, height, arrow, text } = row;
     if *lit == Some(true) {
-        let (x, right) = (WORD - 8, LABEL.0 + LABEL.1 + 2);
-        let area = Area { x, y: top + 2, width: right - x, height: height - 4 };
+        let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 3 };
         drawing.items.push(Item::Box(Fill::Lit, area));
     }
-    let quiet = row.is_quiet();
-    let (stroke, ink, to) = match flow.disposition {
-        Disposition::Captured(_) => (Stroke::Captured, Ink::Captured, PROXY.0),
-        Disposition::Passing => (Stroke::Passing, Ink::Passing, END.0),
-        Disposition::Dropped => (Stroke::Dropped, Ink::Dropped, LOST),
-        Disposition::Unknown => (Stroke::Unknown, Ink::Quiet, LOST),
+    let quiet = *lit == Some(false);
+    let ink = match flow.disposition {
+        Disposition::Captured(_) => Ink::Captured,
+        Disposition::Passing => Ink::Passing,
+        Disposition::Dropped => Ink::Dropped,
+        Disposition::Unknown => Ink::Quiet,
     };
-    let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-    let first = row.arrow() - 10 - (count - 1) * LINE;
     let word = flow.disposition.word().to_owned();
-    drawing.text(WORD, first, STRONG, [(if quiet { Ink::Quiet } else { ink }, word)]);
-    for ((number, line), y) in lines.iter().enumerate().zip((first..).step_by(LINE as usize)) {
-        let is_more = *lit == Some(true) && number >= label_lines(flow);
-        let font = if is_more { SMALL } else { label_font(*lit) };
-        drawing.text(LABEL.0, y, font, line.clone());
+    // What passes is the quietest.
+    let font = if flow.disposition == Disposition::Passing { label_font(*lit) } else { STRONG };
+    drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
+    for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
+        let font = if number >= *label { SMALL } else { label_font(*lit) };
+        drawing.text(TEXT.0 + WORD, y, font, line.clone());
     }
-    let (from, y) = (SOURCE.0 + SOURCE.1, row.arrow());
-    drawing.items.push(Item::Arrow { stroke, quiet, from, to, y });
-    if matches!(flow.disposition, Disposition::Captured(_)) {
-        let (from, to) = (PROXY.0 + PROXY.1, END.0);
-        drawing.items.push(Item::Arrow { stroke: Stroke::HandedOn, quiet, from, to, y });
+    if let Disposition::Captured(ports) = flow.disposition {
+        let middle = PROXY.0 + PROXY.1 / 2;
+        let ink = if quiet { Ink::Quiet } else { Ink::Plain };
+        drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
     }
+    drawing.items.extend(path(part, flow, *arrow, quiet));
 }
 
-/// How many lines the text of a highlighted row takes, before that of the packet.
-fn label_lines(flow: &Flow) -> usize {
-    lines(flow, Some(true), &[]).len()
-}
-
-/// Boxes of rows that follow each other and have the same, with their tops and bottoms.
-fn runs<K: PartialEq>(rows: &[Row<'_>], key: impl Fn(&Row<'_>) -> Option<K>) -> Vec<(K, (u32, u32))> {
-    let mut runs: Vec<(Option<K>, (u32, u32))> = Vec::new();
-    for row in rows {
-        let (key, bottom) = (key(row), row.top + row.height);
-        match runs.last_mut() {
-            Some((last, (_, end))) if *last == key => *end = bottom,
-            _ => runs.push((key, (row.top, bottom))),
-        }
-    }
-    runs.into_iter().filter_map(|(key, ends)| Some((key?, ends))).collect()
-}
-
-fn place_at(
-    drawing: &mut Drawing,
-    place: Place,
-    (x, width): (u32, u32),
-    (top, bottom): (u32, u32),
-    words: &[(Font, String)],
-) {
-    let fill = match place {
-        Place::Proxy => Fill::Proxy,
-        Place::Network | Place::Machine | Place::Application => Fill::Place,
+/// The way of packets at this height, in pieces.
+fn path(part: Part, flow: &Flow, y: u32, quiet: bool) -> Vec<Item> {
+    let stroke = match flow.disposition {
+        Disposition::Captured(_) => Stroke::Captured,
+        Disposition::Passing => Stroke::Passing,
+        Disposition::Dropped => Stroke::Dropped,
+        Disposition::Unknown => Stroke::Unknown,
     };
-    let area = Area { x, y: top + 4, width, height: bottom - top - 8 };
-    drawing.items.push(Item::Box(fill, area));
-    let lines = u32::try_from(words.len()).unwrap_or(u32::MAX);
-    let mut y = (top + bottom) / 2 + 5 - (lines - 1) * 8;
-    for (font, word) in words {
-        drawing.centred(x + width / 2, y, *font, Ink::Plain, word);
-        y += 16;
+    let at = |from: u32, to: u32, y: u32| Item::Arrow { stroke, quiet, from, to, y, tip: true };
+    let arrow = |from: u32, to: u32| at(from, to, y);
+    let line = |from: u32, to: u32| Item::Arrow { stroke, quiet, from, to, y, tip: false };
+    let on =
+        |from: u32, to: u32, y: u32| Item::Arrow { stroke: Stroke::HandedOn, quiet, from, to, y, tip: true };
+    let turn = |x: u32, to: u32| Item::Turn { stroke, quiet, x, to, y };
+    let (outside, proxy, beyond, application) = (right(NETWORK), PROXY.0, right(PROXY), APPLICATION.0);
+    let between = (beyond + application) / 2;
+    let is_ended = matches!(flow.disposition, Disposition::Dropped | Disposition::Unknown);
+    let is_captured = matches!(flow.disposition, Disposition::Captured(_));
+    match (part, flow.from == Place::Proxy) {
+        (Part::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
+        (Part::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
+        (Part::Inbound, _) if flow.to == Place::Proxy => vec![arrow(outside, proxy)],
+        (Part::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
+        (Part::Outbound | Part::Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
+        (Part::Outbound | Part::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
+        (Part::Outbound | Part::Machines, true) => vec![arrow(proxy, outside)],
+        (Part::Outbound | Part::Machines, false) if is_captured => {
+            vec![arrow(application, beyond), on(proxy, outside, y)]
+        }
+        (Part::Outbound | Part::Machines, false) if is_ended => vec![arrow(application, between)],
+        (Part::Outbound | Part::Machines, false) => vec![line(application, beyond), arrow(proxy, outside)],
+        (Part::Within, true) if is_captured => vec![turn(beyond, between)],
+        (Part::Within, true) if is_ended => vec![arrow(beyond, between)],
+        (Part::Within, true) => vec![arrow(beyond, application)],
+        (Part::Within, false) if is_captured => {
+            vec![at(application, beyond, y - 5), on(beyond, application, y + 5)]
+        }
+        (Part::Within, false) if is_ended => vec![arrow(application, between)],
+        (Part::Within, false) => vec![turn(application, between)],
     }
-}
-
-/// What lines mean, below all.
-fn legend(drawing: &mut Drawing, top: u32) -> u32 {
-    let samples = [
-        (Stroke::Captured, Ink::Captured, "captured", "the proxy gets it first"),
-        (Stroke::Passing, Ink::Passing, "passes", "goes where it was sent"),
-        (Stroke::Dropped, Ink::Dropped, "dropped", "never arrives"),
-    ];
-    let mut y = top + 14;
-    for ((stroke, ink, word, meaning), x) in samples.into_iter().zip([MARGIN, 350, 660]) {
-        drawing.items.push(Item::Arrow { stroke, quiet: false, from: x, to: x + 48, y: y - 4 });
-        let text = x + 70;
-        drawing.text(text, y, STRONG, [(ink, word.to_owned())]);
-        drawing.text(text + STRONG.width(word) + 8, y, SMALL, [(Ink::Quiet, meaning.to_owned())]);
-    }
-    y += 22;
-    let order = "In each part, from top to bottom: the first matching arrow wins.";
-    drawing.text(MARGIN, y, SMALL, [(Ink::Quiet, order.to_owned())]);
-    y
 }

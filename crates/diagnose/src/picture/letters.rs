@@ -46,7 +46,7 @@ impl Font {
     }
 }
 
-/// The text in lines that fit. Words that are too long are broken, behind a slash or a comma where there is one.
+/// The text in lines that fit. Words that are too long are broken, behind a slash, a comma or an underscore where there is one.
 pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -59,7 +59,7 @@ pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
         while !fits(rest) {
             let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
             let Some(fit) = ends.take_while(|end| fits(&rest[..*end])).last() else { break };
-            let nice = rest[..fit].rfind(['/', ',']).map_or(fit, |at| at + 1);
+            let nice = rest[..fit].rfind(['/', ',', '_']).map_or(fit, |at| at + 1);
             lines.push(rest[..nice].to_owned());
             rest = &rest[nice..];
         }

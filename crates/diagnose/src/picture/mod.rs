@@ -8,6 +8,7 @@
 mod by_rules;
 mod colours;
 mod drawing;
+mod exceptions;
 mod flow;
 mod join;
 mod label;
@@ -23,6 +24,7 @@ mod words;
 
 pub use by_rules::draw as of;
 pub use flow::{Disposition, Flow, Place};
+pub(crate) use label::grouped;
 pub use panel::{Panel, Part};
 
 use crate::explain::Explanation;
@@ -39,6 +41,10 @@ pub struct Picture {
     /// What holds for all of it.
     notes: Vec<String>,
     panels: Vec<Panel>,
+    /// What the proxy is called.
+    proxy: &'static str,
+    /// Whether only the main paths are shown.
+    is_summary: bool,
     /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
     ipv6: bool,
     machines: Vec<InterfaceName>,
@@ -55,6 +61,13 @@ struct Way {
     packet: String,
     /// The rule that decides, as a sentence.
     rule: Option<String>,
+}
+
+impl Way {
+    /// Whether the packet takes this row of this panel.
+    fn is_at(&self, panel: usize, row: usize) -> bool {
+        self.at == (panel, row)
+    }
 }
 
 /// A setting as its author writes it: by its letter, where there is one.
@@ -100,8 +113,23 @@ impl Picture {
     /// A picture of these parts, of which `note` states what holds for all. `ipv6` is whether it covers IPv6 too,
     /// `machines` by which interfaces virtual machines send.
     pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
-        let title = "What becomes of the pod's traffic".to_owned();
-        Self { title, notes: vec![note], panels, ipv6, machines, marks: Vec::new(), way: None }
+        let title = "Where the pod's traffic goes".to_owned();
+        Self {
+            title,
+            notes: vec![note],
+            panels,
+            proxy: "proxy",
+            is_summary: false,
+            ipv6,
+            machines,
+            marks: Vec::new(),
+            way: None,
+        }
+    }
+
+    /// The same, with the name of the proxy.
+    pub(crate) fn with_proxy(self, proxy: &'static str) -> Self {
+        Self { proxy, ..self }
     }
 
     /// The same, that speaks of packets with these marks too.
@@ -111,13 +139,27 @@ impl Picture {
 
     /// Names whose traffic it is, such as a pod.
     pub fn of_object(mut self, name: &str) -> Self {
-        self.title = format!("What becomes of the traffic of {name}");
+        self.title = format!("Where the traffic of {name} goes");
         self
     }
 
     /// Its parts, in the order in which they are shown.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
+    }
+
+    /// The main paths into the pod and out of it, without what always passes.
+    pub fn summary(mut self) -> Self {
+        self.is_summary = true;
+        self.panels.retain(|panel| matches!(panel.part, Part::Inbound | Part::Outbound));
+        self.panels.iter_mut().for_each(Panel::summarize);
+        self
+    }
+
+    /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
+    fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
+        let is_shown = |number: usize| self.way.as_ref().is_none_or(|way| way.at.0 == number);
+        self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
     /// The arrow that speaks of a packet: of one that starts a connection or belongs to none, as it comes from a process
@@ -129,6 +171,10 @@ impl Picture {
 
     fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         let part = self.part_of(packet)?;
+        // The kernel sends nothing to loopback by another interface.
+        if part == Part::Outbound && packet.destination.ip().is_loopback() {
+            return None;
+        }
         let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
         let spoken_of = (packet.mark == 0 || self.marks.iter().any(is_known))
             && packet.connmark == 0

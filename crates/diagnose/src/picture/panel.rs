@@ -4,6 +4,7 @@
 
 use super::flow::{Flow, Place};
 use rules::simulate::Packet;
+use std::collections::BTreeSet;
 
 /// A part of the traffic, by where it comes from and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,25 @@ impl Panel {
 
     /// Those that a picture shows; the others are rare.
     pub fn shown(&self) -> impl Iterator<Item = &Flow> {
-        self.flows.iter().filter(|flow| flow.shown)
+        self.shown_rows().map(|(_, flow)| flow)
+    }
+
+    /// The same with their numbers.
+    pub(crate) fn shown_rows(&self) -> impl Iterator<Item = (usize, &Flow)> {
+        self.flows.iter().enumerate().filter(|(_, flow)| flow.shown)
+    }
+
+    /// Keeps what a summary shows: not what is left to pass, unless that is all, and one arrow for all ports of the proxy.
+    pub(crate) fn summarize(&mut self) {
+        let mut kept: Vec<Flow> = Vec::new();
+        for flow in self.flows.drain(..).filter(|flow| flow.shown) {
+            let is_merged = kept.last_mut().is_some_and(|last| last.takes_in_ports_of(&flow));
+            let is_left_out = flow.is_remainder() && !kept.is_empty();
+            if !is_merged && !is_left_out {
+                kept.push(flow);
+            }
+        }
+        self.flows = kept;
     }
 
     /// The arrow that speaks of a packet.
@@ -78,7 +97,7 @@ impl Panel {
     pub(crate) fn keep_what_matters(&mut self, packets: &[Packet]) {
         let mut matters = vec![false; self.flows.len()];
         let mut is_first = matters.clone();
-        let mut free: Vec<Vec<usize>> = Vec::new();
+        let mut free: BTreeSet<Vec<usize>> = BTreeSet::new();
         for packet in packets {
             let fitting = || self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet));
             let Some((first, Flow { disposition, .. })) = fitting().next() else { continue };
@@ -86,7 +105,7 @@ impl Panel {
             is_first[first] = true;
             match fitting().count() > alike {
                 true => matters[first] = true,
-                false => free.push(fitting().map(|(at, _)| at).collect()),
+                false => drop(free.insert(fitting().map(|(at, _)| at).collect())),
             }
         }
         // These end alike whichever of their arrows is shown.

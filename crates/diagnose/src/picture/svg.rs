@@ -3,7 +3,7 @@
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke, Text};
 use super::layout::drawing;
-use super::{Disposition, Picture};
+use super::{Disposition, Picture, Place};
 use std::fmt::Write;
 
 impl Picture {
@@ -21,8 +21,13 @@ impl Picture {
         for item in items {
             match item {
                 Item::Box(fill, area) => rectangle(&mut out, *fill, *area),
-                Item::Arrow { stroke, quiet, from, to, y } => {
-                    arrow(&mut out, *stroke, *quiet, (*from, *to), *y);
+                Item::Arrow { stroke, quiet, from, to, y, tip } => {
+                    let line = Line { stroke: *stroke, quiet: *quiet, tip: *tip };
+                    line.straight(&mut out, (*from, *to), *y);
+                }
+                Item::Turn { stroke, quiet, x, to, y } => {
+                    let line = Line { stroke: *stroke, quiet: *quiet, tip: true };
+                    line.turn(&mut out, (*x, *to), *y);
                 }
                 Item::Text(text) => text_at(&mut out, text),
             }
@@ -36,21 +41,21 @@ impl Picture {
         /// What a screen reader reads in one go; a picture of long lists has no more.
         const MAX: usize = 120;
         let mut out = self.notes.join(" ");
-        for (number, panel) in self.panels.iter().enumerate() {
+        for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
-            let shown = panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown);
-            for (place, (at, flow)) in shown.enumerate() {
+            for (place, (at, flow)) in panel.shown_rows().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX);
                 let to = match flow.disposition {
                     Disposition::Captured(ports) => {
-                        format!(" by the {} at {}", super::Place::Proxy.name(), ports.dashed())
+                        format!(" by {} at {}", self.proxy, ports.dashed())
                     }
+                    Disposition::Passing if flow.to == Place::Proxy => format!(" to {}", self.proxy),
                     Disposition::Passing | Disposition::Dropped | Disposition::Unknown => String::new(),
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-                let way = self.way.as_ref().filter(|way| way.at == (number, at));
+                let way = self.way.as_ref().filter(|way| way.is_at(number, at));
                 let way =
-                    way.map(|way| format!(", the way of the packet {}", way.packet)).unwrap_or_default();
+                    way.map(|way| format!(", the row of the packet {}", way.packet)).unwrap_or_default();
                 let mark = if place == 0 { " " } else { "; " };
                 write!(out, "{mark}{label}: {}{to}{option}{way}", flow.disposition.word())
                     .expect("a string takes all");
@@ -65,7 +70,7 @@ fn style() -> String {
     let mut out = String::from(
         "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif}\n\
          .t-bold{font-weight:bold}.t-line{fill:none}.t-lost{stroke-dasharray:2 5}\n\
-         .t-captured-line{stroke-width:3}.t-passing-line{stroke-width:2;stroke-dasharray:8 5}\n\
+         .t-captured-line{stroke-width:2.5}.t-passing-line{stroke-width:1.5;stroke-dasharray:6 4}\n\
          .t-dropped-line{stroke-width:2.5}.t-quiet-line{stroke-width:1.2}.t-line.t-thin{stroke-width:1.2}\n\
          .t-line.t-whole{stroke-dasharray:none}\n",
     );
@@ -106,64 +111,95 @@ fn rectangle(out: &mut String, fill: Fill, Area { x, y, width, height }: Area) {
     );
 }
 
-/// An arrow from left to right. Its tip is drawn beside it: markers would need names that are unique on a page.
-fn arrow(out: &mut String, stroke: Stroke, quiet: bool, (from, to): (u32, u32), y: u32) {
-    let name = match stroke {
-        Stroke::Captured => "captured",
-        Stroke::Passing => "passing",
-        Stroke::Dropped => "dropped",
-        Stroke::Unknown | Stroke::HandedOn => "quiet",
-    };
-    let thin = if quiet { " t-thin" } else { "" };
-    let lost = if matches!(stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
-    let end = match stroke {
-        Stroke::Captured | Stroke::HandedOn => to - 9,
-        Stroke::Passing => to - 2,
-        Stroke::Dropped | Stroke::Unknown => to,
-    };
-    line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"M{from} {y}H{end}\"/>"));
-    let (above, below) = (y - 5, y + 5);
-    match stroke {
-        Stroke::Captured => {
-            line(
-                out,
-                format_args!(
-                    "<path class=\"t-{name}-tip\" d=\"M{} {above}L{} {y}L{} {below}z\"/>",
-                    to - 11,
-                    to - 1,
-                    to - 11
-                ),
-            );
+/// A line and how it ends. Its tip is drawn beside it: markers would need names that are unique on a page.
+struct Line {
+    stroke: Stroke,
+    quiet: bool,
+    tip: bool,
+}
+
+impl Line {
+    fn name(&self) -> &'static str {
+        match self.stroke {
+            Stroke::Captured => "captured",
+            Stroke::Passing => "passing",
+            Stroke::Dropped => "dropped",
+            Stroke::Unknown | Stroke::HandedOn => "quiet",
         }
-        Stroke::HandedOn => {
-            line(
+    }
+
+    fn path(&self, out: &mut String, way: &str) {
+        let thin = if self.quiet { " t-thin" } else { "" };
+        let lost = if matches!(self.stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
+        let name = self.name();
+        line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{way}\"/>"));
+    }
+
+    /// How much of the line its tip covers.
+    fn covered(&self) -> u32 {
+        match self.stroke {
+            Stroke::Captured | Stroke::HandedOn if self.tip => 9,
+            Stroke::Passing if self.tip => 2,
+            _ => 0,
+        }
+    }
+
+    fn straight(&self, out: &mut String, (from, to): (u32, u32), y: u32) {
+        let end = if to > from { to - self.covered() } else { to + self.covered() };
+        self.path(out, &format!("M{from} {y}H{end}"));
+        if self.tip {
+            self.tip_at(out, to, y, to > from);
+        }
+    }
+
+    fn turn(&self, out: &mut String, (x, to): (u32, u32), y: u32) {
+        let (above, below) = (y - 6, y + 6);
+        let end = if x > to { x - self.covered() } else { x + self.covered() };
+        self.path(out, &format!("M{x} {above}H{to}V{below}H{end}"));
+        self.tip_at(out, x, below, x > to);
+    }
+
+    /// The tip at `x`, which points to the right or to the left.
+    fn tip_at(&self, out: &mut String, x: u32, y: u32, is_right: bool) {
+        let back = |by: u32| if is_right { x - by } else { x + by };
+        let (name, thin) = (self.name(), if self.quiet { " t-thin" } else { "" });
+        let (above, below) = (y - 5, y + 5);
+        match self.stroke {
+            Stroke::Captured => line(
                 out,
                 format_args!(
-                    "<path class=\"t-{name}-tip\" d=\"M{} {}L{} {y}L{} {}z\"/>",
-                    to - 9,
+                    "<path class=\"t-{name}-tip\" d=\"M{0} {above}L{1} {y}L{0} {below}z\"/>",
+                    back(11),
+                    back(1)
+                ),
+            ),
+            Stroke::HandedOn => line(
+                out,
+                format_args!(
+                    "<path class=\"t-{name}-tip\" d=\"M{0} {2}L{1} {y}L{0} {3}z\"/>",
+                    back(9),
+                    back(1),
                     y - 3,
-                    to - 1,
-                    to - 9,
                     y + 3
                 ),
-            );
+            ),
+            Stroke::Passing => line(
+                out,
+                format_args!(
+                    "<path class=\"t-line t-{name}-line t-whole{thin}\" d=\"M{0} {above}L{1} {y}L{0} {below}\"/>",
+                    back(10),
+                    back(2)
+                ),
+            ),
+            Stroke::Dropped => line(
+                out,
+                format_args!(
+                    "<path class=\"t-line t-{name}-line{thin}\" d=\"M{0} {above}l10 10M{0} {below}l10 -10\"/>",
+                    x - 5
+                ),
+            ),
+            Stroke::Unknown => {}
         }
-        Stroke::Passing => line(
-            out,
-            format_args!(
-                "<path class=\"t-line t-{name}-line t-whole{thin}\" d=\"M{} {above}L{} {y}L{} {below}\"/>",
-                to - 10,
-                to - 2,
-                to - 10
-            ),
-        ),
-        Stroke::Dropped => line(
-            out,
-            format_args!(
-                "<path class=\"t-line t-{name}-line{thin}\" d=\"M{to} {above}l10 10M{to} {below}l10 -10\"/>"
-            ),
-        ),
-        Stroke::Unknown => {}
     }
 }
 
@@ -178,7 +214,12 @@ fn text_at(out: &mut String, text: &Text) {
         }
         pieces => {
             let pieces = pieces.iter().map(|(ink, words)| {
-                format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(words))
+                // Some renderers drop a space at the start of a piece, but not one that does not break.
+                let words = match words.strip_prefix(' ') {
+                    Some(rest) => format!("\u{a0}{rest}"),
+                    None => words.clone(),
+                };
+                format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
             });
             line(out, format_args!("{start}>{}</text>", pieces.collect::<String>()));
         }

@@ -49,7 +49,7 @@ fn faults(drawing: &Drawing) -> Vec<String> {
         .iter()
         .filter_map(|item| match item {
             Item::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
-            Item::Box(..) | Item::Arrow { .. } => None,
+            Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } => None,
         })
         .collect();
     for (at, (area, text)) in texts.iter().enumerate() {
@@ -65,13 +65,14 @@ fn faults(drawing: &Drawing) -> Vec<String> {
                 let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
                 faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
             }
-            Item::Arrow { from, to, y, .. } => {
-                let way = Area { x: *from, y: y - 1, width: to - from, height: 2 };
+            Item::Arrow { from: x, to, y, .. } | Item::Turn { x, to, y, .. } => {
+                let half = if matches!(item, Item::Turn { .. }) { 7 } else { 1 };
+                let way = Area { x: *x.min(to), y: y - half, width: x.abs_diff(*to), height: 2 * half };
                 let hit = texts.iter().filter(|(area, _)| area.meets(&way));
                 faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
                 let boxes = drawing.items.iter().filter_map(|item| match item {
                     Item::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
-                    Item::Box(..) | Item::Arrow { .. } | Item::Text(_) => None,
+                    Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } | Item::Text(_) => None,
                 });
                 let hit = boxes.filter(|(_, area)| area.meets(&way));
                 faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));
@@ -100,6 +101,13 @@ fn check(picture: &Picture) {
         let long = plain.lines().find(|line| line.len() > width);
         assert_eq!(long, None, "{plain}");
     }
+}
+
+/// Of one packet only its part is drawn, and no more than fits beside a sentence.
+fn check_way(picture: &Picture) {
+    check(picture);
+    let height = drawing(picture).height;
+    assert!(height <= 300, "{height} pixels: {}", picture.text(80));
 }
 
 proptest! {
@@ -160,9 +168,10 @@ proptest! {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let picture = of(&capture, &Dialect::default());
         check(&picture);
+        check(&picture.clone().summary());
         for packet in &packets {
             let scene = Scene::of_config(&*capture, packet.family(), &pod);
-            check(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
+            check_way(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
         }
     }
 }
@@ -179,8 +188,8 @@ proptest! {
             for packet in &packets {
                 let scene = Scene::of_config(&config, packet.family(), &pod);
                 let explained = explain(&scene.view, &scene.routing, packet).in_words_of(&dialect);
-                check(&picture.clone().with_way(&explained));
-                check(&of_way(&explained));
+                check_way(&picture.clone().with_way(&explained));
+                check_way(&of_way(&explained));
             }
         }
     }
@@ -240,11 +249,11 @@ fn arrows_name_the_settings_of_their_mesh() {
                 "passes: TCP ports 4190-4191, 4567 (--inbound-ports-to-ignore)",
                 "passes: everything from networks 10.0.0.0/8, fd00::/8 (--subnets-to-ignore)",
                 "captured 4143: all other TCP (-p)",
-                "passes: all else",
+                "passes: all other UDP and ICMP",
                 "# Out of the pod",
-                "passes: the proxy's own calls (user 2102) (-u)",
+                "passes: calls from linkerd-proxy, user 2102 (-u)",
                 "captured 4140: all other TCP (-o)",
-                "passes: all else",
+                "passes: all other UDP and ICMP",
                 "# Within the pod, usual calls",
                 "passes: everything",
             ],
@@ -261,26 +270,28 @@ fn arrows_name_the_settings_of_their_mesh() {
                 "# Into the pod",
                 "dropped: packets that belong to no connection (--drop-invalid-packets)",
                 "captured 15006: all other TCP",
-                "passes: all else",
+                "passes: all other UDP and ICMP",
                 "# From virtual machines",
                 "dropped: packets that belong to no connection (--drop-invalid-packets)",
-                "captured 15053: IPv4 UDP port 53 (--vnet)",
-                "captured 15001: all other IPv4 TCP, but not to network 172.17.0.0/16 (--vnet)",
-                "captured 15006: all other TCP",
+                "captured 15053: DNS, IPv4 UDP port 53 (--vnet)",
+                "captured 15006: TCP to network 172.17.0.0/16",
+                "captured 15001: all other IPv4 TCP (--vnet)",
+                "captured 15006: all other IPv6 TCP",
                 "passes: all else",
                 "# Out of the pod",
-                "passes: TCP port 53 of user 106 (--exclude-outbound-ports-for-uids)",
-                "passes: UDP port 53 of the proxy (user 5678) (--kuma-dp-user)",
-                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
-                "passes: TCP port 53, but not of the proxy (user 5678) (--redirect-all-dns-traffic)",
-                "passes: the proxy's own TCP calls (user 5678) (--kuma-dp-user)",
+                "passes: TCP port 53 from user 106 (--exclude-outbound-ports-for-uids)",
+                "passes: UDP port 53 from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
+                "captured 15053: DNS, UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP port 53",
+                "passes: TCP calls from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
                 "captured 15001: all other TCP",
-                "passes: all else",
+                "passes: all other UDP and ICMP",
                 "# Within the pod, usual calls",
-                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
-                "passes: TCP from 127.0.0.6 or ::6, by which the proxy hands calls on",
-                "captured 15006: TCP of the proxy (user 5678), but not to addresses 127.0.0.1, ::1 (--kuma-dp-user)",
-                "passes: all other TCP, but not of the proxy (user 5678) (--kuma-dp-user)",
+                "passes: UDP port 53 from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
+                "captured 15053: DNS, UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP that Envoy (kuma-dp) forwards, from 127.0.0.6 or ::6",
+                "passes: TCP to addresses 127.0.0.1, ::1",
+                "captured 15006: TCP calls from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
                 "passes: all else",
             ],
         ),
@@ -290,19 +301,22 @@ fn arrows_name_the_settings_of_their_mesh() {
             &[
                 "# Into the pod",
                 "passes: TCP from addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
-                "captured 15006: all other TCP, but not to port 15008 (--ingress)",
-                "passes: all else",
+                "passes: HBONE, TCP port 15008",
+                "captured 15006: all other TCP (--ingress)",
+                "passes: all UDP and ICMP",
                 "# From virtual machines",
                 "captured 15001: all TCP (--reroute-virtual-interfaces)",
-                "passes: all else",
+                "passes: all UDP and ICMP",
                 "# Out of the pod",
                 "passes: TCP to addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
-                "captured 15053: UDP port 53, but not of the proxy (mark 0x539/0xfff)",
-                "captured 15053: TCP port 53, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
-                "captured 15001: all other TCP, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
-                "passes: all else",
+                "passes: calls from ztunnel, mark 0x539/0xfff",
+                "captured 15053: DNS, TCP and UDP port 53",
+                "captured 15001: all other TCP",
+                "passes: all other UDP and ICMP",
                 "# Within the pod, usual calls",
-                "passes: everything",
+                "passes: TCP to addresses 127.0.0.1, ::1",
+                "captured 15053: DNS, TCP port 53",
+                "passes: all else",
             ],
         ),
     ];

@@ -1,12 +1,12 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::{Disposition, Flow, Picture, letters};
+use super::{Disposition, Flow, Picture, Place, letters};
 use crate::Style;
 use std::fmt::Write;
 
 /// The columns that arrows and what they lead to take.
 const WORD: usize = 8;
-const PLACE: usize = 17;
+const PLACE: usize = 18;
 
 impl Picture {
     /// The picture for a terminal of so many columns. It holds escape sequences for colours.
@@ -16,18 +16,18 @@ impl Picture {
         for line in wrapped(&self.title, width) {
             line_of(&mut text, &Style::Strong.paint(line));
         }
-        let packet = self.way.as_ref().map(|way| format!("> is the way of this packet: {}", way.packet));
+        let packet = self.way.as_ref().map(|way| format!("> marks the row of this packet: {}", way.packet));
         for note in self.notes.iter().chain(&packet) {
             for line in wrapped(note, width) {
                 line_of(&mut text, &Style::Quiet.paint(line));
             }
         }
-        for (number, panel) in self.panels.iter().enumerate() {
+        for (number, panel) in self.shown_panels() {
             text.push('\n');
             line_of(&mut text, &Style::Strong.paint(panel.part.title()));
-            for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
-                let lit = self.way.as_ref().map(|way| way.at == (number, at));
-                arrow(&mut text, flow, lit, width);
+            for (at, flow) in panel.shown_rows() {
+                let lit = self.way.as_ref().map(|way| way.is_at(number, at));
+                arrow(&mut text, flow, self.proxy, lit, width);
             }
         }
         if let Some(rule) = self.way.as_ref().and_then(|way| way.rule.as_ref()) {
@@ -41,16 +41,19 @@ impl Picture {
 }
 
 /// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
-fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
+fn arrow(text: &mut String, flow: &Flow, proxy: &str, lit: Option<bool>, width: usize) {
     let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
     let (shaft, place) = match flow.disposition {
-        Disposition::Captured(ports) => ("==>", format!("{} {}", super::Place::Proxy.name(), ports.dashed())),
+        Disposition::Captured(ports) => ("==>", format!("{proxy} {}", ports.dashed())),
+        Disposition::Passing if flow.to == Place::Proxy => ("-->", proxy.to_owned()),
         Disposition::Passing => ("-->", flow.to.name().to_owned()),
-        Disposition::Dropped => ("--x", "nobody".to_owned()),
-        Disposition::Unknown => ("-?-", "not known".to_owned()),
+        Disposition::Dropped => ("--x", String::new()),
+        Disposition::Unknown => ("-?-", "unknown".to_owned()),
     };
     let mark = if lit == Some(true) { '>' } else { ' ' };
-    let indent = 2 + WORD + 1 + 3 + 1 + PLACE + 1;
+    // The longest place is the proxy with a port.
+    let place_width = PLACE.max(proxy.len() + " 65535".len());
+    let indent = 2 + WORD + 1 + 3 + 1 + place_width + 1;
     let rest = width - indent;
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
     let label = flow.label.text(|label| lines(&format!("{label}{option}"), rest) <= 2);
@@ -63,7 +66,7 @@ fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
         };
         if number == 0 {
             let word = style.paint(flow.disposition.word());
-            let way = style.paint(format!("{shaft} {place:PLACE$}"));
+            let way = style.paint(format!("{shaft} {place:place_width$}"));
             line_of(text, &format_args!("{mark} {word:WORD$} {way} {line}"));
         } else {
             line_of(text, &format_args!("{:indent$}{line}", ""));

@@ -218,8 +218,10 @@ impl<'a> Walker<'a> {
             Match::Source(operand) | Match::Destination(operand) if operand.value().is_everything() => {
                 Settled(operand.holds(true))
             }
-            // The kernel takes no such packet from outside.
-            Match::Destination(operand) if self.is_arriving() && is_loopback(*operand.value()) => {
+            // The kernel takes no such packet from outside, and sends none there.
+            Match::Destination(operand)
+                if self.ground.part != Part::Within && is_loopback(*operand.value()) =>
+            {
                 Settled(operand.holds(false))
             }
             Match::Source(operand) => negatable(operand, |network| Is::From(vec![*network])),
@@ -243,10 +245,6 @@ impl<'a> Walker<'a> {
             Match::Mark(operand) => self.mark(operand, state),
             Match::Connmark(operand) => Settled(operand.holds(operand.value().covers(state.connmark))),
         }
-    }
-
-    fn is_arriving(&self) -> bool {
-        !self.ground.part.is_sent_here()
     }
 
     fn interface(&self, operand: &Negatable<InterfaceName>) -> Requirement {

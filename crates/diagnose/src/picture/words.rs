@@ -1,10 +1,10 @@
 //! The conditions of an arrow, in words.
 
-use super::flow::{Is, Place};
+use super::flow::{Disposition, Flow, Is, Place};
 use super::label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
 use super::panel::Part;
-use mesh::Proxy;
-use rules::{Cidr, Family, Gid, UidRange};
+use mesh::{DNS_PORT, Proxy, ProxyProgram};
+use rules::{Cidr, Family, Gid, PortRange, UidRange, port::merge};
 
 const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 
@@ -20,89 +20,242 @@ struct Piece {
     instead: Option<String>,
 }
 
-/// What an arrow is about. `is_first` is whether no arrow of the part precedes it.
-pub(super) fn label(needs: &[Is], proxy: &Proxy, part: Part, is_first: bool) -> Label {
-    let subject = subject(needs, is_first);
-    let ports = needs.iter().find_map(|need| match need {
+/// What is known of a proxy.
+pub(super) struct Known {
+    pub(super) proxy: Proxy,
+    pub(super) program: ProxyProgram,
+}
+
+/// What rows before this one take.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Before {
+    /// Whether some take TCP, or UDP.
+    tcp: bool,
+    udp: bool,
+    /// Whether one has captured all TCP that was left.
+    all_tcp: bool,
+}
+
+impl Before {
+    pub(super) fn see(&mut self, flow: &Flow) {
+        self.tcp |= !flow.needs.contains(&Is::Udp);
+        self.udp |= !flow.needs.contains(&Is::Tcp);
+        self.all_tcp |= flow.needs == [Is::Tcp];
+    }
+}
+
+impl Known {
+    /// What an arrow is about.
+    pub(super) fn label(&self, flow: &Flow, part: Part, before: Before) -> Label {
+        let label = self.of_needs(flow, part, before);
+        let listeners = &self.proxy.listeners;
+        match flow.disposition {
+            Disposition::Captured(ports)
+                if part == Part::Inbound
+                    && listeners.transparent.is_some()
+                    && listeners.inbound == Some(ports) =>
+            {
+                label.with("; TPROXY keeps the source address")
+            }
+            _ => label,
+        }
+    }
+
+    fn of_needs(&self, flow: &Flow, part: Part, before: Before) -> Label {
+        let Flow { needs, disposition, .. } = flow;
+        let subject = subject(needs, before);
+        // Who sends it comes last, as its name has a comma.
+        let is_sender = |need: &&Is| matches!(need, Is::Of(..) | Is::Marked(_));
+        let (senders, others): (Vec<&Is>, Vec<&Is>) = needs.iter().partition(is_sender);
+        let is_forwarded = needs.iter().any(|need| self.is_handed_on(need));
+        let senders = senders.into_iter().filter(|_| !is_forwarded);
+        let pieces: Vec<Piece> =
+            others.into_iter().chain(senders).filter_map(|need| self.piece(need, part)).collect();
+        let but: Vec<String> = needs.iter().filter_map(|need| self.exception(need, part)).collect();
+        let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
+        if let Some(ports) = ports(needs) {
+            let nouns = if needs.contains(&Is::Tcp) {
+                TCP_PORTS
+            } else if needs.contains(&Is::Udp) {
+                UDP_PORTS
+            } else {
+                TCP_AND_UDP_PORTS
+            };
+            let service = self.service(ports, part, *disposition);
+            let service = service.map(|name| format!("{name}, ")).unwrap_or_default();
+            let after: String = pieces.iter().map(Piece::text).collect();
+            return Label::ports(&(service + &family(needs)), nouns, ports).with(after + &but);
+        }
+        // The longest list is the one that may be folded.
+        let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
+        let Some(longest) = longest.filter(|at| pieces[*at].instead.is_none()) else {
+            let text: String = pieces.iter().map(Piece::text).collect();
+            return Label::plain(self.own_calls(needs).unwrap_or_else(|| subject + &text) + &but);
+        };
+        let before: String = pieces[..longest].iter().map(Piece::text).collect();
+        let after: String = pieces[longest + 1..].iter().map(Piece::text).collect();
+        let Piece { before: lead, nouns, items, .. } = &pieces[longest];
+        Label::list(&format!("{subject}{before}{lead}"), *nouns, items).with(after + &but)
+    }
+
+    /// Who sends such packets.
+    pub(super) fn sender(&self, needs: &[Is], part: Part) -> Place {
+        let is_proxys = needs.iter().any(|need| match need {
+            Is::Of(users, groups) => self.is_owner(users, groups),
+            Is::Marked(mark) => self.proxy.mark == Some(*mark),
+            Is::From(_) => self.is_handed_on(need),
+            _ => false,
+        });
+        if is_proxys && part.is_sent_here() { Place::Proxy } else { part.ends().0 }
+    }
+
+    /// Where such packets go.
+    pub(super) fn recipient(&self, needs: &[Is], part: Part, disposition: Disposition) -> Place {
+        let served: Vec<PortRange> = self.program.ports.iter().map(|port| PortRange::from(*port)).collect();
+        let served = merge(served);
+        let is_served = |range: &PortRange| {
+            served.iter().any(|own| own.first() <= range.first() && range.last() <= own.last())
+        };
+        let is_proxys = disposition == Disposition::Passing
+            && ports(needs).is_some_and(|ports| self.is_tunnel(ports) || ports.iter().all(is_served));
+        if is_proxys && part == Part::Inbound { Place::Proxy } else { part.ends().1 }
+    }
+
+    /// The name of the protocol of such a port, where the mesh gives it one.
+    fn service(&self, ports: &[PortRange], part: Part, disposition: Disposition) -> Option<&'static str> {
+        let dns = self.proxy.listeners.dns.map(|port| Disposition::Captured(port.into()));
+        match disposition {
+            Disposition::Captured(_) if Some(disposition) == dns && ports == [DNS_PORT.into()] => Some("DNS"),
+            Disposition::Passing if part == Part::Inbound && self.is_tunnel(ports) => self.program.tunnel,
+            _ => None,
+        }
+    }
+
+    fn is_tunnel(&self, ports: &[PortRange]) -> bool {
+        matches!((ports, self.proxy.listeners.tunnel), ([range], Some(tunnel)) if *range == tunnel.into())
+    }
+
+    /// What all of the proxy's own packets are called.
+    fn own_calls(&self, needs: &[Is]) -> Option<String> {
+        let name = self.program.name;
+        match needs {
+            [Is::Of(users, groups)] if self.is_owner(users, groups) => {
+                Some(format!("calls from {name}, {}", owners(users, groups)))
+            }
+            [Is::Marked(mark)] if self.proxy.mark == Some(*mark) => {
+                Some(format!("calls from {name}, mark {mark}"))
+            }
+            [handed @ Is::From(_)] if self.is_handed_on(handed) => {
+                Some(format!("calls that {name} forwards, from {}", from(handed)))
+            }
+            [Is::Tcp, Is::Of(users, groups)] if self.is_owner(users, groups) => {
+                Some(format!("TCP calls from {name}, {}", owners(users, groups)))
+            }
+            [Is::Invalid] => Some("packets that belong to no connection".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn piece(&self, need: &Is, part: Part) -> Option<Piece> {
+        let name = self.program.name;
+        let list = |before, nouns, items: Vec<String>| Some(Piece { before, nouns, items, instead: None });
+        let instead = |text: String| {
+            Some(Piece { before: "", nouns: ("", ""), items: Vec::new(), instead: Some(text) })
+        };
+        match need {
+            Is::To(networks) => list(" to ", nouns(networks), addresses(networks)),
+            Is::From(_) if self.is_handed_on(need) => {
+                instead(format!(" that {name} forwards, from {}", from(need)))
+            }
+            Is::From(networks) => list(" from ", nouns(networks), addresses(networks)),
+            Is::FromPorts(ports) => {
+                list(" from ", PORTS, ports.iter().map(|ports| ports.dashed().to_string()).collect())
+            }
+            Is::Over(names) => {
+                let before = match part {
+                    Part::Inbound | Part::Machines => " that arrives by ",
+                    Part::Outbound | Part::Within => " that leaves by ",
+                };
+                list(before, ("interface", "interfaces"), texts(names))
+            }
+            Is::Of(users, groups) if self.is_owner(users, groups) => {
+                instead(format!(" from {name}, {}", owners(users, groups)))
+            }
+            Is::Of(users, groups) if groups.is_empty() => list(
+                " from ",
+                ("user", "users"),
+                users.iter().map(|users| users.dashed().to_string()).collect(),
+            ),
+            Is::Of(users, groups) => instead(format!(" from {}", owners(users, groups))),
+            Is::Marked(mark) if self.proxy.mark == Some(*mark) => {
+                instead(format!(" from {name}, mark {mark}"))
+            }
+            Is::Marked(mark) => instead(format!(" with mark {mark}")),
+            Is::Invalid => instead(" that belongs to no connection".to_owned()),
+            Is::Tcp | Is::Udp | Is::Family(_) | Is::Ports(_) | Is::Not(_) => None,
+        }
+    }
+
+    /// What is taken out.
+    fn exception(&self, need: &Is, part: Part) -> Option<String> {
+        let Is::Not(need) = need else { return None };
+        let text = match &**need {
+            Is::Tcp => "TCP".to_owned(),
+            Is::Udp => "UDP".to_owned(),
+            Is::Family(family) => family.to_string(),
+            Is::Ports(ports) => Label::ports("to ", PORTS, ports).text(|text| text.len() < 60),
+            Is::Of(users, groups) if self.is_owner(users, groups) => format!("from {}", self.program.name),
+            other => self.piece(other, part)?.text().trim_start().to_owned(),
+        };
+        Some(text)
+    }
+
+    fn is_owner(&self, users: &[UidRange], groups: &[Gid]) -> bool {
+        let is_user = |range: &UidRange| self.proxy.uids.iter().any(|uid| *range == UidRange::from(*uid));
+        users.iter().all(is_user) && groups.iter().all(|gid| self.proxy.gids.contains(gid))
+    }
+
+    fn is_handed_on(&self, need: &Is) -> bool {
+        let own = Family::BOTH.map(|family| self.proxy.passthrough(family));
+        match need {
+            Is::From(networks) => {
+                networks.iter().all(|network| is_host(network) && own.contains(&Some(network.address())))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn ports(needs: &[Is]) -> Option<&Vec<PortRange>> {
+    needs.iter().find_map(|need| match need {
         Is::Ports(ports) => Some(ports),
         _ => None,
-    });
-    let pieces: Vec<Piece> = needs.iter().filter_map(|need| piece(need, proxy, part)).collect();
-    let but: Vec<String> = needs.iter().filter_map(|need| exception(need, proxy, part)).collect();
-    let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
-    if let Some(ports) = ports {
-        let nouns = if needs.contains(&Is::Tcp) {
-            TCP_PORTS
-        } else if needs.contains(&Is::Udp) {
-            UDP_PORTS
-        } else {
-            TCP_AND_UDP_PORTS
-        };
-        let after: String = pieces.iter().map(|piece| piece.text()).collect();
-        return Label::ports(&family(needs), nouns, ports).with(after + &but);
-    }
-    // The longest list is the one that may be folded.
-    let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
-    let Some(longest) = longest.filter(|at| pieces[*at].instead.is_none()) else {
-        let text: String = pieces.iter().map(|piece| piece.text()).collect();
-        return Label::plain(own_calls(needs, proxy).unwrap_or_else(|| subject + &text) + &but);
-    };
-    let before: String = pieces[..longest].iter().map(|piece| piece.text()).collect();
-    let after: String = pieces[longest + 1..].iter().map(|piece| piece.text()).collect();
-    let Piece { before: lead, nouns, items, .. } = &pieces[longest];
-    Label::list(&format!("{subject}{before}{lead}"), *nouns, items).with(after + &but)
+    })
 }
 
-/// Who sends such packets.
-pub(super) fn sender(needs: &[Is], proxy: &Proxy, part: Part) -> Place {
-    let is_proxys = needs.iter().any(|need| match need {
-        Is::Of(users, groups) => is_proxys(users, groups, proxy),
-        Is::Marked(mark) => proxy.mark == Some(*mark),
-        Is::From(_) => is_handed_on(need, proxy),
-        _ => false,
-    });
-    let is_own = matches!(part, Part::Outbound | Part::Within);
-    if is_proxys && is_own { Place::Proxy } else { part.ends().0 }
-}
-
-/// What all of the proxy's own packets are called.
-fn own_calls(needs: &[Is], proxy: &Proxy) -> Option<String> {
-    match needs {
-        [Is::Of(users, groups)] if is_proxys(users, groups, proxy) => {
-            Some(format!("the proxy's own calls ({})", owners(users, groups)))
-        }
-        [Is::Marked(mark)] if proxy.mark == Some(*mark) => {
-            Some(format!("the proxy's own packets (mark {mark})"))
-        }
-        [handed @ Is::From(_)] if is_handed_on(handed, proxy) => {
-            Some(format!("calls that the proxy hands on, from {}", from(handed)))
-        }
-        [Is::Tcp, Is::Of(users, groups)] if is_proxys(users, groups, proxy) => {
-            Some(format!("the proxy's own TCP calls ({})", owners(users, groups)))
-        }
-        [Is::Invalid] => Some("packets that belong to no connection".to_owned()),
-        _ => None,
-    }
-}
-
-fn subject(needs: &[Is], is_first: bool) -> String {
+fn subject(needs: &[Is], before: Before) -> String {
     let protocol = if needs.contains(&Is::Tcp) {
-        Some("TCP")
+        Some(("TCP", before.tcp))
     } else if needs.contains(&Is::Udp) {
-        Some("UDP")
+        Some(("UDP", before.udp))
     } else {
         None
     };
     let is_plain = needs.iter().all(|need| matches!(need, Is::Tcp | Is::Udp | Is::Family(_) | Is::Not(_)));
+    let other = |is_rest: bool| if is_rest { "all other " } else { "all " };
     let family = family(needs);
-    match (protocol, is_plain, is_first) {
-        (Some(protocol), true, true) => format!("all {family}{protocol}"),
-        (Some(protocol), true, false) => format!("all other {family}{protocol}"),
-        (Some(protocol), false, _) => format!("{family}{protocol}"),
-        (None, true, false) if family.is_empty() => "all else".to_owned(),
-        (None, _, _) if family.is_empty() => "everything".to_owned(),
-        (None, true, false) => format!("all other {family}").trim_end().to_owned(),
-        (None, _, _) => format!("all {family}").trim_end().to_owned(),
+    match protocol {
+        Some((protocol, is_rest)) if is_plain => format!("{}{family}{protocol}", other(is_rest)),
+        Some((protocol, _)) => format!("{family}{protocol}"),
+        None if needs.is_empty() && before.all_tcp => format!("{}UDP and ICMP", other(before.udp)),
+        None if family.is_empty() => {
+            if is_plain && (before.tcp || before.udp) {
+                "all else".to_owned()
+            } else {
+                "everything".to_owned()
+            }
+        }
+        None => format!("{}{}", other(is_plain && (before.tcp || before.udp)), family.trim_end()),
     }
 }
 
@@ -113,51 +266,6 @@ fn family(needs: &[Is]) -> String {
         _ => None,
     });
     family.unwrap_or_default().to_owned()
-}
-
-fn piece(need: &Is, proxy: &Proxy, part: Part) -> Option<Piece> {
-    let list = |before, nouns, items: Vec<String>| Some(Piece { before, nouns, items, instead: None });
-    let instead =
-        |text: String| Some(Piece { before: "", nouns: ("", ""), items: Vec::new(), instead: Some(text) });
-    match need {
-        Is::To(networks) => list(" to ", nouns(networks), addresses(networks)),
-        Is::From(_) if is_handed_on(need, proxy) => {
-            instead(format!(" from {}, by which the proxy hands calls on", from(need)))
-        }
-        Is::From(networks) => list(" from ", nouns(networks), addresses(networks)),
-        Is::FromPorts(ports) => list(" from ", PORTS, ports.iter().map(|p| p.dashed().to_string()).collect()),
-        Is::Over(names) => {
-            let before = match part {
-                Part::Inbound | Part::Machines => " that arrives by ",
-                Part::Outbound | Part::Within => " that leaves by ",
-            };
-            list(before, ("interface", "interfaces"), texts(names))
-        }
-        Is::Of(users, groups) if is_proxys(users, groups, proxy) => {
-            instead(format!(" of the proxy ({})", owners(users, groups)))
-        }
-        Is::Of(users, groups) if groups.is_empty() => {
-            list(" of ", ("user", "users"), users.iter().map(|users| users.dashed().to_string()).collect())
-        }
-        Is::Of(users, groups) => instead(format!(" of {}", owners(users, groups))),
-        Is::Marked(mark) if proxy.mark == Some(*mark) => instead(format!(" of the proxy (mark {mark})")),
-        Is::Marked(mark) => instead(format!(" with mark {mark}")),
-        Is::Invalid => instead(" that belongs to no connection".to_owned()),
-        Is::Tcp | Is::Udp | Is::Family(_) | Is::Ports(_) | Is::Not(_) => None,
-    }
-}
-
-/// What is taken out.
-fn exception(need: &Is, proxy: &Proxy, part: Part) -> Option<String> {
-    let Is::Not(need) = need else { return None };
-    let text = match &**need {
-        Is::Tcp => "TCP".to_owned(),
-        Is::Udp => "UDP".to_owned(),
-        Is::Family(family) => family.to_string(),
-        Is::Ports(ports) => Label::ports("to ", PORTS, ports).text(|text| text.len() < 60),
-        other => piece(other, proxy, part)?.text().trim_start().to_owned(),
-    };
-    Some(text)
 }
 
 impl Piece {
@@ -192,21 +300,6 @@ fn texts<T: ToString>(items: &[T]) -> Vec<String> {
     items.iter().map(ToString::to_string).collect()
 }
 
-fn is_proxys(users: &[UidRange], groups: &[Gid], proxy: &Proxy) -> bool {
-    let is_user = |range: &UidRange| proxy.uids.iter().any(|uid| *range == UidRange::from(*uid));
-    users.iter().all(is_user) && groups.iter().all(|gid| proxy.gids.contains(gid))
-}
-
-fn is_handed_on(need: &Is, proxy: &Proxy) -> bool {
-    let own = Family::BOTH.map(|family| proxy.passthrough(family));
-    match need {
-        Is::From(networks) => {
-            networks.iter().all(|network| is_host(network) && own.contains(&Some(network.address())))
-        }
-        _ => false,
-    }
-}
-
 fn from(need: &Is) -> String {
     let Is::From(networks) = need else { return String::new() };
     let addresses: Vec<String> = networks.iter().map(|network| network.address().to_string()).collect();
@@ -214,6 +307,11 @@ fn from(need: &Is) -> String {
 }
 
 fn owners(users: &[UidRange], groups: &[Gid]) -> String {
+    if let ([user], [group]) = (users, groups)
+        && user.dashed().to_string() == group.to_string()
+    {
+        return format!("user or group {group}");
+    }
     let users_of = |users: &[UidRange]| {
         let users = users.iter().map(|users| users.dashed().to_string());
         Label::list("", ("user", "users"), users).text(|text| text.len() < 60)
@@ -221,5 +319,5 @@ fn owners(users: &[UidRange], groups: &[Gid]) -> String {
     let users = (!users.is_empty()).then(|| users_of(users));
     let groups = (!groups.is_empty())
         .then(|| Label::list("", ("group", "groups"), groups).text(|text| text.len() < 60));
-    users.into_iter().chain(groups).collect::<Vec<_>>().join(", ")
+    users.into_iter().chain(groups).collect::<Vec<_>>().join(" or ")
 }

@@ -24,7 +24,9 @@ pub use settings::Ambient;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use crate::mesh::{
+    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector,
+};
 use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
@@ -54,6 +56,10 @@ pub const OWNERSHIP: Ownership = Ownership {
     opt_out: "label the pod istio.io/dataplane-mode=none",
     joined: &[],
 };
+
+/// What runs beside the application.
+pub(crate) const PROXY_PROGRAM: ProxyProgram =
+    ProxyProgram { name: "ztunnel", tunnel: Some("HBONE"), ports: &[] };
 
 /// The agent's values for settings that pods leave open, by its chart, each unless one of these settings is given.
 pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =

@@ -6,6 +6,8 @@ use crate::mesh::port;
 use rules::{Mark, Port};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Where the proxy's container answers: its debugging interface, merged metrics, health, and Envoy's metrics.
+pub(crate) const SERVED_PORTS: [Port; 4] = [port(15004), port(15020), port(15021), port(15090)];
 /// Where the proxy listens for outbound connections.
 pub const OUTBOUND_LISTENER: Port = port(15001);
 /// Where the proxy listens for inbound connections.

@@ -35,7 +35,9 @@ pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, Selector, Unused};
+use crate::mesh::{
+    Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, ProxyProgram, Selector, Unused,
+};
 use crate::sources::Raw;
 use rules::{Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
@@ -142,6 +144,10 @@ impl Policy for CaptureConfig {
         NoIpv6 { why, setting, remedy }
     }
 }
+
+/// What runs beside the application.
+pub(crate) const PROXY_PROGRAM: ProxyProgram =
+    ProxyProgram { name: "Envoy", tunnel: Some("HBONE"), ports: &defaults::SERVED_PORTS };
 
 /// The injector's values for settings that pods leave open, each unless one of these settings is given.
 pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[

@@ -28,7 +28,9 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::TABLE as SETTINGS;
 
-use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use crate::mesh::{
+    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector,
+};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -120,6 +122,10 @@ impl Policy for CaptureConfig {
         lists(self)
     }
 }
+
+/// What runs beside the application.
+pub(crate) const PROXY_PROGRAM: ProxyProgram =
+    ProxyProgram { name: "Envoy (kuma-dp)", tunnel: None, ports: &[] };
 
 /// The injector's values for settings that pods leave open, each unless one of these settings is given.
 pub const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =

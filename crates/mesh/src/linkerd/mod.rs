@@ -25,7 +25,9 @@ pub use settings::Linkerd;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::mesh::{Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, Selector};
+use crate::mesh::{
+    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector,
+};
 use defaults::text;
 use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
@@ -35,6 +37,13 @@ pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
+/// What runs beside the application.
+pub(crate) const PROXY_PROGRAM: ProxyProgram = ProxyProgram {
+    name: "linkerd-proxy",
+    tunnel: None,
+    ports: &[defaults::CONTROL_PORT, defaults::ADMIN_PORT],
+};
 
 /// The injector's values for settings that pods leave open, by the charts, each unless one of these settings is given.
 pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[

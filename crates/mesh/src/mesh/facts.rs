@@ -64,6 +64,16 @@ impl Proxy {
     }
 }
 
+/// The program that every pod's proxy of a mesh is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyProgram {
+    pub name: &'static str,
+    /// What the protocol of the mesh's tunnels is called, where it has them.
+    pub tunnel: Option<&'static str>,
+    /// Ports of the pod that the program serves itself, for metrics and probes.
+    pub ports: &'static [Port],
+}
+
 /// The facts for advice where IPv6 is not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoIpv6 {

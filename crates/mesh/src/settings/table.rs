@@ -132,8 +132,8 @@ settings! {
         RenderFormat: "format" _ []
             example "svg" of ["iptables", "commands", "nft", "json", "yaml", "picture", "svg", "mermaid", "dot"], Value("FORMAT"),
             "iptables, commands, nft, json or yaml; pictures: picture (text), svg, mermaid or dot [default: iptables]";
-        PictureOf: "of" _ [] example "traffic" of ["traffic", "rules"], Value("WHAT"),
-            "What to draw: traffic (picture, svg) or rules (svg, mermaid, dot) [default: traffic, if it can be]";
+        PictureOf: "of" _ [] example "traffic" of ["traffic", "summary", "rules"], Value("WHAT"),
+            "What to draw: traffic or its summary (picture, svg), or rules (svg, mermaid, dot) [default: traffic, if it can be]";
         PictureFamily: "family" _ [] example "v6" of ["v4", "v6"], Value("FAMILY"),
             "Of which family to draw rules: v4 or v6 [default: v4]";
     }

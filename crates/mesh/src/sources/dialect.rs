@@ -4,11 +4,16 @@
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of settings that have another than their flag's.
+/// How the author of a configuration wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dialect(BTreeMap<Setting, String>);
+pub struct Dialect {
+    /// The names of settings that have another than their flag's.
+    names: BTreeMap<Setting, String>,
+    /// Settings of capture that have their defaults.
+    defaults: BTreeSet<Setting>,
+}
 
 impl Dialect {
     /// The names of settings as the author of these values writes them. Where annotations give them, advice names annotations, even
@@ -17,6 +22,8 @@ impl Dialect {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
         let is_given = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
         let capture = settings::all().filter(is_given);
+        let defaults = capture.clone().filter(|row| raw.get(row.setting).is_none()).map(|row| row.setting);
+        let defaults = defaults.collect();
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
@@ -30,12 +37,17 @@ impl Dialect {
             };
             Some((row.setting, name?))
         });
-        Self(names.collect())
+        Self { names: names.collect(), defaults }
     }
 
     /// What a setting is called; `None` if it is its flag's name.
     pub fn name(&self, setting: Setting) -> Option<&str> {
-        self.0.get(&setting).map(String::as_str)
+        self.names.get(&setting).map(String::as_str)
+    }
+
+    /// Whether the author gave the setting, rather than left its default.
+    pub fn is_given(&self, setting: Setting) -> bool {
+        !self.defaults.contains(&setting)
     }
 
     /// Completes a text that names settings by their flags in braces, such as `give {--drop-invalid}`.
@@ -61,7 +73,7 @@ impl Dialect {
             (!row.long.is_empty() && word.strip_prefix("--") == Some(row.long))
                 || (row.short.is_some() && short.next() == row.short && short.next().is_none())
         };
-        self.0.iter().find(|(setting, _)| is_flag(**setting)).map(|(_, name)| name.as_str())
+        self.names.iter().find(|(setting, _)| is_flag(**setting)).map(|(_, name)| name.as_str())
     }
 }
 
@@ -94,6 +106,8 @@ mod tests {
         check("{-x}, if any {-", "traffic.sidecar.istio.io/excludeOutboundIPRanges, if any {-");
         let flags = Raw::of([(Setting::ServiceCidr, given(Source::Flag("istio-service-cidr")))]);
         assert_eq!(Dialect::of(&flags).render("{-i} and {--drop-invalid}"), "-i and --drop-invalid");
+        assert!(Dialect::of(&flags).is_given(Setting::ServiceCidr));
+        assert!(!Dialect::of(&flags).is_given(Setting::InboundPorts));
         for row in settings::all().filter(|row| row.topic == Topic::Capture && !row.long.is_empty()) {
             assert_eq!(Dialect::default().render(&row.mention()), row.option());
         }
