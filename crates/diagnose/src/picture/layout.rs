@@ -95,6 +95,8 @@ struct Section<'a> {
 
 /// A row, measured.
 struct Row<'a> {
+    /// Its panel and its place there.
+    at: (usize, usize),
     flow: &'a Flow,
     /// Whether the packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
@@ -131,7 +133,16 @@ fn section<'a>(picture: &Picture, number: usize, panel: &'a Panel, top: u32) -> 
         } else {
             arrow + 8 - count * LINE
         };
-        rows.push(Row { flow, lit, lines, top: y, height, arrow: y + arrow, text: y + text });
+        rows.push(Row {
+            at: (number, at),
+            flow,
+            lit,
+            lines,
+            top: y,
+            height,
+            arrow: y + arrow,
+            text: y + text,
+        });
         y += height;
     }
     // Beside the heading alone there is room for two lines of a name.
@@ -222,7 +233,8 @@ fn label_font(lit: Option<bool>) -> Font {
 }
 
 fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
-    let Row { flow, lit, lines, top, height, arrow, text } = row;
+    let Row { at, flow, lit, lines, top, height, arrow, text } = row;
+    drawing.rows.push((*at, Area { x: MARGIN, y: *top, width: WIDTH - 2 * MARGIN, height: *height }));
     if *lit == Some(true) {
         let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 4 };
         drawing.items.push(Item::Box(Fill::Lit, area));

@@ -14,6 +14,7 @@ mod label;
 mod layout;
 mod letters;
 mod panel;
+mod rows;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ mod words;
 pub use by_rules::draw as of;
 pub use flow::{Disposition, Flow, Place};
 pub use panel::{Panel, Part};
+pub use rows::{DrawnRow, DrawnRows};
 
 use crate::explain::Explanation;
 use label::Label;
