@@ -2,8 +2,8 @@
 // Shows the answers of the program, which decides what is valid and words every sentence.
 
 const element = (id) => document.getElementById(id);
-const fields = { flags: element("flags"), manifest: element("manifest"), packet: element("packet") };
-const names = Object.keys(fields);
+const names = ["flags", "manifest", "packet", "flags_before", "manifest_before"];
+const fields = Object.fromEntries(names.map((name) => [name, element(name)]));
 // The flags of a packet that have a control of their own.
 const choices = { "--as": element("sender"), "--proto": element("protocol") };
 
@@ -95,7 +95,7 @@ function remember(how = "replaceState") {
 }
 
 function fill(values) {
-  for (const name of ["flags", "manifest"]) fields[name].value = values[name] ?? "";
+  for (const name of names) fields[name].value = values[name] ?? "";
   fillPacket(values.packet ?? "");
   selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
 }
@@ -118,11 +118,11 @@ function restore(values) {
   fill(values ?? linked);
 }
 
-// Flags and manifest share a place; a mark on the tab shows that the other one is in use or has problems.
-const TABS = ["flags", "manifest"];
+// Configurations share a place; a mark on a tab shows that it is in use or has problems.
+const TABS = { flags: ["flags"], manifest: ["manifest"], before: ["flags_before", "manifest_before"] };
 
 function selectTab(selected) {
-  for (const name of TABS) {
+  for (const name of Object.keys(TABS)) {
     const tab = element(`${name}-tab`);
     tab.setAttribute("aria-selected", String(name === selected));
     tab.tabIndex = name === selected ? 0 : -1;
@@ -130,10 +130,19 @@ function selectTab(selected) {
   }
 }
 
+function moveAmongTabs({ key, target }) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (!step) return;
+  const all = Object.keys(TABS);
+  const next = all.at((all.findIndex((name) => target.id === `${name}-tab`) + step) % all.length);
+  selectTab(next);
+  element(`${next}-tab`).focus();
+}
+
 function markTabs(problems) {
-  for (const name of TABS) {
-    element(`${name}-tab`).classList.toggle("is-used", fields[name].value.trim() !== "");
-    element(`${name}-tab`).classList.toggle("is-wrong", problems[name].length > 0);
+  for (const [name, held] of Object.entries(TABS)) {
+    element(`${name}-tab`).classList.toggle("is-used", held.some((field) => fields[field].value.trim() !== ""));
+    element(`${name}-tab`).classList.toggle("is-wrong", held.some((field) => problems[field].length > 0));
   }
 }
 
@@ -408,6 +417,34 @@ function showParts(parts) {
   inSight.observe(first);
 }
 
+// What changes between two configurations.
+function showCompared(compared) {
+  const shown = compared.map(({ title, changes, notes }) => {
+    const count = changes.length === 0 ? "No verdict changes" : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
+    const rows = changes.map(({ packets, before, after, ask }) => {
+      const head = Object.assign(piece("th", "", ask === null ? packets : ""), { scope: "row" });
+      if (ask !== null) head.append(button("cell", packets, () => askAbout(ask)));
+      const ends = [before, after].map(({ kind, text }) => {
+        const [word, rest] = text.split(/: (.*)/s);
+        return piece("td", "", "", piece("span", `end is-${kind}`, "", piece("span", "badge", word)), piece("p", "help", rest));
+      });
+      return piece("tr", "", "", head, ...ends);
+    });
+    const heads = ["Packets", "Before", "After"].map((text) => Object.assign(piece("th", "", text), { scope: "col" }));
+    const table = piece("table", "", "", piece("caption", "unseen", "Packets whose verdict changes"),
+      piece("thead", "", "", piece("tr", "", "", ...heads)), piece("tbody", "", "", ...rows));
+    const region = piece("div", "usual", "", ...(rows.length > 0 ? [table] : []));
+    const about = title ? `${title}: ${count[0].toLowerCase()}${count.slice(1)}` : count;
+    if (rows.length > 0) {
+      region.tabIndex = 0;
+      region.setAttribute("role", "region");
+      region.setAttribute("aria-label", about);
+    }
+    return piece("section", "", "", piece("h2", "", about), region, ...notes.map((note) => piece("p", "help", note)));
+  });
+  element("compared").replaceChildren(...shown);
+}
+
 // A screen reader hears the answer after a pause, and not at each letter.
 function announce(answer) {
   const problems = names.flatMap((name) => answer.problems[name]);
@@ -427,11 +464,12 @@ let pause = 0;
 let shownFor = null;
 
 // Where only the packet is wrong, the last answer stays until it is right again.
-function show(answer, { flags, manifest }) {
-  const configuration = JSON.stringify([flags, manifest]);
+function show(answer, { packet, ...others }) {
+  const configuration = JSON.stringify(others);
   const waits = answer.parts === null || (answer.problems.packet.length > 0 && configuration === shownFor);
   if (!waits) {
     showParts(answer.parts);
+    showCompared(answer.compared);
     shownFor = configuration;
   }
   const stale = waits && element("parts").children.length > 0 && !element("parts").hidden;
@@ -460,6 +498,7 @@ function update(typed = null) {
   const isEmpty = request.flags.trim() === "" && request.manifest.trim() === "";
   element("empty").hidden = !isEmpty;
   element("parts").hidden = isEmpty;
+  element("compared").hidden = isEmpty;
   show(answer, request);
   const { holds, ...held } = answer.link;
   link = held;
@@ -503,15 +542,17 @@ function start() {
     field.addEventListener("blur", () => element("output").getAttribute("aria-busy") === "true" && update());
   }
   for (const choice of Object.values(choices)) choice.addEventListener("change", changed);
-  for (const name of TABS) {
+  for (const name of Object.keys(TABS)) {
     element(`${name}-tab`).addEventListener("click", () => selectTab(name));
-    element(`${name}-tab`).addEventListener("keydown", ({ key }) => {
-      if (key !== "ArrowLeft" && key !== "ArrowRight") return;
-      const other = TABS.find((other) => other !== name);
-      selectTab(other);
-      element(`${other}-tab`).focus();
-    });
+    element(`${name}-tab`).addEventListener("keydown", moveAmongTabs);
   }
+  const setBefore = (flags, manifest) => {
+    fields.flags_before.value = flags;
+    fields.manifest_before.value = manifest;
+    changed();
+  };
+  element("keep").addEventListener("click", () => setBefore(fields.flags.value, fields.manifest.value));
+  element("discard").addEventListener("click", () => setBefore("", ""));
   element("input").addEventListener("dragover", (event) => event.preventDefault());
   element("input").addEventListener("drop", async (event) => {
     const [file] = event.dataTransfer.files;

@@ -1,5 +1,6 @@
 //! A request of the page, and all that it shows of it.
 
+use crate::compared::{Compared, compared};
 use crate::fields::{Field, Told};
 use crate::findings::{self, Shown};
 use crate::link::{Link, link};
@@ -24,6 +25,11 @@ pub struct Request {
     pub flags: String,
     pub manifest: String,
     pub packet: String,
+    /// The configuration before a change, if two are to be compared.
+    #[serde(default)]
+    pub flags_before: String,
+    #[serde(default)]
+    pub manifest_before: String,
 }
 
 /// What the page shows.
@@ -35,6 +41,8 @@ pub struct Answer {
     pub notes: Vec<String>,
     /// What a link to the page holds.
     pub link: Link,
+    /// What changes between two configurations, pod by pod; empty where there is one.
+    pub compared: Vec<Compared>,
     /// A part for each pod. None where the input is not understood, the packet aside.
     pub parts: Option<Vec<Part>>,
 }
@@ -145,6 +153,15 @@ pub fn answer(request: &Request) -> Answer {
         let pairs = subjects.iter().zip(&prepared);
         pairs.map(|(subject, prepared)| part(request, subject, prepared)).collect()
     };
+    if let Ok(prepared) = &prepared {
+        let after: Vec<_> = subjects.iter().zip(prepared).collect();
+        match compared(request, &after) {
+            Ok(compared) => answer.compared = compared,
+            Err(problems) => {
+                answer.problems.extend_before(&problems, !request.manifest_before.trim().is_empty());
+            }
+        }
+    }
     answer.parts = prepared.ok().map(parts);
     answer
 }
@@ -161,14 +178,14 @@ fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
 }
 
 /// A subject that is understood.
-struct Prepared {
-    capture: Capture,
-    pod: Pod,
+pub(crate) struct Prepared {
+    pub(crate) capture: Capture,
+    pub(crate) pod: Pod,
     packet: Option<PacketQuery>,
     warnings: Vec<String>,
 }
 
-fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
+pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
@@ -322,6 +339,7 @@ mod tests {
             flags: "-b 80,http --bogus".to_owned(),
             manifest: "kind: [".to_owned(),
             packet: "hello:99".to_owned(),
+            ..Request::default()
         };
         let problems = answer(&request).problems;
         assert_eq!(problems.flags.len(), 2, "{problems:?}");
@@ -331,8 +349,7 @@ mod tests {
     #[test]
     fn findings_are_warnings_with_what_mends_them() {
         let shown = |manifest: &str| {
-            let request =
-                Request { manifest: manifest.to_owned(), flags: String::new(), packet: String::new() };
+            let request = Request { manifest: manifest.to_owned(), ..Request::default() };
             let part = answer(&request).parts.expect("it is understood").remove(0);
             (part.findings, part.notes)
         };
@@ -377,7 +394,7 @@ mod tests {
             ),
         ] {
             let manifest = if annotation.is_empty() { String::new() } else { annotated(annotation) };
-            let mut request = Request { flags: flags.to_owned(), manifest, packet: String::new() };
+            let mut request = Request { flags: flags.to_owned(), manifest, ..Request::default() };
             let findings = |request: &Request| {
                 let answer = answer(request);
                 let parts = answer.parts.unwrap_or_else(|| panic!("{request:?}: {:?}", answer.problems));

@@ -5,6 +5,7 @@
 //! own: how settings are read and answered is the policy's, so that the page shows what the binary prints.
 
 mod answer;
+mod compared;
 mod edit;
 mod fields;
 mod findings;
@@ -15,6 +16,7 @@ mod tables;
 mod words;
 
 pub use answer::{Answer, Arrow, Arrows, Part, Request, Verdict, answer};
+pub use compared::{Changed, Compared, Ended};
 pub use fields::Told;
 pub use findings::{Fix, Shown};
 pub use link::Link;

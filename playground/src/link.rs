@@ -13,6 +13,8 @@ use std::fmt::Write;
 pub struct Link {
     pub flags: String,
     pub manifest: String,
+    pub flags_before: String,
+    pub manifest_before: String,
     /// What the link holds and what it leaves out, in a sentence.
     pub holds: String,
 }
@@ -31,15 +33,25 @@ struct LeftOut {
 pub(crate) fn link(request: &Request) -> Link {
     let mut left_out = LeftOut::default();
     let mut unread = Vec::new();
-    let flags = flags(&request.flags, &mut left_out).unwrap_or_else(|| {
-        unread.push("the flags, which end within a quote");
-        String::new()
+    let [flags, flags_before] = [&request.flags, &request.flags_before].map(|text| {
+        flags(text, &mut left_out).unwrap_or_else(|| {
+            unread.push("the flags, which end within a quote");
+            String::new()
+        })
     });
-    let manifest = manifest(&request.manifest, &mut left_out).unwrap_or_else(|| {
-        unread.push("the manifest, which is neither YAML nor JSON");
-        String::new()
+    let [manifest, manifest_before] = [&request.manifest, &request.manifest_before].map(|text| {
+        manifest(text, &mut left_out).unwrap_or_else(|| {
+            unread.push("the manifest, which is neither YAML nor JSON");
+            String::new()
+        })
     });
-    let given = [("the flags", &flags), ("the manifest", &manifest), ("the packet", &request.packet)];
+    let before = format!("{flags_before}{manifest_before}");
+    let given = [
+        ("the flags", &flags),
+        ("the manifest", &manifest),
+        ("the packet", &request.packet),
+        ("the configuration before", &before),
+    ];
     let held: Vec<&str> =
         given.iter().filter(|(_, text)| !text.trim().is_empty()).map(|(name, _)| *name).collect();
     let mut without: Vec<String> = unread.into_iter().map(str::to_owned).collect();
@@ -57,7 +69,7 @@ pub(crate) fn link(request: &Request) -> Link {
     );
     let held = if held.is_empty() { "nothing yet".to_owned() } else { listed(&held) };
     let without = if without.is_empty() { String::new() } else { format!(", without {}", listed(&without)) };
-    Link { flags, manifest, holds: format!("The link holds {held}{without}.") }
+    Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
 }
 
 fn listed(items: &[impl AsRef<str>]) -> String {
@@ -86,10 +98,11 @@ fn flags(text: &str, left_out: &mut LeftOut) -> Option<String> {
 
 /// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
 fn manifest(text: &str, left_out: &mut LeftOut) -> Option<String> {
+    let before = left_out.variables + left_out.objects + left_out.copies;
     let mut documents = values(MANIFEST, text).ok()?;
     documents.iter_mut().for_each(|document| object(document, left_out));
-    let LeftOut { objects, copies, variables } = left_out;
-    if *objects + *copies + *variables == 0 {
+    let left = |of: &LeftOut| of.variables + of.objects + of.copies;
+    if left(left_out) == before {
         return Some(text.to_owned());
     }
     let mut out = String::new();
@@ -182,8 +195,12 @@ mod tests {
     use std::{fs, path::Path};
 
     fn of(flags: &str, manifest: &str) -> Link {
-        let request =
-            Request { flags: flags.to_owned(), manifest: manifest.to_owned(), packet: "8080".to_owned() };
+        let request = Request {
+            flags: flags.to_owned(),
+            manifest: manifest.to_owned(),
+            packet: "8080".to_owned(),
+            ..Request::default()
+        };
         link(&request)
     }
 
@@ -229,7 +246,7 @@ mod tests {
                 continue;
             }
             let manifest = fs::read_to_string(&path).expect("UTF-8");
-            let request = Request { flags: String::new(), manifest, packet: "8080".to_owned() };
+            let request = Request { manifest, packet: "8080".to_owned(), ..Request::default() };
             let link = link(&request);
             changed += usize::from(link.manifest != request.manifest);
             let answers = |request: &Request| {

@@ -83,7 +83,7 @@ pub(crate) fn cases(
             lines.get(&(family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
         };
         Some(Packet {
-            ask: written(explained.packet(), pod)?,
+            ask: written(explained.packet(), pod, true)?,
             kind: kind(explained),
             lines: explained.rules_met().filter_map(of_chain).collect(),
             arrow: picture.row_of(explained.packet()),

@@ -51,9 +51,8 @@ impl Input {
     }
 
     fn words(&mut self, field: Field, mut words: Vec<String>) {
-        if field == Field::Flags
-            && let Some(program) = words.iter().position(|word| is_program(word))
-        {
+        let is_call = matches!(field, Field::Flags | Field::FlagsBefore);
+        if is_call && let Some(program) = words.iter().position(|word| is_program(word)) {
             // What starts the program, such as `sudo` or `docker run`, is skipped; variables count.
             let mut at = 0;
             words.retain(|word| {
@@ -63,7 +62,7 @@ impl Input {
         }
         let mut words = words.into_iter().peekable();
         let mut command = None;
-        if field == Field::Flags {
+        if is_call {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
                 let is_taken = |row: &Row| row.variables.contains(&name.as_str());
                 if !settings::of(self.mesh).any(is_taken) {

@@ -41,6 +41,7 @@ fn axe_finds_no_fault() {
         Input { flags: "--dry-run -b 80 --dual-stack --pod-ips 10.1.2.3,fd00::3", manifest: "", packet: "" },
         Input { flags: "", manifest: &pods, packet: "8080" },
         Input::default(),
+        Input { flags: "-b 80", manifest: "", packet: "8080" },
     ];
     for scheme in ["light", "dark"] {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
@@ -56,6 +57,13 @@ fn axe_finds_no_fault() {
             }
         }
     }
+    browser.script(
+        "document.getElementById('before-tab').click(); document.getElementById('keep').click()",
+        &[],
+    );
+    browser.fill(Input { flags: "-b '*' -d 5432", manifest: "", packet: "8080" });
+    let (faults_of_comparison, _) = faults(&browser);
+    assert!(faults_of_comparison.is_empty(), "{}", json!(faults_of_comparison));
     // It finds a fault where there is one.
     browser.script("document.querySelector('label[for=packet]').remove()", &[]);
     assert!(!faults(&browser).0.is_empty());

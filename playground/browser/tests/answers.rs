@@ -150,3 +150,40 @@ fn rules_and_pictures_are_copied_and_saved() {
         assert!(saved.as_str().is_some_and(|url| url.starts_with(begin) && url.len() > 1000), "{saved}");
     }
 }
+
+#[test]
+fn two_configurations_are_compared() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'&packet=8080");
+    let headings = "return Array.from(document.querySelectorAll('#compared h2'), (head) => head.textContent)";
+    assert_eq!(browser.script(headings, &[]), json!([]));
+    browser.script(
+        "document.getElementById('before-tab').click(); document.getElementById('keep').click()",
+        &[],
+    );
+    browser.settle();
+    assert_eq!(browser.value("flags_before"), "-b '*'");
+    assert_eq!(browser.script(headings, &[]), json!(["No verdict changes"]));
+    browser.script("document.getElementById('flags-tab').click()", &[]);
+    browser.type_into("flags", " -d 5432");
+    assert_eq!(browser.script(headings, &[]), json!(["The verdict changes for 1 kind of packets"]));
+    let row =
+        "return Array.from(document.querySelectorAll('#compared tbody tr > *'), (cell) => cell.textContent)";
+    let row: Vec<String> = serde_json::from_value(browser.script(row, &[])).expect("a row");
+    assert!(
+        row[0].contains("5432") && row[1].starts_with("captured") && row[2].starts_with("not captured"),
+        "{row:?}"
+    );
+    click(&browser, "#compared button", "5432");
+    assert_eq!(browser.value("packet"), "5432");
+    // A link holds both, and what is wrong before is shown there.
+    browser.wait("return location.hash.includes('flags_before=-b+%27*%27')", &[]);
+    browser.fill(Input { flags: "-b '*'", manifest: "", packet: "8080" });
+    browser.script("document.getElementById('before-tab').click()", &[]);
+    browser.type_into("flags_before", " --nope");
+    let wrong = "return document.querySelectorAll('#flags_before-problems li').length";
+    assert_eq!(browser.script(wrong, &[]), json!(1));
+    browser.script("document.getElementById('discard').click()", &[]);
+    browser.settle();
+    assert_eq!(browser.script(headings, &[]), json!([]));
+}

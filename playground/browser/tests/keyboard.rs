@@ -62,10 +62,14 @@ fn arrows_move_among_tabs_and_rules() {
     let browser = Browser::start();
     browser.open_page("flags=-b+'*'&packet=8080");
     let focused = "return document.activeElement.id || document.activeElement.textContent";
-    let shown =
-        "return ['flags', 'manifest'].filter((name) => document.getElementById(name).checkVisibility())";
+    let shown = "return ['flags', 'manifest', 'flags_before'].filter((name) => document.getElementById(name).checkVisibility())";
     browser.script("document.getElementById('flags-tab').focus()", &[]);
-    for (key, tab, panel) in [(Key::Right, "manifest-tab", "manifest"), (Key::Left, "flags-tab", "flags")] {
+    for (key, tab, panel) in [
+        (Key::Right, "manifest-tab", "manifest"),
+        (Key::Right, "before-tab", "flags_before"),
+        (Key::Right, "flags-tab", "flags"),
+        (Key::Left, "before-tab", "flags_before"),
+    ] {
         browser.press(key);
         assert_eq!(browser.script(focused, &[]), json!(tab));
         assert_eq!(browser.script(shown, &[]), json!([panel]));

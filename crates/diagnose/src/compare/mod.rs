@@ -137,6 +137,9 @@ pub struct Change {
     pub packets: Packets,
     /// One of them, in a line.
     pub example: String,
+    /// The same packet.
+    #[serde(skip)]
+    pub packet: Packet,
     /// How the example ends by the first configuration.
     pub before: End,
     /// How the example ends by the second configuration.
@@ -266,7 +269,7 @@ fn described(space: &Space, changed: &Changed, before: &Side, after: &Side, pod:
         let view = View::empty(space.family);
         let example = explain(&view, &rules::simulate::Routing::default(), &packet).calling(&called);
         let example = example.packet_line();
-        Change { text: String::new(), packets: Packets::of(space, &region), example, before, after }
+        Change { text: String::new(), packets: Packets::of(space, &region), example, packet, before, after }
     };
     kinds.into_iter().flat_map(of_kind).map(change).collect()
 }

@@ -8,8 +8,8 @@ use rules::{ConnState, Protocol};
 use std::net::SocketAddr;
 
 /// The destination and the flags that [`super::packet`] reads as this packet. `None` where words can't describe it: to the
-/// pod itself while its address is unknown.
-pub fn written(packet: &Packet, pod: &Pod) -> Option<String> {
+/// pod itself while its address is unknown. The source is left out unless `source_matters`.
+pub fn written(packet: &Packet, pod: &Pod, source_matters: bool) -> Option<String> {
     let to = packet.destination;
     let is_own = pod.addresses.contains(&to.ip());
     let mut words = Vec::new();
@@ -52,7 +52,7 @@ pub fn written(packet: &Packet, pod: &Pod) -> Option<String> {
     if packet.protocol == Protocol::Udp {
         flag(Setting::Protocol, &"udp");
     }
-    if source.map(|source| SocketAddr::new(source, SOURCE_PORT)) != Some(packet.source) {
+    if source_matters && source.map(|source| SocketAddr::new(source, SOURCE_PORT)) != Some(packet.source) {
         flag(Setting::PacketSource, &packet.source);
     }
     if packet.mark != pod.mark(sender) {
