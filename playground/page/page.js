@@ -336,7 +336,7 @@ function showPart(article, part) {
   find(".asked").hidden = !asked;
   if (!asked) {
     find(".verdict").className = "verdict";
-    find(".verdict").textContent = "Enter a packet to see what becomes of it.";
+    find(".verdict").textContent = "Enter a packet to see where it goes.";
   } else {
     showVerdict(find(".verdict"), verdict);
     find(".decided").textContent = verdict.decided ? `Decided by ${verdict.decided}` : "Rules evaluated";

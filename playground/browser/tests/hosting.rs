@@ -75,7 +75,7 @@ fn a_link_holds_no_secrets_and_says_so() {
     browser.back();
     browser.settle();
     assert_eq!(browser.value("manifest"), manifest);
-    // Somebody else sees the same answer.
+    // Another browser shows the same answer.
     let other = Browser::start();
     other.open(link);
     other.settle();

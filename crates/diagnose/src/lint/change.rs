@@ -27,7 +27,7 @@ pub(super) struct Redundant {
 }
 
 impl Redundant {
-    /// The finding, with the change for who follows it.
+    /// The finding, with its remedy as a new value.
     pub(super) fn finding_with_edit(self, raw: &Raw) -> Finding {
         Finding { edit: self.change.edit(raw), ..self.finding }
     }
