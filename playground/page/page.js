@@ -494,12 +494,13 @@ function update(typed = null) {
     restart();
     return;
   }
-  element("waiting").hidden = true;
   const isEmpty = request.flags.trim() === "" && request.manifest.trim() === "";
   element("empty").hidden = !isEmpty;
   element("parts").hidden = isEmpty;
   element("compared").hidden = isEmpty;
   show(answer, request);
+  element("waiting").hidden = isEmpty || element("parts").children.length > 0;
+  element("waiting").textContent = "Correct the input to see a result.";
   const { holds, ...held } = answer.link;
   link = held;
   element("holds").textContent = holds;

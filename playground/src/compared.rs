@@ -94,14 +94,9 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     let comparison = compare::compare(&side(before), &side(after), &pod);
     let (shown, left_out) = comparison.shown();
     let mut notes = Vec::new();
-    match left_out {
-        0 => {}
-        1 => {
-            notes.push("1 more change concerns packets in unusual connection states or with marks".to_owned())
-        }
-        _ => notes.push(format!(
-            "{left_out} more changes concern packets in unusual connection states or with marks"
-        )),
+    if left_out > 0 {
+        let more = if left_out == 1 { "change concerns" } else { "changes concern" };
+        notes.push(format!("{left_out} more {more} packets in unusual connection states or with marks"));
     }
     if !comparison.complete {
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
