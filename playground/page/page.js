@@ -2,8 +2,8 @@
 // Shows the answers of the program, which decides what is valid and words every sentence.
 
 const element = (id) => document.getElementById(id);
-const fields = { flags: element("flags"), manifest: element("manifest"), packet: element("packet") };
-const names = Object.keys(fields);
+const names = ["flags", "manifest", "packet", "flags_before", "manifest_before"];
+const fields = Object.fromEntries(names.map((name) => [name, element(name)]));
 // The flags of a packet that have a control of their own.
 const choices = { "--as": element("sender"), "--proto": element("protocol") };
 
@@ -28,15 +28,18 @@ spec:
       args: [proxy, sidecar]
 `;
 const EXAMPLES = [
-  ["Everything", { flags: USUAL, packet: "10.0.0.5:443" }],
-  ["The proxy’s own call", { flags: USUAL, packet: "10.0.0.5:443 --as proxy" }],
-  ["Some networks, some ports", { flags: "-i 10.0.0.0/8 -x 10.96.0.0/16 -b 8080,9000-9100", packet: "9050" }],
-  ["TPROXY", { flags: `-m TPROXY ${USUAL}`, packet: "8080" }],
-  ["DNS", { flags: `${USUAL} --redirect-dns --dns-servers 10.96.0.10`, packet: "10.96.0.10:53 --proto udp" }],
-  ["Linkerd", { flags: LINKERD, packet: "10.0.0.5:443" }],
-  ["Kuma", { flags: "--mesh kuma --redirect-all-dns-traffic", packet: "10.96.0.10:53 --proto udp" }],
-  ["Ambient mode", { flags: "--mesh ambient", packet: "8080" }],
-  ["A pod’s annotations", { manifest: POD, packet: "9090" }],
+  ["Everything", { flags: USUAL, packet: "10.0.0.5:443" }, "Istio’s defaults capture all TCP, in and out."],
+  ["The proxy’s own call", { flags: USUAL, packet: "10.0.0.5:443 --as proxy" }, "It is not captured again."],
+  ["Some networks, some ports", { flags: "-i 10.0.0.0/8 -x 10.96.0.0/16 -b 8080,9000-9100", packet: "9050" },
+    "Includes and excludes."],
+  ["TPROXY", { flags: `-m TPROXY ${USUAL}`, packet: "8080" }, "The proxy sees the client’s address."],
+  ["DNS", { flags: `${USUAL} --redirect-dns --dns-servers 10.96.0.10`, packet: "10.96.0.10:53 --proto udp" },
+    "DNS queries go to the proxy’s agent."],
+  ["Linkerd", { flags: LINKERD, packet: "10.0.0.5:443" }, "What linkerd’s init container sets."],
+  ["Kuma", { flags: "--mesh kuma --redirect-all-dns-traffic", packet: "10.96.0.10:53 --proto udp" },
+    "What kumactl sets for a pod."],
+  ["Ambient mode", { flags: "--mesh ambient", packet: "8080" }, "Istio without sidecars: ztunnel."],
+  ["A pod’s annotations", { manifest: POD, packet: "9090" }, "The manifest of an injected pod."],
 ];
 
 // The program: four names of WebAssembly, see src/interface.rs.
@@ -44,10 +47,22 @@ let program = null;
 let code = null;
 
 async function load() {
-  const packed = Uint8Array.from(atob(element("program").textContent.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { source, integrity } = element("program").dataset;
+  const packed = source ? await fetched(source, integrity) : embedded();
+  const stream = packed.stream().pipeThrough(new DecompressionStream("gzip"));
   code = await WebAssembly.compile(await new Response(stream).arrayBuffer());
   await restart();
+}
+
+function embedded() {
+  return new Blob([Uint8Array.from(atob(element("program").textContent.trim()), (letter) => letter.charCodeAt(0))]);
+}
+
+// Where the page is hosted, the program is a file beside it.
+async function fetched(source, integrity) {
+  const response = await fetch(source, { integrity, credentials: "omit" });
+  if (!response.ok) throw new Error(`${source}: ${response.status}`);
+  return response.blob();
 }
 
 async function restart() {
@@ -62,7 +77,7 @@ function ask(request) {
   return JSON.parse(new TextDecoder().decode(new Uint8Array(program.memory.buffer, program.response(), length)));
 }
 
-// The input, in the fragment of the address and back.
+// The input: all of it in the history's state, and in the fragment of the address what the program lets a link hold.
 function state() {
   const values = Object.fromEntries(names.map((name) => [name, fields[name].value]));
   if (values.packet.trim() !== "") {
@@ -71,13 +86,22 @@ function state() {
   return values;
 }
 
-function fragment() {
-  const given = Object.entries(state()).filter(([, value]) => value !== "");
-  return "#" + new URLSearchParams(given);
+let link = {};
+
+function remember(how = "replaceState") {
+  const held = { ...state(), ...link };
+  const given = names.map((name) => [name, held[name]]).filter(([, value]) => value !== "");
+  history[how](state(), "", "#" + new URLSearchParams(given));
 }
 
 function fill(values) {
   for (const name of names) fields[name].value = values[name] ?? "";
+  fillPacket(values.packet ?? "");
+  selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
+}
+
+function fillPacket(packet) {
+  fields.packet.value = packet;
   for (const [flag, choice] of Object.entries(choices)) {
     const words = new RegExp(`(^|\\s)${flag}[ =](\\S+)`);
     const given = fields.packet.value.match(words)?.[2] ?? "";
@@ -86,19 +110,19 @@ function fill(values) {
     choice.value = given;
     fields.packet.value = fields.packet.value.replace(words, "").trim();
   }
-  selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
 }
 
-function restore() {
+function restore(values) {
   const given = new URLSearchParams(location.hash.slice(1));
-  fill(names.some((name) => given.has(name)) ? Object.fromEntries(given) : EXAMPLES[0][1]);
+  const linked = names.some((name) => given.has(name)) ? Object.fromEntries(given) : EXAMPLES[0][1];
+  fill(values ?? linked);
 }
 
-// Flags and manifest share a place; a mark on the tab shows that the other one is in use or has problems.
-const TABS = ["flags", "manifest"];
+// Configurations share a place; a mark on a tab shows that it is in use or has problems.
+const TABS = { flags: ["flags"], manifest: ["manifest"], before: ["flags_before", "manifest_before"] };
 
 function selectTab(selected) {
-  for (const name of TABS) {
+  for (const name of Object.keys(TABS)) {
     const tab = element(`${name}-tab`);
     tab.setAttribute("aria-selected", String(name === selected));
     tab.tabIndex = name === selected ? 0 : -1;
@@ -106,10 +130,19 @@ function selectTab(selected) {
   }
 }
 
+function moveAmongTabs({ key, target }) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (!step) return;
+  const all = Object.keys(TABS);
+  const next = all.at((all.findIndex((name) => target.id === `${name}-tab`) + step) % all.length);
+  selectTab(next);
+  element(`${next}-tab`).focus();
+}
+
 function markTabs(problems) {
-  for (const name of TABS) {
-    element(`${name}-tab`).classList.toggle("is-used", fields[name].value.trim() !== "");
-    element(`${name}-tab`).classList.toggle("is-wrong", problems[name].length > 0);
+  for (const [name, held] of Object.entries(TABS)) {
+    element(`${name}-tab`).classList.toggle("is-used", held.some((field) => fields[field].value.trim() !== ""));
+    element(`${name}-tab`).classList.toggle("is-wrong", held.some((field) => problems[field].length > 0));
   }
 }
 
@@ -136,6 +169,21 @@ function paint(into, spans) {
 const SVG = "data:image/svg+xml,";
 const plain = (spans) => spans.map(({ text }) => text).join("");
 
+function piece(tag, name, text, ...children) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+function button(name, text, then) {
+  const made = piece("button", name, text);
+  made.type = "button";
+  made.addEventListener("click", then);
+  return made;
+}
+
 function showProblems(problems) {
   for (const name of names) {
     list(element(`${name}-problems`), problems[name]);
@@ -146,42 +194,177 @@ function showProblems(problems) {
 
 // The word of the verdict is a badge, the rest a sentence beside it.
 function showVerdict(into, { kind, sentence }) {
-  into.className = `verdict asked is-${kind}`;
-  paint(into, sentence);
+  into.className = `verdict is-${kind}`;
   const [word, colon, rest] = plain(sentence).split(/(: )(.*)/s);
-  const piece = (name, text) => {
-    const span = document.createElement("span");
-    span.className = name;
-    span.textContent = text;
-    return span;
-  };
-  into.replaceChildren(piece("badge", word), piece("unseen", colon ?? ""), piece("", rest ?? ""));
+  into.replaceChildren(
+    piece("span", "badge", word), piece("span", "unseen", colon ?? ""), piece("span", "", rest ?? ""));
 }
+
+const counted = (number, one, several = `${one}s`) => `${number} ${number === 1 ? one : several}`;
+
+// Asks about a packet, as if it had been typed.
+function askAbout(packet) {
+  remember();
+  fillPacket(packet);
+  update();
+  remember("pushState");
+}
+
+// Shows the packets that take a rule or an arrow; each can be asked about.
+const MOST_TAKEN = 12;
+
+function showTaken(into, what, packets) {
+  const asks = [...new Map(packets.map((packet) => [packet.ask, packet])).values()];
+  const few = asks.slice(0, MOST_TAKEN).map(({ ask, kind }) => button(`packet ${kind}`, ask, () => askAbout(ask)));
+  const more = asks.length > MOST_TAKEN ? ` and ${asks.length - MOST_TAKEN} more` : "";
+  const said = asks.length === 0 ? `None of the common packets takes ${what}.` : `Packets that take ${what}:`;
+  into.replaceChildren(piece("p", "", said), piece("div", "buttons", "", ...few, more));
+}
+
+// Over the picture, and as a list where it has no room.
+function showArrows(article, { width, height, rows }, packets, notes) {
+  const canvas = article.querySelector(".canvas");
+  for (const old of canvas.querySelectorAll("button")) old.remove();
+  const items = notes.map((note) => piece("li", "note", note));
+  rows.forEach((row, number) => {
+    const taken = packets.filter(({ arrow }) => arrow && String(arrow) === String(row.at));
+    const into = article.querySelector(".drawn .taken");
+    const take = () => showTaken(into, `the arrow “${row.packets}: ${row.end}”`, taken);
+    const area = button("arrow", "", take);
+    area.setAttribute("aria-label", `${row.part}, ${row.packets}: ${row.end}. Show packets`);
+    area.style.top = `${(100 * row.top) / height}%`;
+    area.style.height = `${(100 * row.height) / height}%`;
+    canvas.append(area);
+    if (row.part !== rows[number - 1]?.part) items.push(piece("li", "strong", row.part));
+    const line = button(row.lit ? "is-lit" : "", "", take);
+    line.append(piece("span", row.kind, row.end), ` ${row.packets}`);
+    items.push(piece("li", "", "", line));
+  });
+  article.querySelector(".drawn-list").replaceChildren(...items);
+  const image = canvas.querySelector("img");
+  [image.width, image.height] = [width, height];
+}
+
+function cellOf({ text, kind, packet }, packets) {
+  const cell = piece("td", kind ?? "");
+  if (packet === null) cell.textContent = text;
+  else cell.append(button("cell", text, () => askAbout(packets[packet].ask)));
+  return cell;
+}
+
+function showCases(article, { tables, legend, packets }) {
+  const head = (text, scope) => Object.assign(piece("th", "", text), { scope });
+  const made = tables.map(({ family, title, heads, rows }) => {
+    const body = rows.map(({ label, cells }) =>
+      piece("tr", "", "", head(label, "row"), ...cells.map((cell) => cellOf(cell, packets))));
+    return piece("table", "", "",
+      piece("caption", "unseen", `${title} … ${family ?? ""}`),
+      piece("thead", "", "", piece("tr", "", "", head(family ? `${title} (${family})` : title, "col"), ...heads.map((text) => head(text, "col")))),
+      piece("tbody", "", "", ...body));
+  });
+  article.querySelector(".usual").replaceChildren(...made);
+  const meanings = legend.flatMap(({ word, kind, meaning }) => [piece("dt", kind ?? "", word), piece("dd", "", meaning)]);
+  article.querySelector(".legend").replaceChildren(...meanings);
+}
+
+function showFindings(article, findings) {
+  const items = findings.map(({ level, code, option, text, remedy, fix }) => {
+    const item = piece("li", level, "", piece("span", "level", level), " ", piece("span", "code", code), " ");
+    if (option) item.append(piece("span", "option", option), ": ");
+    item.append(piece("span", "text", text));
+    if (remedy) item.append(piece("p", "remedy", `→ ${remedy}`));
+    if (fix) item.append(button("fix", fix.label, () => follow(fix)));
+    return item;
+  });
+  article.querySelector(".findings").replaceChildren(...items);
+}
+
+// Changes a field as a remedy says. Back returns to what was there.
+function follow({ field, value }) {
+  remember();
+  fields[field].value = value;
+  selectTab(field);
+  update();
+  remember("pushState");
+  fields[field].focus();
+}
+
+// Lines of rules are buttons, of which Tab reaches the first and arrows the others.
+function showRules(article, text, packets) {
+  const into = article.querySelector(".iptables");
+  const matching = new Map();
+  for (const packet of packets) {
+    for (const line of packet.lines) matching.set(line, [...(matching.get(line) ?? []), packet]);
+  }
+  const lines = text.replace(/\n$/, "").split("\n").map((line, number) => {
+    if (!line.startsWith("-A ")) return `${line}\n`;
+    const place = into.closest("details").querySelector(".taken");
+    const rule = button("rule", line, () => showTaken(place, "this rule", matching.get(number) ?? []));
+    rule.tabIndex = -1;
+    return piece("span", "", "", rule, "\n");
+  });
+  into.replaceChildren(...lines);
+  into.querySelector(".rule")?.setAttribute("tabindex", "0");
+}
+
+function moveAmongRules(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step || !event.target.matches(".rule")) return;
+  const rules = [...event.currentTarget.querySelectorAll(".rule")];
+  const next = rules[rules.indexOf(event.target) + step];
+  if (!next) return;
+  event.preventDefault();
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+const MESHES = { istio: "Istio sidecar", linkerd: "Linkerd", kuma: "Kuma", ambient: "Istio ambient mode" };
 
 function showPart(article, part) {
   const find = (selector) => article.querySelector(selector);
-  find(".title").textContent = part.title ?? "The pod";
+  const { verdict, cases, findings } = part;
+  const title = part.title ?? `${MESHES[part.mesh]}: a pod with these flags`;
+  const asked = verdict !== null;
+  // What has not changed stays as it is: what was shown of it, and where it was scrolled to.
+  const key = JSON.stringify(part);
+  if (article.key === key) return;
+  article.key = key;
+  article.shown = part;
+  find(".title").textContent = title;
   list(find(".about"), part.notes);
-  const asked = part.verdict !== null;
-  for (const section of article.querySelectorAll(".asked")) section.hidden = !asked;
-  if (asked) {
-    showVerdict(find(".verdict"), part.verdict);
-    paint(find(".way"), part.verdict.way);
+  find(".asked").hidden = !asked;
+  if (!asked) {
+    find(".verdict").className = "verdict";
+    find(".verdict").textContent = "Enter a packet to see where it goes.";
+  } else {
+    showVerdict(find(".verdict"), verdict);
+    find(".decided").textContent = verdict.decided ? `Decided by ${verdict.decided}` : "Rules evaluated";
+    paint(find(".way"), verdict.way);
   }
-  find(".drawn").hidden = !part.picture;
-  if (part.picture) {
-    const image = find(".picture img");
-    image.src = SVG + encodeURIComponent(part.picture);
-    image.alt = asked
-      ? `The path of the packet: ${plain(part.verdict.sentence)}`
-      : "Captured and excluded traffic; the common cases are listed below as text";
-  }
-  paint(find(".drawn-text"), part.picture_text);
-  paint(find(".lint"), part.lint);
-  paint(find(".usual"), part.usual);
-  find(".iptables").textContent = part.iptables;
+  const image = find(".picture img");
+  image.src = SVG + encodeURIComponent(part.picture);
+  image.alt = asked
+    ? `The path of the packet: ${plain(verdict.sentence)}`
+    : "Captured and excluded traffic; the common cases are listed below as a table";
+  showArrows(article, part.arrows, cases.packets, part.picture_notes);
+  find(".count").textContent = findings.length === 0 ? "No findings" : counted(findings.length, "finding");
+  showFindings(article, findings);
+  const verdicts = cases.tables.flatMap(({ rows }) => rows.flatMap(({ cells }) => cells.filter(({ kind }) => kind)));
+  const captured = verdicts.filter(({ kind }) => kind === "captured").length;
+  find(".balance").textContent = `${captured} of ${verdicts.length} common cases are captured`;
+  showCases(article, cases);
+  find(".rules").textContent = counted(part.iptables.split("\n").filter((line) => line.startsWith("-A ")).length, "rule");
+  showRules(article, part.iptables, cases.packets);
   find(".nft").textContent = part.nft;
-  article.part = part;
+  for (const taken of article.querySelectorAll(".taken")) taken.replaceChildren();
+  const regions = {
+    ".picture": "Picture of the traffic", ".way": "Rules evaluated for the packet",
+    ".usual": "Common cases", ".iptables": "Rules for iptables-restore", ".nft": "Rules for nft",
+  };
+  for (const [selector, name] of Object.entries(regions)) {
+    find(selector).setAttribute("aria-label", part.title ? `${name}: ${part.title}` : name);
+  }
 }
 
 // Copying and saving what a part shows.
@@ -198,27 +381,68 @@ async function png(image) {
   return canvas.toDataURL("image/png");
 }
 
-async function useButton(button) {
-  const article = button.closest("article");
-  const { copies, saves } = button.dataset;
-  const before = button.textContent;
+async function useButton(used) {
+  const article = used.closest("article");
+  const { copies, saves } = used.dataset;
+  used.dataset.text ??= used.textContent;
   try {
-    if (copies) await navigator.clipboard.writeText(article.part[copies]);
-    if (saves === "svg") save("traffic.svg", SVG + encodeURIComponent(article.part.picture));
+    if (copies) await navigator.clipboard.writeText(article.shown[copies]);
+    if (saves === "svg") save("traffic.svg", SVG + encodeURIComponent(article.shown.picture));
     if (saves === "png") save("traffic.png", await png(article.querySelector(".picture img")));
-    button.textContent = copies ? "Copied" : "Saved";
+    used.textContent = copies ? "Copied" : "Saved";
   } catch {
-    button.textContent = "Not allowed by the browser";
+    used.textContent = "Not allowed by the browser";
   }
-  element("announcement").textContent = button.textContent;
-  setTimeout(() => (button.textContent = before), 1500);
+  element("announcement").textContent = used.textContent;
+  setTimeout(() => (used.textContent = used.dataset.text), 1500);
 }
+
+const inSight = new IntersectionObserver(([{ isIntersecting }]) => {
+  element("summary").hidden = isIntersecting;
+});
 
 function showParts(parts) {
   const root = element("parts");
   while (root.children.length > parts.length) root.lastElementChild.remove();
-  while (root.children.length < parts.length) root.append(element("part").content.cloneNode(true));
+  while (root.children.length < parts.length) {
+    root.append(element("part").content.cloneNode(true));
+    root.lastElementChild.querySelector(".iptables").addEventListener("keydown", moveAmongRules);
+  }
   parts.forEach((part, at) => showPart(root.children[at], part));
+  // In a narrow window, the first verdict is repeated at the edge while it is out of sight.
+  const first = root.querySelector(".verdict");
+  element("summary").replaceChildren(...first.cloneNode(true).childNodes);
+  element("summary").className = first.className;
+  inSight.disconnect();
+  inSight.observe(first);
+}
+
+// What changes between two configurations.
+function showCompared(compared) {
+  const shown = compared.map(({ title, changes, notes }) => {
+    const count = changes.length === 0 ? "No verdict changes" : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
+    const rows = changes.map(({ packets, before, after, ask }) => {
+      const head = Object.assign(piece("th", "", ask === null ? packets : ""), { scope: "row" });
+      if (ask !== null) head.append(button("cell", packets, () => askAbout(ask)));
+      const ends = [before, after].map(({ kind, text }) => {
+        const [word, rest] = text.split(/: (.*)/s);
+        return piece("td", "", "", piece("span", `end is-${kind}`, "", piece("span", "badge", word)), piece("p", "help", rest));
+      });
+      return piece("tr", "", "", head, ...ends);
+    });
+    const heads = ["Packets", "Before", "After"].map((text) => Object.assign(piece("th", "", text), { scope: "col" }));
+    const table = piece("table", "", "", piece("caption", "unseen", "Packets whose verdict changes"),
+      piece("thead", "", "", piece("tr", "", "", ...heads)), piece("tbody", "", "", ...rows));
+    const region = piece("div", "usual", "", ...(rows.length > 0 ? [table] : []));
+    const about = title ? `${title}: ${count[0].toLowerCase()}${count.slice(1)}` : count;
+    if (rows.length > 0) {
+      region.tabIndex = 0;
+      region.setAttribute("role", "region");
+      region.setAttribute("aria-label", about);
+    }
+    return piece("section", "", "", piece("h2", "", about), region, ...notes.map((note) => piece("p", "help", note)));
+  });
+  element("compared").replaceChildren(...shown);
 }
 
 // A screen reader hears the answer after a pause, and not at each letter.
@@ -228,8 +452,7 @@ function announce(answer) {
   const verdicts = parts.filter((part) => part.verdict).map((part) => {
     return (part.title ? `${part.title}: ` : "") + plain(part.verdict.sentence);
   });
-  const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`;
-  const said = problems.length > 0 ? [`${count} in the input: ${problems.join("; ")}`] : verdicts;
+  const said = problems.length > 0 ? [`${counted(problems.length, "problem")} in the input: ${problems.join("; ")}`] : verdicts;
   element("announcement").textContent = said.join(". ") || "Rules are shown.";
 }
 
@@ -241,14 +464,15 @@ let pause = 0;
 let shownFor = null;
 
 // Where only the packet is wrong, the last answer stays until it is right again.
-function show(answer, { flags, manifest }) {
-  const configuration = JSON.stringify([flags, manifest]);
+function show(answer, { packet, ...others }) {
+  const configuration = JSON.stringify(others);
   const waits = answer.parts === null || (answer.problems.packet.length > 0 && configuration === shownFor);
   if (!waits) {
     showParts(answer.parts);
+    showCompared(answer.compared);
     shownFor = configuration;
   }
-  const stale = waits && element("parts").children.length > 0;
+  const stale = waits && element("parts").children.length > 0 && !element("parts").hidden;
   element("stale").hidden = !stale;
   element("output").classList.toggle("is-stale", stale);
 }
@@ -270,8 +494,16 @@ function update(typed = null) {
     restart();
     return;
   }
-  element("waiting").hidden = true;
+  const isEmpty = request.flags.trim() === "" && request.manifest.trim() === "";
+  element("empty").hidden = !isEmpty;
+  element("parts").hidden = isEmpty;
+  element("compared").hidden = isEmpty;
   show(answer, request);
+  element("waiting").hidden = isEmpty || element("parts").children.length > 0;
+  element("waiting").textContent = "Correct the input to see a result.";
+  const { holds, ...held } = answer.link;
+  link = held;
+  element("holds").textContent = holds;
   list(element("notes"), answer.notes);
   cost = performance.now() - begun;
   const settle = () => {
@@ -285,13 +517,14 @@ function update(typed = null) {
   pause = setTimeout(() => {
     settle();
     announce(answer);
-    if (location.hash !== fragment()) history.replaceState(null, "", fragment());
+    remember();
   }, waits ? PAUSE : 300);
 }
 
 // What takes long waits for the end of a word.
 function changed(event) {
   clearTimeout(pending);
+  clearTimeout(pause);
   element("output").setAttribute("aria-busy", "true");
   const typed = event?.target ?? null;
   if (cost < 50) update(typed);
@@ -310,15 +543,17 @@ function start() {
     field.addEventListener("blur", () => element("output").getAttribute("aria-busy") === "true" && update());
   }
   for (const choice of Object.values(choices)) choice.addEventListener("change", changed);
-  for (const name of TABS) {
+  for (const name of Object.keys(TABS)) {
     element(`${name}-tab`).addEventListener("click", () => selectTab(name));
-    element(`${name}-tab`).addEventListener("keydown", ({ key }) => {
-      if (key !== "ArrowLeft" && key !== "ArrowRight") return;
-      const other = TABS.find((other) => other !== name);
-      selectTab(other);
-      element(`${other}-tab`).focus();
-    });
+    element(`${name}-tab`).addEventListener("keydown", moveAmongTabs);
   }
+  const setBefore = (flags, manifest) => {
+    fields.flags_before.value = flags;
+    fields.manifest_before.value = manifest;
+    changed();
+  };
+  element("keep").addEventListener("click", () => setBefore(fields.flags.value, fields.manifest.value));
+  element("discard").addEventListener("click", () => setBefore("", ""));
   element("input").addEventListener("dragover", (event) => event.preventDefault());
   element("input").addEventListener("drop", async (event) => {
     const [file] = event.dataTransfer.files;
@@ -328,31 +563,29 @@ function start() {
     selectTab("manifest");
     changed();
   });
-  element("parts").addEventListener("click", ({ target }) => target.matches("button") && useButton(target));
-  for (const [title, values] of EXAMPLES) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = title;
-    button.addEventListener("click", () => {
+  element("parts").addEventListener("click", ({ target }) => target.matches("[data-copies], [data-saves]") && useButton(target));
+  for (const [title, values, about] of EXAMPLES) {
+    const start = () => {
       // The back button returns to the former input.
-      history.replaceState(null, "", fragment());
+      remember();
       fill(values);
-      history.pushState(null, "", fragment());
       update();
-    });
-    element("examples").append(button);
+      remember("pushState");
+    };
+    element("examples").append(button("", title, start));
+    element("starts").append(piece("li", "", "", button("", title, start), ` ${about}`));
   }
-  element("share").hidden = location.protocol === "file:";
+  element("sharing").hidden = location.protocol === "file:";
   element("share").addEventListener("click", () => {
-    history.replaceState(null, "", fragment());
+    remember();
     const clipboard = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
     clipboard.then(() => copied(true), () => copied(false));
   });
-  window.addEventListener("popstate", () => {
-    restore();
+  window.addEventListener("popstate", (event) => {
+    restore(event.state);
     update();
   });
-  restore();
+  restore(history.state);
   load().then(() => update(), (error) => {
     element("waiting").textContent = `This browser can’t run the program: ${error.message}`;
   });

@@ -1,17 +1,22 @@
 //! A request of the page, and all that it shows of it.
 
+use crate::compared::{Compared, compared};
 use crate::fields::{Field, Told};
+use crate::findings::{self, Shown};
+use crate::link::{Link, link};
 use crate::styles::{Span, spans};
+use crate::tables::{Cases, cases};
 use crate::words::Input;
 use diagnose::Subject;
-use diagnose::explain::{Explanation, PacketQuery, Place, Pod, Scene, explain, matrix, packet, usual_cases};
-use diagnose::lint::{Item, Level, items, lint, runs_as_proxy, text};
+use diagnose::explain::{Explanation, PacketQuery, Place, Pod, Scene, explain, packet};
+use diagnose::lint::{Item, Level, items, lint, runs_as_proxy};
+use diagnose::picture::{Disposition, DrawnRow, DrawnRows, Picture};
 use diagnose::subject::each;
 use mesh::Capture;
 use mesh::Problems;
 use mesh::preview::{self, Preview};
+use mesh::sources::Reader;
 use mesh::sources::RemoteHost;
-use mesh::sources::{Dialect, Reader};
 use serde::{Deserialize, Serialize};
 
 /// The content of the fields.
@@ -20,6 +25,11 @@ pub struct Request {
     pub flags: String,
     pub manifest: String,
     pub packet: String,
+    /// The configuration before a change, if two are to be compared.
+    #[serde(default)]
+    pub flags_before: String,
+    #[serde(default)]
+    pub manifest_before: String,
 }
 
 /// What the page shows.
@@ -29,6 +39,10 @@ pub struct Answer {
     pub problems: Told,
     /// What is worth knowing of the input.
     pub notes: Vec<String>,
+    /// What a link to the page holds.
+    pub link: Link,
+    /// What changes between two configurations, pod by pod; empty where there is one.
+    pub compared: Vec<Compared>,
     /// A part for each pod. None where the input is not understood, the packet aside.
     pub parts: Option<Vec<Part>>,
 }
@@ -38,20 +52,48 @@ pub struct Answer {
 pub struct Part {
     /// Its kind, namespace and name, where a manifest has them.
     pub title: Option<String>,
+    pub mesh: &'static str,
     pub notes: Vec<String>,
     /// What becomes of the packet; `None` where there is none, or it is not understood.
     pub verdict: Option<Verdict>,
     /// What is captured and what is not, drawn as SVG, with the packet's way.
     pub picture: String,
-    /// The same as text, for narrow screens.
-    pub picture_text: Vec<Span>,
-    /// All usual packets at a glance, family by family.
-    pub usual: Vec<Span>,
-    /// The warnings of lint, a line or two each, or that there is none.
-    pub lint: Vec<Span>,
+    /// What holds for all that it shows.
+    pub picture_notes: Vec<String>,
+    /// The arrows of the picture, in pixels of its own.
+    pub arrows: Arrows,
+    /// The common packets at a glance.
+    pub cases: Cases,
+    /// The warnings of lint.
+    pub findings: Vec<Shown>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
+}
+
+/// The arrows of a picture.
+#[derive(Clone, Debug, Serialize)]
+pub struct Arrows {
+    pub width: u32,
+    pub height: u32,
+    pub rows: Vec<Arrow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Arrow {
+    /// By which packets name it.
+    pub at: (usize, usize),
+    /// The part of the traffic, such as what goes into the pod.
+    pub part: &'static str,
+    /// The packets that it is about, with the option that decides.
+    pub packets: String,
+    /// What becomes of them, as for a verdict and in words.
+    pub kind: &'static str,
+    pub end: String,
+    /// Whether the packet that is asked about takes it.
+    pub lit: bool,
+    pub top: u32,
+    pub height: u32,
 }
 
 /// What becomes of a packet.
@@ -61,17 +103,20 @@ pub struct Verdict {
     pub kind: &'static str,
     /// The verdict and its reason.
     pub sentence: Vec<Span>,
+    /// The rule that decides, by its place; `None` where none does.
+    pub decided: Option<String>,
     /// The packet, and each rule that it meets.
     pub way: Vec<Span>,
 }
 
 /// The name of a manifest in messages.
-const MANIFEST: &str = "manifest";
+pub(crate) const MANIFEST: &str = "manifest";
 
 pub fn answer(request: &Request) -> Answer {
     let input = Input::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
-    let mut answer = Answer { notes: notes(&input, has_manifest), ..Answer::default() };
+    let notes = notes(&input, has_manifest);
+    let mut answer = Answer { notes, link: link(request), ..Answer::default() };
     for (field, problem) in &input.problems {
         answer.problems.add(*field, problem);
     }
@@ -105,8 +150,18 @@ pub fn answer(request: &Request) -> Answer {
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
     };
     let parts = |prepared: Vec<Prepared>| {
-        subjects.iter().zip(&prepared).map(|(subject, prepared)| part(subject, prepared)).collect()
+        let pairs = subjects.iter().zip(&prepared);
+        pairs.map(|(subject, prepared)| part(request, subject, prepared)).collect()
     };
+    if let Ok(prepared) = &prepared {
+        let after: Vec<_> = subjects.iter().zip(prepared).collect();
+        match compared(request, &after) {
+            Ok(compared) => answer.compared = compared,
+            Err(problems) => {
+                answer.problems.extend_before(&problems, !request.manifest_before.trim().is_empty());
+            }
+        }
+    }
     answer.parts = prepared.ok().map(parts);
     answer
 }
@@ -123,14 +178,14 @@ fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
 }
 
 /// A subject that is understood.
-struct Prepared {
-    capture: Capture,
-    pod: Pod,
+pub(crate) struct Prepared {
+    pub(crate) capture: Capture,
+    pub(crate) pod: Pod,
     packet: Option<PacketQuery>,
     warnings: Vec<String>,
 }
 
-fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
+pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
@@ -141,7 +196,7 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     Ok(Prepared { capture, pod, packet, warnings })
 }
 
-fn part(subject: &Subject, prepared: &Prepared) -> Part {
+fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
     let Prepared { capture, pod, packet, warnings } = prepared;
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
     let remarks = subject.warnings_of_form().iter().filter(|remark| remark.level == Level::Note);
@@ -169,12 +224,14 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     };
     Part {
         title: subject.title.clone(),
+        mesh: subject.raw.mesh().name(),
         notes,
         verdict: explained.as_ref().map(verdict),
         picture: picture.svg(),
-        picture_text: spans(&picture.text(NARROW)),
-        usual: spans(&usual(capture, pod, &subject.dialect())),
-        lint: spans(&text(&items, usize::MAX)),
+        picture_notes: picture.notes().to_vec(),
+        cases: cases(capture, pod, &picture, &iptables.text, &subject.dialect()),
+        arrows: arrows(&picture),
+        findings: findings::shown(request, subject, &items, &findings),
         iptables: iptables.text,
         nft: preview::print(&**capture, Preview::Nft).text,
     }
@@ -183,29 +240,41 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
 fn verdict(explained: &Explanation<'_>) -> Verdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
-    let kind = match explained.outcome().verdict {
+    let decided = explained.deciding_rule().and_then(|rule| {
+        let (place, _) = rule.strip_prefix("decided by ")?.split_once(": ")?;
+        Some(place.to_owned())
+    });
+    Verdict { kind: kind(explained), sentence: spans(sentence), decided, way: spans(way.trim_start()) }
+}
+
+fn arrows(picture: &Picture) -> Arrows {
+    let DrawnRows { width, height, rows } = picture.rows();
+    let arrow = |row: DrawnRow| {
+        let option = row.option.map(|option| format!(" ({option})")).unwrap_or_default();
+        let end = match row.disposition {
+            Disposition::Captured(ports) => format!("captured by {} at {}", picture.proxy(), ports.dashed()),
+            other => other.word().to_owned(),
+        };
+        let kind = match row.disposition {
+            Disposition::Captured(_) => "captured",
+            Disposition::Passing => "passing",
+            Disposition::Dropped => "dropped",
+            Disposition::Unknown => "unknown",
+        };
+        let DrawnRow { at, part, lit, top, height, packets, .. } = row;
+        Arrow { at, part, packets: packets + &option, kind, end, lit, top, height }
+    };
+    Arrows { width, height, rows: rows.into_iter().map(arrow).collect() }
+}
+
+/// The verdict as a word for the style sheet.
+pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
+    match explained.outcome().verdict {
         rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
         rules::simulate::Verdict::Pass => "passing",
         rules::simulate::Verdict::Drop => "dropped",
         rules::simulate::Verdict::Unknown => "unknown",
-    };
-    Verdict { kind, sentence: spans(sentence), way: spans(way.trim_start()) }
-}
-
-/// The columns of a picture as text, the least that it is drawn with.
-const NARROW: usize = 60;
-
-/// The columns of the table of usual packets: what fits everywhere, as where no terminal says otherwise.
-const COLUMNS: usize = 80;
-
-/// The usual packets of each family that the pod has.
-fn usual(capture: &Capture, pod: &Pod, dialect: &Dialect) -> String {
-    let cases = usual_cases(pod, pod, Some(&**capture));
-    let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
-    families.dedup();
-    let scenes: Vec<Scene> =
-        families.iter().map(|family| Scene::of_config(&**capture, *family, pod)).collect();
-    matrix(&scenes.iter().collect::<Vec<_>>(), &cases, dialect, COLUMNS)
+    }
 }
 
 #[cfg(test)]
@@ -270,6 +339,7 @@ mod tests {
             flags: "-b 80,http --bogus".to_owned(),
             manifest: "kind: [".to_owned(),
             packet: "hello:99".to_owned(),
+            ..Request::default()
         };
         let problems = answer(&request).problems;
         assert_eq!(problems.flags.len(), 2, "{problems:?}");
@@ -277,23 +347,108 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_warnings_and_without_any_a_line_says_so() {
+    fn findings_are_warnings_with_what_mends_them() {
         let shown = |manifest: &str| {
-            let request =
-                Request { manifest: manifest.to_owned(), flags: String::new(), packet: String::new() };
+            let request = Request { manifest: manifest.to_owned(), ..Request::default() };
             let part = answer(&request).parts.expect("it is understood").remove(0);
-            (part.lint.iter().map(|span| span.text.as_str()).collect::<String>(), part.notes)
+            (part.findings, part.notes)
         };
         let pod = |container: &str| {
             format!(
                 "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {{containers: [{{name: web, {container}}}]}}\n"
             )
         };
-        let (lint, notes) = shown(&pod("image: web"));
-        assert_eq!(lint, "No findings\n");
+        let (findings, notes) = shown(&pod("image: web"));
+        assert!(findings.is_empty(), "{findings:?}");
         assert!(notes.iter().any(|note| note.starts_with("nothing of it is captured yet")), "{notes:?}");
-        let (lint, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
-        assert!(lint.starts_with("warning  SI028 runAsUser: container web runs as user 1337"), "{lint}");
-        assert_eq!(lint.lines().count(), 2, "{lint}");
+        let (findings, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
+        let [Shown { code: "SI028", fix: None, .. }] = &findings[..] else { panic!("{findings:?}") };
+    }
+
+    /// Following a remedy ends its finding and makes no other.
+    #[test]
+    fn remedies_are_followed() {
+        let annotated = |annotation: &str| {
+            format!(
+                "kind: Pod\nmetadata:\n  name: web\n  annotations:\n    sidecar.istio.io/status: '{{}}'\n    {annotation}\n\
+                 spec:\n  containers: [{{name: web}}]\n"
+            )
+        };
+        for (flags, annotation, code, label) in [
+            ("-b '*' -d 15020,15020", "", "SI008", "Set -d to 15020"),
+            ("-b 8080 -d 15020", "", "SI007", "Drop -d"),
+            ("ISTIO_LOCAL_EXCLUDE_PORTS=1,1 istio-iptables -b '*'", "", "SI008", "Set -d to 1"),
+            ("-i '*' -x 10.0.0.0/8,10.1.0.0/16", "", "SI008", "Set -x to 10.0.0.0/8"),
+            ("-i '*' --capture-all-dns --redirect-dns -o 53,80", "", "SI010", "Set -o to 80"),
+            (
+                "",
+                "traffic.sidecar.istio.io/excludeOutboundPort: '5432'",
+                "SI027",
+                "Rename to traffic.sidecar.istio.io/excludeOutboundPorts",
+            ),
+            (
+                "",
+                "traffic.sidecar.istio.io/excludeOutboundPorts: '80,80'",
+                "SI008",
+                "Set traffic.sidecar.istio.io/excludeOutboundPorts to 80",
+            ),
+        ] {
+            let manifest = if annotation.is_empty() { String::new() } else { annotated(annotation) };
+            let mut request = Request { flags: flags.to_owned(), manifest, ..Request::default() };
+            let findings = |request: &Request| {
+                let answer = answer(request);
+                let parts = answer.parts.unwrap_or_else(|| panic!("{request:?}: {:?}", answer.problems));
+                parts.into_iter().flat_map(|part| part.findings).collect::<Vec<_>>()
+            };
+            let before = findings(&request);
+            let found = before.iter().find(|finding| finding.code == code);
+            let fix =
+                found.and_then(|found| found.fix.clone()).unwrap_or_else(|| panic!("{flags}: {before:?}"));
+            assert_eq!(fix.label, label);
+            match fix.field {
+                "flags" => request.flags = fix.value,
+                _ => request.manifest = fix.value,
+            }
+            let after = findings(&request);
+            assert!(
+                after.len() == before.len() - 1 && after.iter().all(|one| one.code != code),
+                "{request:?}: {after:?}"
+            );
+        }
+    }
+
+    /// Each packet that is offered is understood, and ends as it is shown; each of its rules is a line.
+    #[test]
+    fn packets_that_are_offered_end_as_they_are_shown() {
+        let mut asked = 0;
+        for flags in [
+            "-b '*' -d 15090 -i '*' -x 10.96.0.0/16 --pod-ips 10.1.2.3,fd00::3 --dual-stack",
+            "-m TPROXY -b '*' -i 10.0.0.0/8 -c eth1 -k vnet0",
+            "--mesh linkerd --inbound-ports-to-ignore 4190 --pod-ips 10.1.2.3",
+            "--mesh kuma --redirect-all-dns-traffic",
+            "--mesh ambient --pod-ips 10.1.2.3,fd00::3",
+        ] {
+            let of = |packet: &str| {
+                let request =
+                    Request { flags: flags.to_owned(), packet: packet.to_owned(), ..Request::default() };
+                let answer = answer(&request);
+                answer.parts.unwrap_or_else(|| panic!("{flags} {packet}: {:?}", answer.problems)).remove(0)
+            };
+            let part = of("");
+            let lines: Vec<&str> = part.iptables.lines().collect();
+            let arrows: Vec<(usize, usize)> = part.arrows.rows.iter().map(|row| row.at).collect();
+            assert!(!part.cases.packets.is_empty() && !arrows.is_empty(), "{flags}");
+            for packet in &part.cases.packets {
+                let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
+                assert_eq!(again.kind, packet.kind, "{flags} {}", packet.ask);
+                assert!(
+                    packet.lines.iter().all(|line| lines[*line].starts_with("-A ")),
+                    "{flags} {packet:?}"
+                );
+                assert!(packet.arrow.is_none_or(|at| arrows.contains(&at)), "{flags} {packet:?}");
+                asked += packet.lines.len();
+            }
+        }
+        assert!(asked > 50, "{asked} rules are met");
     }
 }

@@ -11,6 +11,9 @@ pub(crate) enum Field {
     /// A pod's manifest.
     Manifest,
     Packet,
+    /// The words of the call before a change.
+    FlagsBefore,
+    ManifestBefore,
 }
 
 /// What is wrong, by the field where it is mended.
@@ -19,6 +22,8 @@ pub struct Told {
     pub flags: Vec<String>,
     pub manifest: Vec<String>,
     pub packet: Vec<String>,
+    pub flags_before: Vec<String>,
+    pub manifest_before: Vec<String>,
 }
 
 impl Told {
@@ -35,10 +40,23 @@ impl Told {
             Field::Flags => &mut self.flags,
             Field::Manifest => &mut self.manifest,
             Field::Packet => &mut self.packet,
+            Field::FlagsBefore => &mut self.flags_before,
+            Field::ManifestBefore => &mut self.manifest_before,
         };
         let sentence = problem.to_string();
         if !list.contains(&sentence) {
             list.push(sentence);
+        }
+    }
+
+    /// Adds problems of the configuration before a change.
+    pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
+        for problem in &problems.0 {
+            let field = match field(problem, has_manifest) {
+                Field::Manifest | Field::ManifestBefore => Field::ManifestBefore,
+                Field::Flags | Field::Packet | Field::FlagsBefore => Field::FlagsBefore,
+            };
+            self.add(field, problem);
         }
     }
 

@@ -5,11 +5,20 @@
 //! own: how settings are read and answered is the policy's, so that the page shows what the binary prints.
 
 mod answer;
+mod compared;
+mod edit;
 mod fields;
+mod findings;
 mod interface;
+mod link;
 mod styles;
+mod tables;
 mod words;
 
-pub use answer::{Answer, Part, Request, Verdict, answer};
+pub use answer::{Answer, Arrow, Arrows, Part, Request, Verdict, answer};
+pub use compared::{Changed, Compared, Ended};
 pub use fields::Told;
+pub use findings::{Fix, Shown};
+pub use link::Link;
 pub use styles::Span;
+pub use tables::{Cases, Cell, Meaning, Packet, Row, Table};

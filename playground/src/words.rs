@@ -36,9 +36,7 @@ impl Input {
         let mut input = Self::default();
         let mut split = Vec::new();
         for (field, text) in fields {
-            // A call that goes on in the next line.
-            let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-            match shlex::split(&text) {
+            match split_words(text) {
                 Some(words) => split.push((*field, words)),
                 None => {
                     let text = "ends within a quote, or behind a backslash; close it";
@@ -53,9 +51,8 @@ impl Input {
     }
 
     fn words(&mut self, field: Field, mut words: Vec<String>) {
-        if field == Field::Flags
-            && let Some(program) = words.iter().position(|word| is_program(word))
-        {
+        let is_call = matches!(field, Field::Flags | Field::FlagsBefore);
+        if is_call && let Some(program) = words.iter().position(|word| is_program(word)) {
             // What starts the program, such as `sudo` or `docker run`, is skipped; variables count.
             let mut at = 0;
             words.retain(|word| {
@@ -65,7 +62,7 @@ impl Input {
         }
         let mut words = words.into_iter().peekable();
         let mut command = None;
-        if field == Field::Flags {
+        if is_call {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
                 let is_taken = |row: &Row| row.variables.contains(&name.as_str());
                 if !settings::of(self.mesh).any(is_taken) {
@@ -111,6 +108,12 @@ impl Input {
     }
 }
 
+/// The words of a text; `None` where a quote is left open.
+pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
+    // A call that goes on in the next line.
+    shlex::split(&text.replace("\\\r\n", " ").replace("\\\n", " "))
+}
+
 /// Whether a setting is about how a program runs, and not about what is captured.
 fn is_without_effect(row: &Row) -> bool {
     match row.topic {
@@ -121,17 +124,17 @@ fn is_without_effect(row: &Row) -> bool {
 }
 
 /// The flags of a field: those of a run for a mesh, and those of the packet.
-fn flags(mesh: Mesh) -> Flags {
+pub(crate) fn flags(mesh: Mesh) -> Flags {
     let is_of_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
 }
 
-fn is_program(word: &str) -> bool {
+pub(crate) fn is_program(word: &str) -> bool {
     PROGRAMS.contains(&word.rsplit('/').next().unwrap_or_default())
 }
 
 /// `NAME=value`, as it may precede a command.
-fn variable(word: &str) -> Option<(String, String)> {
+pub(crate) fn variable(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let is_name =
         !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');

@@ -1,6 +1,6 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use diagnose::lint::{Code, Finding, InterfaceAddress, Level, leaves_ipv6, uncaptured_ipv6};
+use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6, uncaptured_ipv6};
 use mesh::sources::Raw;
 use mesh::{Capture, Policy};
 use sidecar_init::sys::address;
@@ -39,11 +39,10 @@ pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
 }
 
 fn unknown(capture: &dyn Policy, error: &io::Error) -> Finding {
-    Finding {
-        level: Level::Warning,
-        code: Code::Ipv6Unknown,
-        option: capture.keys().ipv6.0.row().option(),
-        text: format!("could not check whether this pod has IPv6 that is not captured: {error}"),
-        remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),
-    }
+    Finding::warning(
+        Code::Ipv6Unknown,
+        &capture.keys().ipv6.0.row().option(),
+        format!("could not check whether this pod has IPv6 that is not captured: {error}"),
+        "see whether its interfaces can be listed: ip -6 addr",
+    )
 }

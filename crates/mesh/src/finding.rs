@@ -4,6 +4,7 @@
 //! The meaning of a code never changes: one that is not reported any more is retired, and its number is not reused.
 //! `docs/lint.md` explains each; a test holds both lists against each other.
 
+use crate::settings::Setting;
 use crate::sources::Dialect;
 use std::fmt;
 
@@ -123,6 +124,16 @@ pub struct Finding {
     /// What is suspicious.
     pub text: String,
     pub remedy: String,
+    /// The remedy as a change of the settings, where that is all it takes.
+    pub edit: Option<Edit>,
+}
+
+/// A new value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edit {
+    pub setting: Setting,
+    /// `None` where the setting is left out.
+    pub value: Option<String>,
 }
 
 impl Finding {
@@ -133,6 +144,7 @@ impl Finding {
             option: option.to_owned(),
             text: text.into(),
             remedy: remedy.into(),
+            edit: None,
         }
     }
 
@@ -144,9 +156,9 @@ impl Finding {
 impl Finding {
     /// The same, with settings named as their author writes them.
     pub fn named_by(self, dialect: &Dialect) -> Self {
-        let Self { level, code, option, text, remedy } = self;
-        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.render(&text));
-        Self { level, code, option, text, remedy }
+        let [option, text, remedy] =
+            [&self.option, &self.text, &self.remedy].map(|text| dialect.render(text));
+        Self { option, text, remedy, ..self }
     }
 }
 

@@ -76,13 +76,25 @@ impl Browser {
         done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
     }
 
-    /// Types into a field, as fingers do, and waits for the answer.
-    pub(crate) fn type_into(&self, id: &str, keys: &str) {
+    /// Types into a field, as fingers do.
+    pub(crate) fn type_on(&self, id: &str, keys: &str) {
         self.runtime.block_on(async {
             let element = self.driver().find(By::Id(id)).await.expect("the element");
             element.send_keys(keys).await.expect("typed");
         });
+    }
+
+    /// The same, and waits for the answer.
+    pub(crate) fn type_into(&self, id: &str, keys: &str) {
+        self.type_on(id, keys);
         self.settle();
+    }
+
+    /// Makes the window so many pixels wide and high.
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+        self.wait("return innerWidth === arguments[0]", &[json!(width)]);
     }
 
     /// Takes back the last letters of a field.

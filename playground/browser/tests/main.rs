@@ -10,10 +10,13 @@ use std::{
     sync::OnceLock,
 };
 
+mod accessibility;
+mod answers;
 mod browser;
 #[path = "../../../tests/support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
+mod hosting;
 mod keyboard;
 mod looks;
 mod page;

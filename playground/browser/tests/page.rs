@@ -50,7 +50,9 @@ pub(crate) struct Part {
     pub(crate) way: String,
     /// The picture, as it was drawn.
     pub(crate) picture: String,
-    pub(crate) usual: String,
+    /// The heads and the verdicts of the common cases, line by line.
+    pub(crate) cases: Vec<Vec<String>>,
+    /// The findings, in the form in which a terminal shows them.
     pub(crate) lint: String,
     pub(crate) iptables: String,
     pub(crate) nft: String,
@@ -62,15 +64,25 @@ const FILL: &str = "
 
 const READ: &str = "
   const texts = (items) => Array.from(items, (item) => item.textContent);
-  const parts = Array.from(document.querySelectorAll('#parts > article'), (article) => {
+  const parts = Array.from(document.querySelectorAll('#parts:not([hidden]) > article'), (article) => {
     const seen = (selector) => {
       const found = article.querySelector(selector);
       return found.closest('[hidden]') ? '' : found.textContent;
     };
     const image = article.querySelector('.picture img');
+    const finding = (item) => {
+      const [level, code, option, text, remedy] = ['level', 'code', 'option', 'text', 'remedy']
+        .map((name) => item.querySelector(`.${name}`)?.textContent);
+      const advice = remedy ? `${' '.repeat(15)}${remedy.replace('→', '->')}\n` : '';
+      return `${level.padEnd(8)} ${code} ${option ? `${option}: ` : ''}${text}\n${advice}`;
+    };
+    const findings = Array.from(article.querySelectorAll('.findings li'), finding).join('');
+    const rows = Array.from(article.querySelectorAll('.usual tr'));
     return {
-      title: seen('.title'), notes: texts(article.querySelectorAll('.about li')), verdict: seen('.verdict'),
-      way: seen('.way'), usual: seen('.usual'), lint: seen('.lint'), iptables: seen('.iptables'), nft: seen('.nft'),
+      title: seen('.title'), notes: texts(article.querySelectorAll('.about li')),
+      verdict: article.querySelector('.verdict .badge') ? seen('.verdict') : '',
+      way: seen('.way'), cases: rows.map((row) => texts(Array.from(row.cells).slice(1))),
+      lint: findings || `${seen('.count')}\n`, iptables: seen('.iptables'), nft: seen('.nft'),
       picture: decodeURIComponent(image.getAttribute('src').replace('data:image/svg+xml,', '')),
     };
   });

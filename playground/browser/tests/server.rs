@@ -1,4 +1,4 @@
-//! A server of files that knows one file, and counts its requests.
+//! A server of a few files, which counts its requests.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -14,18 +14,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves the page on loopback, as long as the test runs.
-    pub(crate) fn start(page: Vec<u8>) -> Self {
+    /// Serves files in a folder of its own on loopback, as long as the test runs. The one without a name is the folder's page.
+    pub(crate) fn start(folder: &str, files: &[(&str, Vec<u8>)]) -> Self {
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success(), "loopback is needed");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let url = format!("http://{}{folder}", listener.local_addr().expect("an address"));
+        let files: Vec<(String, Vec<u8>)> = files
+            .iter()
+            .map(|(name, content)| (format!("GET {folder}{name} HTTP/1.1"), content.clone()))
+            .collect();
+        let files = Arc::new(files);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&asked);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (page, noted) = (page.clone(), Arc::clone(&noted));
-                thread::spawn(move || serve(stream, &page, &noted));
+                let (files, noted) = (Arc::clone(&files), Arc::clone(&noted));
+                thread::spawn(move || serve(stream, &files, &noted));
             }
         });
         Self { url, asked }
@@ -37,15 +42,18 @@ impl Server {
     }
 }
 
-fn serve(mut stream: TcpStream, page: &[u8], noted: &Mutex<Vec<String>>) {
+fn serve(mut stream: TcpStream, files: &[(String, Vec<u8>)], noted: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines().map_while(Result::ok);
     let Some(first) = lines.next() else { return };
-    noted.lock().expect("nobody panicked").push(first);
+    noted.lock().expect("nobody panicked").push(first.clone());
     lines.take_while(|line| !line.is_empty()).for_each(drop);
+    let found = files.iter().find(|(request, _)| *request == first);
+    let (status, content) = found.map_or(("404 Not Found", &[][..]), |(_, content)| ("200 OK", content));
+    let kind = if first.contains(".bin ") { "application/octet-stream" } else { "text/html" };
     let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        page.len()
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        content.len()
     );
     // The browser may have gone meanwhile.
-    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page)));
+    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(content)));
 }

@@ -99,7 +99,7 @@ impl Explanation<'_> {
     }
 
     /// The rules that match, or may.
-    pub(crate) fn rules_met(&self) -> impl Iterator<Item = At> {
+    pub fn rules_met(&self) -> impl Iterator<Item = At> {
         self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
 

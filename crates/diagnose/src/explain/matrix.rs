@@ -4,25 +4,54 @@ use super::cases::{Case, FROM_POD, List, Row, TO_POD};
 use super::{Explanation, Scene, explain};
 use crate::{Style, columns, fold};
 use mesh::sources::Dialect;
+use rules::Family;
 use rules::simulate::Verdict;
 use std::fmt::Write;
 
-/// The verdict of each cell, in words, and the lists with their meaning; each once.
-#[derive(Clone, Debug, Default)]
-struct Legend {
-    cells: Vec<(String, Style, String)>,
-    lists: Vec<List>,
-    in_words: bool,
+/// The tables of all families, and the legend of their words.
+#[derive(Debug, Default)]
+pub struct Matrix<'a> {
+    pub tables: Vec<Table<'a>>,
+    /// Each word for a verdict with its meaning, once.
+    pub words: Vec<Word>,
+    /// The options that rows name.
+    pub lists: Vec<List>,
 }
 
-/// A cell: its text and its style.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Cell(String, Option<Style>);
+/// The packets of a family in one direction.
+#[derive(Debug)]
+pub struct Table<'a> {
+    pub family: Family,
+    /// The title of the rules, above the first table of theirs where there are several.
+    pub heading: Option<&'a str>,
+    /// What the rows are about.
+    pub title: &'static str,
+    pub heads: Vec<&'static str>,
+    pub lines: Vec<Line<'a>>,
+}
+
+/// A word for a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    pub word: String,
+    pub style: Style,
+    pub meaning: String,
+}
 
 /// A row, or several of one option with the same text.
-struct Line {
+#[derive(Debug)]
+pub struct Line<'a> {
     rows: Vec<Row>,
-    cells: Vec<Cell>,
+    pub cells: Vec<Cell>,
+    /// What becomes of the packets of each cell, of all rows.
+    pub explained: Vec<Vec<Explanation<'a>>>,
+}
+
+/// A cell: its text and its style; none, where no such packet is to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    pub style: Option<Style>,
 }
 
 /// Between columns.
@@ -32,19 +61,25 @@ const GAP: usize = 2;
 /// order of the cases, those of each family below the title of its rules.
 pub fn matrix(scenes: &[&Scene], cases: &[Case], dialect: &Dialect, width: usize) -> String {
     // In words where they have room, else with an arrow, which the legend explains.
-    let (text, legend) = tables(scenes, cases, width, true);
+    let matrix = tables(scenes, cases, true);
+    let text = matrix.text(width);
     let fits = text.lines().all(|line| columns(line) <= width);
-    let (text, legend) = if fits { (text, legend) } else { tables(scenes, cases, width, false) };
-    format!("{text}\n{}", legend.text(dialect, width))
+    let (text, matrix) = if fits {
+        (text, matrix)
+    } else {
+        let short = tables(scenes, cases, false);
+        (short.text(width), short)
+    };
+    format!("{text}\n{}", matrix.legend(dialect, width))
 }
 
-fn tables(scenes: &[&Scene], cases: &[Case], width: usize, in_words: bool) -> (String, Legend) {
-    let mut parts = Vec::new();
-    let mut legend = Legend { in_words, ..Legend::default() };
+/// The same as data, for front ends that have tables. `in_words` is whether cells say more than an arrow and a port.
+pub fn tables<'a>(scenes: &[&'a Scene], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
+    let mut matrix = Matrix::default();
     for scene in scenes {
-        let title = if scenes.len() > 1 { format!("== {}\n", scene.title) } else { String::new() };
-        for (index, table) in [FROM_POD, TO_POD].into_iter().enumerate() {
-            let of = |case: &&Case| case.table == table && case.family == scene.family;
+        let mut heading = (scenes.len() > 1).then_some(scene.title.as_str());
+        for title in [FROM_POD, TO_POD] {
+            let of = |case: &&Case| case.table == title && case.family == scene.family;
             let cases: Vec<&Case> = cases.iter().filter(of).collect();
             let mut heads: Vec<&str> = Vec::new();
             for case in &cases {
@@ -53,34 +88,24 @@ fn tables(scenes: &[&Scene], cases: &[Case], width: usize, in_words: bool) -> (S
                 }
             }
             if !heads.is_empty() {
-                let lines = lines(scene, &cases, heads.len(), &mut legend);
-                let title = if index == 0 { title.as_str() } else { "" };
-                parts.push(format!("{title}{}", table_text(table, &heads, &lines, width)));
+                let lines = matrix.lines(scene, &cases, heads.len(), in_words);
+                matrix.tables.push(Table {
+                    family: scene.family,
+                    heading: heading.take(),
+                    title,
+                    heads,
+                    lines,
+                });
             }
         }
     }
-    (parts.join("\n"), legend)
+    matrix.words.sort();
+    matrix
 }
 
-fn lines(scene: &Scene, cases: &[&Case], heads: usize, legend: &mut Legend) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for row in cases.chunks(heads) {
-        let cells: Vec<Cell> = row.iter().map(|case| legend.cell(scene, case)).collect();
-        let of = row[0].row.clone();
-        legend.lists.extend(of.list.filter(|list| !legend.lists.contains(list)));
-        match lines.last_mut() {
-            Some(line) if of.list.is_some() && line.rows[0].list == of.list && line.cells == cells => {
-                line.rows.push(of);
-            }
-            _ => lines.push(Line { rows: vec![of], cells }),
-        }
-    }
-    lines
-}
-
-fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> String {
+fn table_text(Table { title, heads, lines, .. }: &Table<'_>, width: usize) -> String {
     let column = |index: usize| {
-        let cells = lines.iter().map(|line| line.cells[index].0.len());
+        let cells = lines.iter().map(|line| line.cells[index].text.len());
         cells.chain([heads[index].len()]).max().unwrap_or_default() + GAP
     };
     let widths: Vec<usize> = (0..heads.len()).map(column).collect();
@@ -100,9 +125,9 @@ fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> Stri
     let _ = writeln!(text, "{}{:2$}{heads}", Style::Strong.paint(title), "", label - title.len().min(label));
     for line in lines {
         let name = line.label(label);
-        let shown = cells(&mut line.cells.iter().map(|Cell(cell, style)| match style {
-            Some(style) => (style.paint(cell).to_string(), cell.len()),
-            None => (cell.clone(), cell.len()),
+        let shown = cells(&mut line.cells.iter().map(|Cell { text, style }| match style {
+            Some(style) => (style.paint(text).to_string(), text.len()),
+            None => (text.clone(), text.len()),
         }));
         if columns(&name) > label {
             text.push_str(&fold(&format!("{name}\n"), GAP, width));
@@ -117,9 +142,9 @@ fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> Stri
 /// The least that labels get, however narrow the terminal.
 const LEAST_LABEL: usize = 22;
 
-impl Line {
+impl Line<'_> {
     /// As many items as fit into so many columns, at least one, and how many more there are.
-    fn label(&self, room: usize) -> String {
+    pub fn label(&self, room: usize) -> String {
         let Row { noun, list, .. } = &self.rows[0];
         let option = list.map(|list| format!(" ({})", list.option())).unwrap_or_default();
         let noun = match (*noun, self.rows.len()) {
@@ -138,44 +163,84 @@ impl Line {
     }
 }
 
-impl Legend {
-    fn cell(&mut self, scene: &Scene, case: &Case) -> Cell {
-        let Some(packet) = &case.packet else { return Cell("-".to_owned(), None) };
-        let explanation = explain(&scene.view, &scene.routing, packet);
-        let (word, meaning) = words(&explanation, self.in_words);
-        let style = explanation.style();
-        if !self.cells.iter().any(|(known, ..)| *known == word) {
-            self.cells.push((word.clone(), style, meaning));
+impl<'a> Matrix<'a> {
+    fn lines(&mut self, scene: &'a Scene, cases: &[&'a Case], heads: usize, in_words: bool) -> Vec<Line<'a>> {
+        let mut lines: Vec<Line<'a>> = Vec::new();
+        for row in cases.chunks(heads) {
+            let explained: Vec<Option<Explanation<'a>>> = row
+                .iter()
+                .map(|case| Some(explain(&scene.view, &scene.routing, case.packet.as_ref()?)))
+                .collect();
+            let cells: Vec<Cell> =
+                explained.iter().map(|explained| self.cell(explained.as_ref(), in_words)).collect();
+            let of = row[0].row.clone();
+            self.lists.extend(of.list.filter(|list| !self.lists.contains(list)));
+            let is_more = |line: &&mut Line<'_>| {
+                of.list.is_some() && line.rows[0].list == of.list && line.cells == cells
+            };
+            match lines.last_mut().filter(is_more) {
+                Some(line) => {
+                    line.rows.push(of);
+                    line.explained.iter_mut().zip(explained).for_each(|(all, more)| all.extend(more));
+                }
+                None => {
+                    let explained = explained.into_iter().map(|one| one.into_iter().collect()).collect();
+                    lines.push(Line { rows: vec![of], cells, explained });
+                }
+            }
         }
-        Cell(word, Some(style))
+        lines
+    }
+
+    fn cell(&mut self, explained: Option<&Explanation<'_>>, in_words: bool) -> Cell {
+        let Some(explained) = explained else { return Cell { text: "-".to_owned(), style: None } };
+        let (word, meaning) = words(explained, in_words);
+        let style = explained.style();
+        if !self.words.iter().any(|known| known.word == word) {
+            self.words.push(Word { word: word.clone(), style, meaning });
+        }
+        Cell { text: word, style: Some(style) }
+    }
+
+    /// The tables in lines of so many columns, if possible.
+    fn text(&self, width: usize) -> String {
+        let part = |table: &Table<'_>| {
+            let heading = table.heading.map(|heading| format!("== {heading}\n")).unwrap_or_default();
+            heading + &table_text(table, width)
+        };
+        self.tables.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
     /// The legend, in lines of so many columns.
-    fn text(&self, dialect: &Dialect, width: usize) -> String {
+    fn legend(&self, dialect: &Dialect, width: usize) -> String {
         let mut text = String::new();
-        let mut cells = self.cells.clone();
-        cells.sort();
-        let longest = cells.iter().map(|(word, ..)| word.len()).max().unwrap_or_default() + GAP;
-        for (word, style, meaning) in &cells {
+        let longest = self.words.iter().map(|Word { word, .. }| word.len()).max().unwrap_or_default() + GAP;
+        for Word { word, style, meaning } in &self.words {
             let room = longest - word.len();
             let line = format!("{}{:room$}{meaning}\n", style.paint(word), "");
             text.push_str(&fold(&line, longest, width));
         }
         for list in &self.lists {
-            let key = format!("({})", list.option());
-            let flag = list.setting.row().option();
-            // A flag without a letter needs no key, unless its author knows another name.
-            let name = dialect.name(list.setting).unwrap_or(&flag);
-            let spelt = if name == list.option() { String::new() } else { format!(": {name}") };
-            let meaning = list.meaning;
+            let (key, meaning) = list.described(dialect);
             // The key has the width of the rows; one that is wider than its column gets a line to itself.
             let line = match longest.checked_sub(key.len()) {
-                Some(room @ GAP..) => format!("{key}{:room$}{meaning}{spelt}\n", ""),
-                Some(_) | None => format!("{key}\n{:longest$}{meaning}{spelt}\n", ""),
+                Some(room @ GAP..) => format!("{key}{:room$}{meaning}\n", ""),
+                Some(_) | None => format!("{key}\n{:longest$}{meaning}\n", ""),
             };
             text.push_str(&fold(&line, longest, width));
         }
         text
+    }
+}
+
+impl List {
+    /// The key by which rows name it, and its meaning with the name by which its author knows it.
+    pub fn described(&self, dialect: &Dialect) -> (String, String) {
+        let flag = self.setting.row().option();
+        // A flag without a letter needs no key, unless its author knows another name.
+        let name = dialect.name(self.setting).unwrap_or(&flag);
+        let spelt = if name == self.option() { String::new() } else { format!(": {name}") };
+        (format!("({})", self.option()), format!("{}{spelt}", self.meaning))
     }
 }
 

@@ -19,15 +19,17 @@ mod scene;
 mod tests;
 mod text;
 mod ways;
+mod written;
 
 pub use cases::{Case, List, Row, usual_cases};
 pub use explanation::{Explanation, explain};
 pub use json::{DecidedBy, Report, TraceEntry};
 pub use limits::Limited;
 pub(crate) use lists::values;
-pub use matrix::matrix;
+pub use matrix::{Cell, Line, Matrix, Table, Word, matrix, tables};
 pub use pod::{Pod, Sender};
 pub use question::{Called, PacketQuery, Place, packet};
 pub(crate) use question::{OF_OTHERS, OF_POD, usual};
 pub use scene::Scene;
 pub use ways::{Arrival, Arriving, Leaving, Route, Routes};
+pub use written::written;

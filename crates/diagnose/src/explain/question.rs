@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
-const SOURCE_PORT: u16 = 40_000;
+pub(super) const SOURCE_PORT: u16 = 40_000;
 
 /// Where a question about a packet applies.
 pub struct Place<'a> {
@@ -72,6 +72,12 @@ impl Called {
         let (Direction::Outbound { interface, .. } | Direction::Inbound { interface, .. }) =
             &packet.direction;
         (!self.by_any).then_some(interface)
+    }
+
+    /// The source, where its address is not known.
+    #[must_use]
+    pub(crate) fn from(self, whom: impl Into<String>) -> Self {
+        Self { source: Some(whom.into()), stands_in: (true, self.stands_in.1), ..self }
     }
 
     /// The destination, where its address is not known.
@@ -266,7 +272,7 @@ fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {
 }
 
 /// A placeholder for the address of a caller outside: no host has these (RFC 5737, RFC 3849).
-fn outsider(to: IpAddr) -> IpAddr {
+pub(super) fn outsider(to: IpAddr) -> IpAddr {
     match to {
         IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
         IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
@@ -274,7 +280,7 @@ fn outsider(to: IpAddr) -> IpAddr {
 }
 
 /// From where the pod's own packets come, and whether that is known. `None` for a pod that has no address of the family.
-fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
+pub(super) fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of all of 127.0.0.0/8 names this source.
         IpAddr::V4(to) if to.is_loopback() => Some((Ipv4Addr::LOCALHOST.into(), true)),

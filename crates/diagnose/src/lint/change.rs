@@ -1,7 +1,7 @@
 //! A piece of advice as a change of the configuration, so that it can be followed before it is given.
 
 use mesh::Setting;
-use mesh::finding::Finding;
+use mesh::finding::{Edit, Finding};
 use mesh::sources::{Given, Host, Raw, Reader};
 use mesh::{Capture, ListItem, Selector};
 use rules::{Cidr, Family, Gid, Statement, Target, Uid};
@@ -24,6 +24,13 @@ pub(crate) struct Change {
 pub(super) struct Redundant {
     pub(super) finding: Finding,
     pub(super) change: Change,
+}
+
+impl Redundant {
+    /// The finding, with its remedy as a new value.
+    pub(super) fn finding_with_edit(self, raw: &Raw) -> Finding {
+        Finding { edit: self.change.edit(raw), ..self.finding }
+    }
 }
 
 /// Whether a list's item, as it is written, names this. Where an item has parts, interfaces come first in it and users last.
@@ -82,6 +89,13 @@ impl Change {
         }
         let raw = self.removed_from(&configured.raw)?;
         Some(Configured::new(read(&raw, &Remembered(&configured.capture))?, raw))
+    }
+
+    /// The advice as a new value of its setting; `None` where what is given does not name the item.
+    pub(super) fn edit(&self, raw: &Raw) -> Option<Edit> {
+        let after = self.removed_from(raw)?;
+        let value = after.get(self.setting).map(|given| given.value.clone());
+        Some(Edit { setting: self.setting, value: value.filter(|value| !value.trim().is_empty()) })
     }
 
     /// The words without the item.

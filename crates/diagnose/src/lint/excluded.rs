@@ -55,8 +55,9 @@ pub(super) fn dns_excluded(
     };
     let listed = lists.iter().find(excludes)?;
     let is_selected = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
-    (!comparison.captures(is_selected)).then(|| {
-        Finding::warning(
+    (!comparison.captures(is_selected)).then(|| Finding {
+        edit: Change::without(listed).edit(comparison.raw),
+        ..Finding::warning(
             Code::DnsExcluded,
             &listed.setting.row().mention(),
             "leaves port 53 alone, so that no DNS query is captured",

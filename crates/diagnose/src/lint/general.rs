@@ -49,7 +49,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], m
     }
     findings.extend(cautions(comparison, &proxy, &lists));
     findings.extend(dns_excluded(comparison, &lists, &proxy));
-    let others = of_other_family(policy, &lists);
+    let others = of_other_family(comparison.raw, policy, &lists);
     let reported: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
     findings.extend(others.into_iter().map(|(_, finding)| finding));
     match &excluded {
@@ -130,7 +130,7 @@ fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &P
 pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) -> Vec<Finding> {
     let mut findings = of_all(raw, policy, held);
     findings.extend(owner(policy, &policy.proxy()));
-    findings.extend(of_other_family(policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
+    findings.extend(of_other_family(raw, policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
     findings
 }
 
@@ -189,7 +189,7 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
 }
 
 /// Items of a family without rules.
-fn of_other_family(policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
+fn of_other_family(raw: &Raw, policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
     }
@@ -206,7 +206,8 @@ fn of_other_family(policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Fin
         );
         let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
-        (listed.setting, Finding::warning(Code::OtherFamily, &option, text, remedy))
+        let edit = Change::without(listed).edit(raw);
+        (listed.setting, Finding { edit, ..Finding::warning(Code::OtherFamily, &option, text, remedy) })
     };
     lists.iter().filter(is_network).map(finding).collect()
 }

@@ -23,7 +23,7 @@ mod unreachable;
 
 pub use application::runs_as_proxy;
 pub use ipv6::{InterfaceAddress, leaves_ipv6, uncaptured_ipv6};
-pub use mesh::finding::{Code, Finding, Level, RETIRED};
+pub use mesh::finding::{Code, Edit, Finding, Level, RETIRED};
 pub use report::{Item, items, text};
 
 pub(crate) use probes::probes;
@@ -81,7 +81,7 @@ fn lint_within(
     }
     let max_items = if max_rules.is_some() { BRIEF_ITEMS } else { MAX_TRIED_ITEMS };
     let Findings { mut findings, redundant } = general::look(&mut comparison, held, max_items);
-    findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
+    findings.extend(redundant.into_iter().map(|redundant| redundant.finding_with_edit(raw)));
     if max_rules.is_none() {
         findings.extend(general::limits(&comparison));
     }

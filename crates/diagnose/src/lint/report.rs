@@ -9,15 +9,15 @@ use serde::Serialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Item<'a> {
     /// How much it matters: warning or note.
-    level: &'static str,
+    pub level: &'static str,
     /// Which kind of finding it is.
-    code: &'static str,
+    pub code: &'static str,
     /// The option; null where the text names it.
-    option: Option<&'a str>,
+    pub option: Option<&'a str>,
     /// What is suspicious.
-    text: &'a str,
+    pub text: &'a str,
     /// What helps; null where the text includes it.
-    remedy: Option<&'a str>,
+    pub remedy: Option<&'a str>,
 }
 
 /// All findings about a subject, warnings first: remarks about its form, the `warnings` of reading it, and `findings`.
@@ -69,7 +69,7 @@ impl<'a> Item<'a> {
 
 impl<'a> From<&'a Finding> for Item<'a> {
     fn from(finding: &'a Finding) -> Self {
-        let Finding { level, code, option, text, remedy } = finding;
+        let Finding { level, code, option, text, remedy, edit: _ } = finding;
         Self { level: word(*level), code: code.name(), option: Some(option), text, remedy: Some(remedy) }
     }
 }

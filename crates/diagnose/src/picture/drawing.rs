@@ -105,6 +105,8 @@ pub(super) struct Drawing {
     pub(super) height: u32,
     /// In the order in which they are drawn.
     pub(super) items: Vec<Item>,
+    /// The area of each arrow with its text, by panel and place there.
+    pub(super) rows: Vec<((usize, usize), Area)>,
 }
 
 impl Drawing {

@@ -70,7 +70,10 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     for (number, panel) in panels {
         let section = match &picture.way {
             Some(way) => way_section(way, number, panel, y),
-            None => section(panel.shown_rows().map(|(_, flow)| Row::of(flow, None, &[])), panel, y),
+            None => {
+                let row = |(at, flow)| Row::of((number, at), flow, None, &[]);
+                section(panel.shown_rows().map(row), panel, y)
+            }
         };
         y = section.bottom;
         sections.push(section);
@@ -107,6 +110,8 @@ struct Section<'a> {
 
 /// A row, measured.
 struct Row<'a> {
+    /// Its panel and its place there.
+    at: (usize, usize),
     flow: &'a Flow,
     /// Whether the packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
@@ -122,11 +127,11 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// With `rule` below what it is about.
-    fn of(flow: &'a Flow, lit: Option<bool>, rule: &[String]) -> Self {
+    fn of(at: (usize, usize), flow: &'a Flow, lit: Option<bool>, rule: &[String]) -> Self {
         let mut lines = lines(flow, lit);
         let label = lines.len();
         lines.extend(rule.iter().map(|line| vec![(Ink::Plain, line.clone())]));
-        Self { flow, lit, lines, label, top: 0, height: 0, arrow: 0, text: 0 }
+        Self { at, flow, lit, lines, label, top: 0, height: 0, arrow: 0, text: 0 }
     }
 
     /// Puts it there. Within the pod, arrows are beside the text; elsewhere they run below it.
@@ -173,6 +178,7 @@ fn way_section<'a>(way: &Way, number: usize, panel: &'a Panel, top: u32) -> Sect
         let rows = (from..to).map(|row| {
             let is_lit = row == at;
             Row::of(
+                (number, flows[row].0),
                 flows[row].1,
                 Some(is_lit),
                 &if is_lit { shortened(&rule, rule_lines) } else { Vec::new() },
@@ -285,7 +291,8 @@ fn label_font(lit: Option<bool>) -> Font {
 }
 
 fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
-    let Row { flow, lit, lines, label, top, height, arrow, text } = row;
+    let Row { at, flow, lit, lines, label, top, height, arrow, text } = row;
+    drawing.rows.push((*at, Area { x: MARGIN, y: *top, width: WIDTH - 2 * MARGIN, height: *height }));
     if *lit == Some(true) {
         let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 3 };
         drawing.items.push(Item::Box(Fill::Lit, area));

@@ -15,6 +15,7 @@ mod label;
 mod layout;
 mod letters;
 mod panel;
+mod rows;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use by_rules::draw as of;
 pub use flow::{Disposition, Flow, Place};
 pub(crate) use label::grouped;
 pub use panel::{Panel, Part};
+pub use rows::{DrawnRow, DrawnRows};
 
 use crate::explain::Explanation;
 use label::Label;

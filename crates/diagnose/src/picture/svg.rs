@@ -10,7 +10,7 @@ impl Picture {
     /// The picture as an SVG document, whose classes start with `t-`. It stays below 40 kB, however long lists are.
     pub fn svg(&self) -> String {
         let drawing = drawing(self);
-        let Drawing { width, height, items } = &drawing;
+        let Drawing { width, height, items, rows: _ } = &drawing;
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\">\n<title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n",

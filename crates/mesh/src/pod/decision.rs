@@ -6,8 +6,8 @@
 
 use super::facts::{Pod, STATUS, Value};
 use super::mesh;
-use crate::settings::Setting;
-use crate::settings::mapping::PROXY;
+use crate::settings::mapping::{PROXY, VARIABLES};
+use crate::settings::{self, Setting};
 use crate::sources::boolean;
 use std::fmt;
 
@@ -15,6 +15,9 @@ use std::fmt;
 pub const INIT: &str = "istio-init";
 /// The namespaces whose pods are excluded where none are named.
 pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
+
+/// The variable of the proxy's container that switches capture off.
+const DISABLED: &str = "DISABLE_ENVOY";
 
 const INJECT: &str = "sidecar.istio.io/inject";
 
@@ -43,6 +46,13 @@ pub enum Skip {
         text: String,
         before: bool,
     },
+}
+
+/// Whether a container's variable of this name can change what is captured.
+pub fn reads_variable(name: &str) -> bool {
+    name == DISABLED
+        || VARIABLES.iter().any(|(variable, _)| *variable == name)
+        || settings::all().any(|row| row.variables.contains(&name))
 }
 
 impl Skip {
@@ -115,7 +125,7 @@ fn containers(pod: &Pod) -> Option<Skip> {
         return Some(Skip::InitContainer);
     }
     let Some(proxy) = pod.proxy() else { return Some(Skip::NoProxy) };
-    if let Some(Value::Text(text)) = proxy.variable("DISABLE_ENVOY")
+    if let Some(Value::Text(text)) = proxy.variable(DISABLED)
         && boolean(text) == Some(true)
     {
         return Some(Skip::EnvoyDisabled);

@@ -10,9 +10,25 @@ const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
 /// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
 /// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
 pub fn unknown(name: &str) -> Option<String> {
+    let meant = meant(name);
+    let is_capture = || {
+        let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
+        let is_beside = |known: &str| known.split_once('/').is_some_and(|(of, _)| of == prefix);
+        prefix.starts_with("traffic.") && known().any(is_beside) && !is_known(name)
+    };
+    let hint = match meant {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None if is_capture() => String::new(),
+        None => return None,
+    };
+    Some(format!("the annotation {name} is not known and has no effect{hint}"))
+}
+
+/// The annotation whose misspelt name this probably is; `None` of one that is known.
+pub fn meant(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
     let domain = DOMAINS.into_iter().find(|domain| is_within(name, domain))?;
-    if known().any(|known| known == name) {
+    if is_known(name) {
         return None;
     }
     let split = || known().filter(|known| is_within(known, domain)).filter_map(|known| known.split_once('/'));
@@ -20,14 +36,12 @@ pub fn unknown(name: &str) -> Option<String> {
     let is_own = last.contains(|c: char| c.is_ascii_uppercase() || c == '-');
     let moved = split().find(|(_, known)| is_own && *known == last);
     let beside = || split().filter(|(known, _)| *known == prefix).map(|(_, last)| last);
-    let meant = moved.or_else(|| nearest(last, beside()).map(|like| (prefix, like)));
-    let is_capture = prefix.starts_with("traffic.") && beside().next().is_some();
-    let hint = match meant {
-        Some((prefix, last)) => format!("; did you mean {prefix}/{last}?"),
-        None if is_capture => String::new(),
-        None => return None,
-    };
-    Some(format!("the annotation {name} is not known and has no effect{hint}"))
+    let (prefix, last) = moved.or_else(|| nearest(last, beside()).map(|like| (prefix, like)))?;
+    Some(format!("{prefix}/{last}"))
+}
+
+fn is_known(name: &str) -> bool {
+    known().any(|known| known == name)
 }
 
 /// All annotations that meshes know of pods.

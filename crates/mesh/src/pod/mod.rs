@@ -63,11 +63,11 @@ mod yaml;
 
 pub use annotations::{annotated, configured};
 pub use applications::{Application, Id};
-pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, skip, skip_of};
+pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_of};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};
-pub use known::unknown;
+pub use known::{meant, unknown};
 pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Remark, Way, read};
 pub use standard::{ENFORCE, Standard};

@@ -1,0 +1,77 @@
+//! Where the arrows of a drawn picture are and what they are about, so that a front end can make them answer.
+
+use super::drawing::Area;
+use super::layout::drawing;
+use super::{Disposition, Picture};
+use rules::simulate::Packet;
+
+/// An arrow of a picture that is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawnRow {
+    /// The number of its part, and its own number there.
+    pub at: (usize, usize),
+    pub part: &'static str,
+    /// The packets that it is about.
+    pub packets: String,
+    pub option: Option<String>,
+    pub disposition: Disposition,
+    /// Whether the packet that is asked about takes it.
+    pub lit: bool,
+    /// From the top of the picture, in its own pixels.
+    pub top: u32,
+    pub height: u32,
+}
+
+/// A picture's size in its own pixels, and its arrows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawnRows {
+    pub width: u32,
+    pub height: u32,
+    pub rows: Vec<DrawnRow>,
+}
+
+impl Picture {
+    /// The arrows of [`Picture::svg`].
+    pub fn rows(&self) -> DrawnRows {
+        let drawing = drawing(self);
+        let row = |&(at, Area { y: top, height, .. }): &((usize, usize), Area)| {
+            let panel = &self.panels[at.0];
+            let flow = &panel.flows[at.1];
+            DrawnRow {
+                at,
+                part: panel.part.title(),
+                packets: flow.label.text(|text| text.len() <= MAX_LABEL),
+                option: flow.option.clone(),
+                disposition: flow.disposition,
+                lit: self.way.as_ref().is_some_and(|way| way.at == at),
+                top,
+                height,
+            }
+        };
+        DrawnRows {
+            width: drawing.width,
+            height: drawing.height,
+            rows: drawing.rows.iter().map(row).collect(),
+        }
+    }
+
+    /// What holds for all of the traffic.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What the proxy is called.
+    pub fn proxy(&self) -> &'static str {
+        self.proxy
+    }
+
+    /// The drawn arrow that a packet takes: the first one that fits. `None` for packets that the picture does not cover.
+    pub fn row_of(&self, packet: &Packet) -> Option<(usize, usize)> {
+        let (panel, first) = self.at(packet)?;
+        let mut flows = self.panels[panel].flows.iter().enumerate().skip(first);
+        flows.find(|(_, flow)| flow.shown && flow.fits(packet)).map(|(at, _)| (panel, at))
+    }
+}
+
+/// A label has no more letters than this.
+const MAX_LABEL: usize = 120;

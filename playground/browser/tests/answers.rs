@@ -1,0 +1,189 @@
+//! Answers that can be used: packets of rules, arrows and cases, remedies, copies, files.
+
+use crate::browser::Browser;
+use crate::page::Input;
+use serde_json::{Value, json};
+
+const CLICK: &str = "
+  const found = Array.from(document.querySelectorAll(arguments[0])).find((node) => node.textContent.includes(arguments[1])
+    || (node.getAttribute('aria-label') ?? '').includes(arguments[1]));
+  found.click();";
+
+/// Clicks the first element that a selector finds with this text or name.
+fn click(browser: &Browser, selector: &str, text: &str) {
+    browser.script(CLICK, &[json!(selector), json!(text)]);
+    browser.settle();
+}
+
+#[test]
+fn rules_and_arrows_show_packets_that_take_them() {
+    let browser = Browser::start();
+    for (selector, text, place, packets) in [
+        (".rule", "-A ISTIO_INBOUND -p tcp --dport 15021 -j RETURN", "details .taken", json!(["15021"])),
+        (
+            ".arrow",
+            "Into the pod, all other TCP (-b): captured by Envoy at 15006",
+            ".drawn .taken",
+            json!(["8080"]),
+        ),
+    ] {
+        browser.open_page("flags=-b+'*'+-d+15090,15021&packet=9999");
+        click(&browser, selector, text);
+        let list = "return Array.from(document.querySelectorAll(`${arguments[0]} button`), (one) => one.textContent)";
+        assert_eq!(browser.script(list, &[json!(place)]), packets);
+        let packet = packets[0].as_str().expect("a packet");
+        click(&browser, &format!("{place} button"), packet);
+        assert_eq!(browser.value("packet"), packet);
+        assert!(!browser.shown().parts[0].verdict.is_empty());
+        browser.back();
+        browser.wait("return document.getElementById('packet').value === '9999'", &[]);
+    }
+    click(&browser, ".usual button", "captured by 15006");
+    assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
+}
+
+#[test]
+fn the_cases_are_a_table() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'+-d+15090,15021");
+    let heads = "return Array.from(document.querySelectorAll('.usual table'), (table) => [
+      table.caption !== null, table.tHead.rows[0].cells[0].textContent,
+      Array.from(table.querySelectorAll('tbody th'), (head) => [head.scope, head.textContent])])";
+    let tables = browser.script(heads, &[]);
+    assert_eq!(tables[1][0], json!(true));
+    assert_eq!(tables[1][1], json!("From outside to"));
+    assert_eq!(tables[1][2][0], json!(["row", "ports 15090,15021 (-d)"]));
+}
+
+#[test]
+fn a_remedy_is_applied_and_taken_back() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'+-d+15090,15090");
+    assert!(browser.shown().parts[0].lint.contains("SI008"));
+    click(&browser, ".fix", "Set -d to 15090");
+    assert_eq!(browser.value("flags"), "-b '*' -d 15090");
+    assert_eq!(browser.shown().parts[0].lint, "No findings\n");
+    browser.back();
+    browser.wait("return document.getElementById('flags').value.endsWith('15090,15090')", &[]);
+}
+
+#[test]
+fn a_dropped_file_is_the_manifest() {
+    let browser = Browser::start();
+    browser.open_page("flags=+&packet=8080");
+    let empty = "return [document.getElementById('empty').checkVisibility(), document.getElementById('parts').checkVisibility()]";
+    assert_eq!(browser.script(empty, &[]), json!([true, false]));
+    browser.script(
+        "const data = new DataTransfer();
+        data.items.add(new File([arguments[0]], 'pod.yaml'));
+        const drop = new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data });
+        document.getElementById('input').dispatchEvent(drop)",
+        &[json!("kind: Pod\nmetadata: {name: dropped}\nspec: {containers: [{name: web}]}\n")],
+    );
+    browser.wait("return document.querySelector('#parts .title')?.textContent.includes('dropped')", &[]);
+    browser.settle();
+    assert_eq!(browser.script(empty, &[]), json!([false, true]));
+    assert_eq!(
+        browser.script("return document.getElementById('manifest').checkVisibility()", &[]),
+        json!(true)
+    );
+}
+
+#[test]
+fn an_empty_page_starts_with_an_example() {
+    let browser = Browser::start();
+    browser.open_page("flags=+");
+    click(&browser, "#starts button", "TPROXY");
+    assert!(browser.value("flags").contains("TPROXY"));
+    assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
+}
+
+#[test]
+fn controls_name_the_sender_and_the_protocol() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'+-i+'*'&packet=10.0.0.5:443");
+    let choose = |id: &str, value: &str| {
+        browser.script(
+            "const choice = document.getElementById(arguments[0]);
+            choice.value = arguments[1];
+            choice.dispatchEvent(new Event('change', { bubbles: true }))",
+            &[json!(id), json!(value)],
+        );
+        browser.settle();
+        browser.shown().parts[0].verdict.clone()
+    };
+    assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
+    assert!(choose("sender", "proxy").starts_with("not captured: "));
+    assert!(choose("sender", "app").starts_with("captured: "));
+    assert!(choose("protocol", "udp").starts_with("not captured: "));
+    browser.wait("return location.hash.includes('--as+app+--proto+udp')", &[]);
+}
+
+#[test]
+fn rules_and_pictures_are_copied_and_saved() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'&packet=8080");
+    let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+    browser.devtools("Browser.grantPermissions", &permissions);
+    browser.answer(Input { flags: "-b '*'", manifest: "", packet: "8080" });
+    // What a saved file would hold.
+    browser.script(
+        "window.saved = {};
+        HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = this.href; };",
+        &[],
+    );
+    let part = browser.shown().parts.remove(0);
+    for (button, copy) in [("iptables", &part.iptables), ("nft", &part.nft), ("picture", &part.picture)] {
+        browser.script("document.querySelector(`[data-copies=${arguments[0]}]`).click()", &[json!(button)]);
+        let copied: Value = browser.wait(
+            "const one = document.querySelector(`[data-copies=${arguments[0]}]`);
+            return one.textContent === 'Copied'",
+            &[json!(button)],
+        );
+        assert_eq!(copied, json!(true));
+        let text = browser.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
+        assert_eq!(text.as_str(), Some(copy.as_str()), "{button}");
+    }
+    for (kind, begin) in [("svg", "data:image/svg+xml,%3Csvg"), ("png", "data:image/png;base64,iVBOR")] {
+        browser.script("document.querySelector(`[data-saves=${arguments[0]}]`).click()", &[json!(kind)]);
+        let saved = browser.wait("return window.saved[`traffic.${arguments[0]}`]", &[json!(kind)]);
+        assert!(saved.as_str().is_some_and(|url| url.starts_with(begin) && url.len() > 1000), "{saved}");
+    }
+}
+
+#[test]
+fn two_configurations_are_compared() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+'*'&packet=8080");
+    let headings = "return Array.from(document.querySelectorAll('#compared h2'), (head) => head.textContent)";
+    assert_eq!(browser.script(headings, &[]), json!([]));
+    browser.script(
+        "document.getElementById('before-tab').click(); document.getElementById('keep').click()",
+        &[],
+    );
+    browser.settle();
+    assert_eq!(browser.value("flags_before"), "-b '*'");
+    assert_eq!(browser.script(headings, &[]), json!(["No verdict changes"]));
+    browser.script("document.getElementById('flags-tab').click()", &[]);
+    browser.type_into("flags", " -d 5432");
+    assert_eq!(browser.script(headings, &[]), json!(["The verdict changes for 1 kind of packets"]));
+    let row =
+        "return Array.from(document.querySelectorAll('#compared tbody tr > *'), (cell) => cell.textContent)";
+    let row: Vec<String> = serde_json::from_value(browser.script(row, &[])).expect("a row");
+    assert!(
+        row[0].contains("5432") && row[1].starts_with("captured") && row[2].starts_with("not captured"),
+        "{row:?}"
+    );
+    click(&browser, "#compared button", "5432");
+    assert_eq!(browser.value("packet"), "5432");
+    // A link holds both, and what is wrong before is shown there.
+    browser.wait("return location.hash.includes('flags_before=-b+%27*%27')", &[]);
+    browser.fill(Input { flags: "-b '*'", manifest: "", packet: "8080" });
+    browser.script("document.getElementById('before-tab').click()", &[]);
+    browser.type_into("flags_before", " --nope");
+    let wrong = "return document.querySelectorAll('#flags_before-problems li').length";
+    assert_eq!(browser.script(wrong, &[]), json!(1));
+    browser.script("document.getElementById('discard').click()", &[]);
+    browser.settle();
+    assert_eq!(browser.script(headings, &[]), json!([]));
+}

@@ -1,0 +1,94 @@
+//! The folder for a web server of files, and links to the page that it serves.
+
+use crate::browser::Browser;
+use crate::page::{Input, file};
+use crate::server::Server;
+use serde_json::json;
+use std::fs;
+
+/// The files of the folder: the page, and the name and the content of its program.
+fn site() -> (Vec<u8>, String, Vec<u8>) {
+    let folder = file().parent().expect("a folder").join("site");
+    let names = fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    let name = names.map(|name| name.into_string().expect("UTF-8")).find(|name| name != "index.html");
+    let name = name.expect("the program");
+    (
+        fs::read(folder.join("index.html")).expect("the page"),
+        name.clone(),
+        fs::read(folder.join(name)).expect("it"),
+    )
+}
+
+#[test]
+fn a_server_of_files_is_enough() {
+    let (page, name, program) = site();
+    // In a folder of the server, so that no path may be absolute.
+    let server = Server::start("/docs/playground/", &[("", page.clone()), (&name, program.clone())]);
+    let browser = Browser::start();
+    browser.open(&format!("{}#flags=-b+8080&packet=8080", server.url));
+    browser.settle();
+    assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
+    let asked = ["", &name].map(|name| format!("GET /docs/playground/{name} HTTP/1.1"));
+    assert_eq!(server.asked(), asked);
+    let refused: Vec<String> =
+        browser.log("browser").into_iter().filter(|line| line.contains(&server.url)).collect();
+    assert_eq!(refused, [""; 0]);
+    // Another program than the one that the page was made for does not run.
+    let changed = [&program[..], b"x"].concat();
+    let server = Server::start("/", &[("", page), (&name, changed)]);
+    browser.open(&server.url);
+    let waiting =
+        "return document.getElementById('waiting').textContent.includes('can\u{2019}t run the program')";
+    browser.wait(waiting, &[]);
+}
+
+#[test]
+fn a_link_holds_no_secrets_and_says_so() {
+    let (page, name, program) = site();
+    let server = Server::start("/", &[("", page), (&name, program)]);
+    let browser = Browser::start();
+    let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+    browser.devtools("Browser.grantPermissions", &permissions);
+    browser.open(&server.url);
+    browser.settle();
+    let manifest = "kind: Pod\nmetadata:\n  name: web\n  annotations:\n    sidecar.istio.io/status: '{}'\n\
+        spec:\n  containers:\n  - name: web\n    env:\n    - name: PASSWORD\n      value: hunter2\n  - name: istio-proxy\n\
+        ---\nkind: Secret\nstringData:\n  key: swordfish\n";
+    let seen = browser.answer(Input { flags: "TOKEN=sesame istio-iptables -d 7", manifest, packet: "8080" });
+    assert_eq!(seen.problems, [""; 0]);
+    let holds = browser.script("return document.getElementById('holds').textContent", &[]);
+    let expected = "The link holds the flags, the manifest and the packet, without the values of 2 environment variables and \
+                    the data of 1 Secret or ConfigMap.";
+    assert_eq!(holds, json!(expected));
+    browser.script("document.getElementById('share').click()", &[]);
+    browser.wait("return document.getElementById('shared').textContent === 'Copied.'", &[]);
+    let link = browser.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
+    let link = link.as_str().expect("a link");
+    assert!(link.contains("flags=") && link.contains("PASSWORD"), "{link}");
+    for secret in ["hunter2", "swordfish", "sesame"] {
+        assert!(!link.contains(secret) && !browser.url().contains(secret), "{link}");
+        assert!(!server.asked().concat().contains(secret));
+    }
+    // What was typed is still there, also after another page.
+    assert_eq!(browser.value("manifest"), manifest);
+    browser.open("about:blank");
+    browser.back();
+    browser.settle();
+    assert_eq!(browser.value("manifest"), manifest);
+    // Another browser shows the same answer.
+    let other = Browser::start();
+    other.open(link);
+    other.settle();
+    let shared = other.shown();
+    assert_eq!(shared.problems, [""; 0]);
+    assert_eq!(shared.parts[0].verdict, seen.parts[0].verdict);
+    assert_eq!(shared.parts[0].iptables, seen.parts[0].iptables);
+}
+
+#[test]
+fn a_file_offers_no_link() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+8080");
+    let shown = "return document.getElementById('share').checkVisibility()";
+    assert_eq!(browser.script(shown, &[]), json!(false));
+}

@@ -1,0 +1,179 @@
+//! Two configurations side by side: the packets whose verdict changes.
+
+use crate::answer::{MANIFEST, Prepared, Request, prepare};
+use crate::fields::Field;
+use crate::words::Input;
+use diagnose::Subject;
+use diagnose::compare::{self, Change, End, Side};
+use diagnose::explain::{Pod, written};
+use diagnose::subject::each;
+use mesh::Problems;
+use mesh::sources::RemoteHost;
+use serde::Serialize;
+
+/// What changes for one pod.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// Which pod, where there are several.
+    pub title: Option<String>,
+    pub changes: Vec<Changed>,
+    /// What is worth knowing of the comparison.
+    pub notes: Vec<String>,
+}
+
+/// Packets whose verdict changes in the same way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Changed {
+    pub packets: String,
+    pub before: Ended,
+    pub after: Ended,
+    /// The words that ask about one of them.
+    pub ask: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Ended {
+    pub kind: &'static str,
+    /// The verdict and its reason.
+    pub text: String,
+}
+
+/// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
+/// there is nothing to compare with.
+///
+/// # Errors
+/// When the configuration before is not understood.
+pub(crate) fn compared(
+    request: &Request,
+    after: &[(&Subject, &Prepared)],
+) -> Result<Vec<Compared>, Problems> {
+    let Request { flags_before, manifest_before, .. } = request;
+    let has_manifest = !manifest_before.trim().is_empty();
+    if flags_before.trim().is_empty() && !has_manifest {
+        return Ok(Vec::new());
+    }
+    let input = Input::read(&[(Field::FlagsBefore, flags_before)]);
+    if !input.problems.is_empty() {
+        return Err(Problems(input.problems.into_iter().map(|(_, problem)| problem).collect()));
+    }
+    let raw = input.raw(has_manifest);
+    let before = match has_manifest {
+        true => Subject::of_manifest(&raw, &[], MANIFEST, manifest_before, RemoteHost::host)?,
+        false => vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)],
+    };
+    let prepared = each(&before, |subject| prepare(subject, false))?;
+    let before: Vec<_> = before.iter().zip(&prepared).collect();
+    if let ([before], [after]) = (&before[..], after) {
+        return Ok(vec![pair(None, *before, *after)]);
+    }
+    let mut found = Vec::new();
+    for (subject, prepared) in after {
+        let title = || subject.title.clone();
+        found.push(match before.iter().find(|(before, _)| before.title == subject.title) {
+            Some(before) => pair(title(), *before, (subject, prepared)),
+            None => alone(title(), "it is not in the configuration before"),
+        });
+    }
+    let is_gone =
+        |(before, _): &&(&Subject, &Prepared)| after.iter().all(|(subject, _)| subject.title != before.title);
+    let gone = before.iter().filter(is_gone);
+    found.extend(
+        gone.map(|(before, _)| alone(before.title.clone(), "it is only in the configuration before")),
+    );
+    Ok(found)
+}
+
+fn alone(title: Option<String>, note: &str) -> Compared {
+    Compared { title, changes: Vec::new(), notes: vec![note.to_owned()] }
+}
+
+fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, &Prepared)) -> Compared {
+    let pod = compare::pod(&[before.1.pod.clone(), after.1.pod.clone()]);
+    let side =
+        |(subject, prepared): (&Subject, &Prepared)| Side::of_subject(subject, &prepared.capture, &pod);
+    let comparison = compare::compare(&side(before), &side(after), &pod);
+    let (shown, left_out) = comparison.shown();
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        let more = if left_out == 1 { "change concerns" } else { "changes concern" };
+        notes.push(format!("{left_out} more {more} packets in unusual connection states or with marks"));
+    }
+    if !comparison.complete {
+        notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
+    }
+    let changes = shown.into_iter().map(|change| changed(change, &after.1.pod)).collect();
+    Compared { title, changes, notes }
+}
+
+fn changed(change: &Change, pod: &Pod) -> Changed {
+    let ended = |end: &End| Ended {
+        kind: match end.verdict {
+            "redirect" | "tproxy" => "captured",
+            "pass" => "passing",
+            "drop" => "dropped",
+            _ => "unknown",
+        },
+        text: format!("{}, because {}", end.text, end.reason),
+    };
+    let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
+    Changed {
+        packets: change.text.clone(),
+        before: ended(&change.before),
+        after: ended(&change.after),
+        ask: written(&change.packet, pod, source_matters),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer;
+
+    fn of(before: (&str, &str), after: (&str, &str)) -> crate::Answer {
+        let [flags_before, manifest_before, flags, manifest] =
+            [before.0, before.1, after.0, after.1].map(str::to_owned);
+        answer(&Request { flags, manifest, flags_before, manifest_before, packet: String::new() })
+    }
+
+    #[test]
+    fn packets_whose_verdict_changes_can_be_asked_about() {
+        let answer = of(("-b '*' -d 15090", ""), ("-b '*' -d 15090,5432", ""));
+        let [Compared { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
+        let [change] = &changes[..] else { panic!("{changes:?}") };
+        assert_eq!((change.before.kind, change.after.kind, &**notes), ("captured", "passing", &[][..]));
+        assert!(change.packets.contains("5432"), "{change:?}");
+        assert_eq!(change.ask.as_deref(), Some("5432"));
+        let same = of(("-b '*'", ""), ("-b '*'", ""));
+        assert!(same.compared[0].changes.is_empty());
+        assert!(of(("", ""), ("-b '*'", "")).compared.is_empty(), "there is nothing to compare with");
+    }
+
+    #[test]
+    fn pods_are_compared_by_name() {
+        let pods = |names: [&str; 2]| {
+            names
+                .map(|name| {
+                    format!("kind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: web}}]}}\n")
+                })
+                .join("---\n")
+        };
+        let answer = of(("", &pods(["a", "b"])), ("", &pods(["b", "c"])));
+        let seen: Vec<_> = answer
+            .compared
+            .iter()
+            .map(|one| (one.title.clone().unwrap_or_default(), one.notes.len()))
+            .collect();
+        let expected =
+            [("Pod b", 0), ("Pod c", 1), ("Pod a", 1)].map(|(name, notes)| (name.to_owned(), notes));
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn problems_before_have_fields_of_their_own() {
+        let answer = of(("-b x --nope", ""), ("-b 80", ""));
+        assert!(!answer.problems.flags_before.is_empty() && answer.problems.flags.is_empty());
+        assert!(answer.parts.is_some(), "the other configuration is shown");
+        let answer = of(("", "kind: ["), ("-b 80", ""));
+        assert_eq!(answer.problems.manifest_before.len(), 1);
+    }
+}

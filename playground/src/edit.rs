@@ -1,0 +1,168 @@
+//! A change of a setting, made in the text of a field: the rest of the text keeps its meaning.
+
+use crate::words::{flags, is_program, split_words, variable};
+use diagnose::lint::Edit;
+use mesh::Mesh;
+use mesh::sources::pflag::{self, Word};
+
+/// The flags after a change; `None` where no flag or variable there gives the setting, or not by a word that can be replaced.
+pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -> Option<String> {
+    let row = setting.row();
+    let words = split_words(text)?;
+    let start = words.iter().position(|word| is_program(word)).map_or(0, |program| program + 1);
+    let (before, call) = words.split_at(start);
+    let flags = flags(mesh);
+    let mut edited: Vec<String> = before.to_vec();
+    // What the setting was given by is replaced where it is given first.
+    let mut new = value.as_ref();
+    let mut found = false;
+    let mut call = call.iter();
+    while let Some(word) = call.next() {
+        match pflag::word(word, &flags) {
+            Word::Flags(given) if given.iter().any(|(given, _)| given.setting == *setting) => {
+                if given.len() > 1 {
+                    return None;
+                }
+                edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
+                found = true;
+            }
+            Word::NeedsValue(given, of) if of.setting == *setting => {
+                if !given.is_empty() {
+                    return None;
+                }
+                call.next();
+                edited.extend(new.take().into_iter().flat_map(|value| [word.clone(), value.clone()]));
+                found = true;
+            }
+            Word::NeedsValue(..) => edited.extend([Some(word), call.next()].into_iter().flatten().cloned()),
+            Word::End | Word::Flags(_) | Word::Unknown { .. } | Word::Bare => edited.push(word.clone()),
+        }
+    }
+    if !found {
+        let is_given =
+            |word: &String| variable(word).is_some_and(|(name, _)| row.variables.contains(&name.as_str()));
+        let at = edited.iter().position(is_given)?;
+        match (value, edited[at].split_once('=')) {
+            (Some(value), Some((name, _))) => edited[at] = format!("{name}={value}"),
+            (Some(_), None) | (None, _) => drop(edited.remove(at)),
+        }
+    }
+    joined(&edited)
+}
+
+/// Words as a shell takes them.
+pub(crate) fn joined(words: &[String]) -> Option<String> {
+    let each = words.iter().map(|word| {
+        // The name of a variable that is set is not quoted, nor need that of a flag be.
+        let named = word.split_once('=').filter(|(name, _)| variable(word).is_some() || is_flag(name));
+        match named {
+            Some((name, value)) => Some(format!("{name}={}", quoted(value)?)),
+            None => quoted(word),
+        }
+    });
+    Some(each.collect::<Option<Vec<String>>>()?.join(" "))
+}
+
+/// A word as a shell takes it, without quotes where it needs none.
+fn quoted(word: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+:,./-_".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Some(word.to_owned()),
+        false => Some(shlex::try_quote(word).ok()?.into_owned()),
+    }
+}
+
+fn is_flag(name: &str) -> bool {
+    name.starts_with("--") && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+/// What becomes of an annotation.
+#[derive(Clone, Copy)]
+pub(crate) enum OfAnnotation<'a> {
+    Named(&'a str),
+    Set(&'a str),
+    Removed,
+}
+
+/// The manifest after a change of an annotation; `None` where it is not on one line, which only it has.
+pub(crate) fn in_manifest(text: &str, name: &str, change: OfAnnotation<'_>) -> Option<String> {
+    let keys = [format!("{name}:"), format!("\"{name}\":"), format!("'{name}':")];
+    let value_of = |line: &str| {
+        let line = line.trim_start();
+        keys.iter().find_map(|key| line.strip_prefix(key.as_str())).map(|value| value.trim().to_owned())
+    };
+    let mut found = text.split_inclusive('\n').filter_map(|line| Some((line, value_of(line)?)));
+    let (line, value) = found.next()?;
+    if found.next().is_some() {
+        return None;
+    }
+    let is_one_line = !value.is_empty() && !value.starts_with(['|', '>', '&', '*', '{', '[']);
+    let (value, comma) = value.strip_suffix(',').map_or((value.as_str(), ""), |value| (value, ","));
+    let new = match change {
+        OfAnnotation::Named(other) => line.replacen(name, other, 1),
+        OfAnnotation::Set(new) if is_one_line && !value.contains(" #") => {
+            let at = line.rfind(value)?;
+            let end = line.len() - line.trim_end().len();
+            format!("{}{}{comma}{}", &line[..at], serde_json::to_string(new).ok()?, &line[line.len() - end..])
+        }
+        OfAnnotation::Removed if is_one_line && comma.is_empty() && !text.trim_start().starts_with('{') => {
+            String::new()
+        }
+        OfAnnotation::Set(_) | OfAnnotation::Removed => return None,
+    };
+    Some(text.replacen(line, &new, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mesh::Setting;
+
+    #[test]
+    fn flags_keep_their_other_words() {
+        let edit = |value: Option<&str>| Edit {
+            setting: Setting::InboundPortsExclude,
+            value: value.map(str::to_owned),
+        };
+        for (text, value, expected) in [
+            ("-b '*' -d 1,1 -i '*'", Some("1"), Some("-b '*' -d 1 -i '*'")),
+            (
+                "-b '*' --istio-local-exclude-ports=1,1",
+                Some("1"),
+                Some("-b '*' --istio-local-exclude-ports 1"),
+            ),
+            ("--dual-stack=true --to='a b' -d 1", None, Some("--dual-stack=true --to='a b'")),
+            ("-d 1 -b '*' -d 2", Some("1,2"), Some("-d 1,2 -b '*'")),
+            ("-d 1 -b '*'", None, Some("-b '*'")),
+            ("sudo docker run -d istio-iptables \\\n -d 1", None, Some("sudo docker run -d istio-iptables")),
+            (
+                "ISTIO_LOCAL_EXCLUDE_PORTS='1 ,1' sidecar-init -b 8",
+                Some("1"),
+                Some("ISTIO_LOCAL_EXCLUDE_PORTS=1 sidecar-init -b 8"),
+            ),
+            ("-b 8", None, None),
+            ("-d '1", None, None),
+        ] {
+            assert_eq!(in_flags(text, Mesh::default(), &edit(value)).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_keeps_its_other_lines() {
+        use OfAnnotation::{Named, Removed, Set};
+        let manifest = |line: &str| format!("metadata:\n  annotations:\n{line}spec: {{}} # a.b/ports\n");
+        for (line, change, expected) in [
+            ("    a.b/ports: \"1,1\"\n", Set("1"), Some("    a.b/ports: \"1\"\n")),
+            ("    'a.b/ports': 1\r\n", Set("2"), Some("    'a.b/ports': \"2\"\r\n")),
+            ("    a.b/ports: x\n", Named("a.b/excludePorts"), Some("    a.b/excludePorts: x\n")),
+            ("    a.b/ports: x\n", Removed, Some("")),
+            ("    a.b/ports: |\n      1\n", Set("2"), None),
+            ("    a.b/ports: 1 # one\n", Set("2"), None),
+            ("    a.b/ports: 1\n    a.b/ports: 2\n", Removed, None),
+            ("", Removed, None),
+        ] {
+            let edited = in_manifest(&manifest(line), "a.b/ports", change);
+            assert_eq!(edited, expected.map(manifest), "{line}");
+        }
+    }
+}

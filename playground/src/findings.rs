@@ -1,0 +1,108 @@
+//! Findings with what follows their remedy: the new text of a field.
+
+use crate::answer::{MANIFEST, Request};
+use crate::edit::{OfAnnotation, in_flags, in_manifest};
+use diagnose::Subject;
+use diagnose::lint::{self, Edit, Item, Level};
+use mesh::pod::{self, Remark};
+use mesh::sources::{RemoteHost, Source};
+use serde::Serialize;
+
+/// A finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    pub level: &'static str,
+    pub code: &'static str,
+    pub option: Option<String>,
+    pub text: String,
+    pub remedy: Option<String>,
+    pub fix: Option<Fix>,
+}
+
+/// A change of a field that follows the remedy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fix {
+    /// What it does, as a command.
+    pub label: String,
+    /// The field: `flags` or `manifest`.
+    pub field: &'static str,
+    /// All that the field holds then.
+    pub value: String,
+}
+
+/// A value is quoted in a label up to so many letters.
+const MAX_VALUE: usize = 30;
+
+pub(crate) fn shown(
+    request: &Request,
+    subject: &Subject,
+    items: &[Item<'_>],
+    findings: &[lint::Finding],
+) -> Vec<Shown> {
+    let fix = |item: &Item<'_>| {
+        let of_finding = findings.iter().find(|finding| {
+            finding.text == item.text
+                && finding.code.name() == item.code
+                && Some(&*finding.option) == item.option
+        });
+        let edit = of_finding.and_then(|finding| finding.edit.as_ref());
+        let remark = subject.warnings_of_form().iter().find(|remark| remark.text == item.text);
+        edit.and_then(|edit| of_edit(request, subject, edit))
+            .or_else(|| of_annotation(request, remark.filter(|remark| remark.level == Level::Warning)?))
+    };
+    items
+        .iter()
+        .map(|item| Shown {
+            level: item.level,
+            code: item.code,
+            option: item.option.map(str::to_owned),
+            text: item.text.to_owned(),
+            remedy: item.remedy.map(str::to_owned),
+            fix: fix(item),
+        })
+        .collect()
+}
+
+fn of_edit(request: &Request, subject: &Subject, edit: &Edit) -> Option<Fix> {
+    let source = &subject.raw.get(edit.setting)?.source;
+    let (field, name, value) = match source {
+        Source::Flag(_) | Source::Variable(_) => {
+            let row = edit.setting.row();
+            let name = row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"));
+            ("flags", name, in_flags(&request.flags, subject.raw.mesh(), edit)?)
+        }
+        Source::Annotation(name) => {
+            let change = edit.value.as_deref().map_or(OfAnnotation::Removed, OfAnnotation::Set);
+            let value = in_manifest(&request.manifest, name, change)?;
+            let is_followed = |after: &Subject| {
+                let given = after.raw.get(edit.setting).filter(|given| given.source == *source);
+                given.map(|given| &given.value) == edit.value.as_ref()
+            };
+            let raw = mesh::sources::Raw::default();
+            let after = Subject::of_manifest(&raw, &[], MANIFEST, &value, RemoteHost::host).ok()?;
+            after.iter().any(is_followed).then_some(())?;
+            ("manifest", name.clone(), value)
+        }
+        Source::Preset(_)
+        | Source::Container { .. }
+        | Source::Field(_)
+        | Source::Key(_)
+        | Source::Default(_) => return None,
+    };
+    let label = match &edit.value {
+        None => format!("Drop {name}"),
+        Some(value) if value.len() <= MAX_VALUE => format!("Set {name} to {value}"),
+        Some(_) => format!("Shorten {name}"),
+    };
+    Some(Fix { label, field, value })
+}
+
+/// The right name for a misspelt annotation.
+fn of_annotation(request: &Request, remark: &Remark) -> Option<Fix> {
+    let objects = pod::objects(MANIFEST, &request.manifest).ok()?;
+    let names = objects.iter().flat_map(|object| object.pod.annotations.keys());
+    let name = names.into_iter().find(|name| pod::unknown(name).as_ref() == Some(&remark.text))?;
+    let meant = pod::meant(name)?;
+    let value = in_manifest(&request.manifest, name, OfAnnotation::Named(&meant))?;
+    Some(Fix { label: format!("Rename to {meant}"), field: "manifest", value })
+}

@@ -1,0 +1,148 @@
+//! The common cases as tables, and the packets that take a rule or an arrow.
+
+use crate::answer::kind;
+use diagnose::explain::{self, Case, Explanation, Pod, Scene, usual_cases, written};
+use diagnose::picture::Picture;
+use mesh::Capture;
+use mesh::sources::Dialect;
+use rules::Family;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The common cases of all families.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cases {
+    pub tables: Vec<Table>,
+    /// Each word for a verdict, and each key of an option, with its meaning.
+    pub legend: Vec<Meaning>,
+    pub packets: Vec<Packet>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// The family, where there are several.
+    pub family: Option<String>,
+    pub title: &'static str,
+    pub heads: Vec<&'static str>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub label: String,
+    pub cells: Vec<Cell>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    pub text: String,
+    /// As of a verdict; `None` where there is no such packet.
+    pub kind: Option<&'static str>,
+    /// The number of the first of its packets that can be asked about.
+    pub packet: Option<usize>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Meaning {
+    pub word: String,
+    pub kind: Option<&'static str>,
+    pub meaning: String,
+}
+
+/// A packet that can be asked about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Packet {
+    /// The words that ask about it.
+    pub ask: String,
+    pub kind: &'static str,
+    /// The lines of the text for iptables-restore whose rules it matches, or may, counted from 0.
+    pub lines: Vec<usize>,
+    /// The arrow of the picture that it takes.
+    pub arrow: Option<(usize, usize)>,
+}
+
+/// As many letters of items are shown in a row.
+const MAX_LABEL: usize = 60;
+
+pub(crate) fn cases(
+    capture: &Capture,
+    pod: &Pod,
+    picture: &Picture,
+    iptables: &str,
+    dialect: &Dialect,
+) -> Cases {
+    let cases = usual_cases(pod, pod, Some(&**capture));
+    let scenes = scenes(capture, pod, &cases);
+    let matrix = explain::tables(&scenes.iter().collect::<Vec<_>>(), &cases, true);
+    let lines = lines(iptables);
+    let mut packets = Vec::new();
+    let packet = |family: Family, explained: &Explanation<'_>| {
+        let scene = scenes.iter().find(|scene| scene.family == family)?;
+        let of_chain = |at: rules::simulate::At| {
+            let chain = &scene.view.chains()[at.chain];
+            lines.get(&(family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
+        };
+        Some(Packet {
+            ask: written(explained.packet(), pod, true)?,
+            kind: kind(explained),
+            lines: explained.rules_met().filter_map(of_chain).collect(),
+            arrow: picture.row_of(explained.packet()),
+        })
+    };
+    let mut tables = Vec::new();
+    for table in &matrix.tables {
+        let mut rows = Vec::new();
+        for line in &table.lines {
+            let cells = line.cells.iter().zip(&line.explained).map(|(cell, explained)| {
+                let first = packets.len();
+                packets.extend(explained.iter().filter_map(|explained| packet(table.family, explained)));
+                Cell {
+                    text: cell.text.clone(),
+                    kind: explained.first().map(kind),
+                    packet: (packets.len() > first).then_some(first),
+                }
+            });
+            rows.push(Row { cells: cells.collect(), label: line.label(MAX_LABEL) });
+        }
+        let family = (scenes.len() > 1).then(|| table.family.to_string());
+        tables.push(Table { family, title: table.title, heads: table.heads.clone(), rows });
+    }
+    let of_word = |word: &explain::Word| {
+        let of = |row: &Row| row.cells.iter().find(|cell| cell.text == word.word).and_then(|cell| cell.kind);
+        let kind = tables.iter().flat_map(|table| &table.rows).find_map(of);
+        Meaning { word: word.word.clone(), kind, meaning: word.meaning.clone() }
+    };
+    let mut legend: Vec<Meaning> = matrix.words.iter().map(of_word).collect();
+    legend.extend(matrix.lists.iter().map(|list| {
+        let (word, meaning) = list.described(dialect);
+        Meaning { word, kind: None, meaning }
+    }));
+    Cases { tables, legend, packets }
+}
+
+/// The rules of each family that cases are about.
+fn scenes(capture: &Capture, pod: &Pod, cases: &[Case]) -> Vec<Scene> {
+    let mut families: Vec<Family> = cases.iter().map(|case| case.family).collect();
+    families.dedup();
+    families.into_iter().map(|family| Scene::of_config(&**capture, family, pod)).collect()
+}
+
+/// The numbers of the lines of each chain's rules in a text for iptables-restore and ip6tables-restore.
+fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
+    let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    let (mut family, mut table) = (Family::V4, "");
+    for (number, line) in text.lines().enumerate() {
+        match line.split_once(' ') {
+            Some(("-A", rule)) => {
+                let chain = rule.split(' ').next().unwrap_or_default();
+                found.entry((family, table, chain)).or_default().push(number);
+            }
+            Some(("*", name)) => table = name,
+            Some(("#", program)) => {
+                family = if program.starts_with("ip6") { Family::V6 } else { Family::V4 };
+            }
+            Some(_) | None => {}
+        }
+    }
+    found
+}
