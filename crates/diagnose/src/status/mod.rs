@@ -37,13 +37,13 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// Whether anything is captured.
+    /// Whether any traffic is captured.
     pub capturing: bool,
-    /// The whole in a sentence.
+    /// The summary in a sentence.
     pub summary: String,
-    /// The meshes that capture something, as `--mesh` takes them.
+    /// The meshes that capture traffic, values of `--mesh`.
     pub meshes: Vec<&'static str>,
-    /// The families of which something is captured.
+    /// The families with captured traffic.
     pub families: Vec<&'static str>,
     pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
