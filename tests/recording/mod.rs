@@ -12,7 +12,7 @@ const COLUMNS: u16 = 80;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/terminal.svg");
 
-/// The commands of the session, and how many paragraphs of each answer are shown. A remark counts the lines of the others.
+/// The commands of the session, and how many paragraphs of each answer are shown.
 const SESSION: [(&str, usize); 3] =
     [("curl http://10.9.0.2", 1), ("sidecar-init status", 3), ("sidecar-init explain 10.9.0.2:443", 2)];
 
@@ -64,9 +64,8 @@ fn the_recorded_terminal_is_what_a_session_displays() {
         let paragraphs: Vec<&str> = answer.trim_end().split("\n\n").collect();
         let (first, others) = paragraphs.split_at(paragraphs.len().min(*shown));
         lines.extend(first.join("\n\n").lines().map(svg::Line::read));
-        match others.join("\n\n").lines().count() {
-            0 => {}
-            count => lines.push(svg::Line::remark(&format!("  [{count} more lines]"))),
+        if !others.is_empty() {
+            lines.push(svg::Line::remark("  [..]"));
         }
     }
     let drawn = svg::draw(COLUMNS, &lines);
