@@ -199,7 +199,7 @@ struct Item<'a> {
     text: &'a str,
     /// The remedy; null without a problem.
     remedy: Option<&'a str>,
-    /// The documentation; null without a problem.
+    /// Where it is explained; null where nothing has to be.
     help: Option<String>,
 }
 
