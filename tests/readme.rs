@@ -189,3 +189,12 @@ fn documents_name_one_size_of_the_binary() {
     assert_eq!(unpacked, size);
     assert!(read("docker/README.md").contains(&format!("the static binary: {size}, packed {packed} |")));
 }
+
+/// So that what follows it is still on the first screen.
+#[test]
+fn the_first_picture_of_readme_is_low() {
+    let readme = read("README.md");
+    let picture = read(&format!("docs/pictures/{}", between(&readme, "](docs/pictures/", ")")));
+    let height: u32 = between(&picture, " height=\"", "\"").parse().expect("pixels");
+    assert!(height <= 300, "{height}");
+}
