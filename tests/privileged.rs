@@ -23,6 +23,7 @@ mod oracle;
 mod ownerless;
 mod probe;
 mod readme;
+mod recording;
 mod runtimes;
 mod sandbox;
 mod settled;

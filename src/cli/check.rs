@@ -93,19 +93,19 @@ fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
 pub(super) struct Report {
     /// The source of the desired rules.
     basis: basis::Report,
-    /// Whether nothing differs, no rule of another program decides before ours, and no other mesh captures.
+    /// Whether nothing differs, no foreign rule decides before ours, and no other mesh captures.
     equal: bool,
-    /// Which holds our rules, or would.
+    /// The backend that holds our rules, or would hold them.
     backend: String,
-    /// Chains of iptables that differ.
+    /// Differing chains of iptables.
     chains: Vec<Chain>,
-    /// Parts of our table of nf_tables that differ.
+    /// Differing parts of our nf_tables table.
     nftables: Vec<Part>,
-    /// Policy rules, routes and addresses that differ.
+    /// Differing policy rules, routes and addresses.
     routes: Vec<Route>,
-    /// What of others decides before our rules.
+    /// Foreign rules that decide before ours.
     before: Vec<String>,
-    /// The other meshes that capture here too.
+    /// Other meshes that capture in this namespace.
     others: Vec<Other>,
 }
 
@@ -113,15 +113,15 @@ pub(super) struct Report {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Other {
-    /// The mesh, as `--mesh` takes it.
+    /// The mesh, a value of `--mesh`.
     mesh: &'static str,
-    /// By what it is known.
+    /// How it was recognized.
     text: String,
-    /// What removes it.
+    /// The command that removes it.
     remedy: String,
 }
 
-/// A chain of iptables that differs.
+/// A differing chain of iptables.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Chain {
@@ -129,21 +129,21 @@ struct Chain {
     backend: String,
     /// The family: ipv4 or ipv6.
     family: &'static str,
-    /// The table that it is in.
+    /// The table of the rule.
     table: &'static str,
     /// Its name.
     chain: String,
-    /// Its rules, those that are equal too.
+    /// All its rules, including equal ones.
     rules: Vec<Rule>,
 }
 
-/// A part of our table of nf_tables that differs.
+/// A differing part of our nf_tables table.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Part {
-    /// Which part.
+    /// The name of the part.
     part: String,
-    /// Its rules or elements, those that are equal too.
+    /// All its rules or elements, including equal ones.
     rules: Vec<Rule>,
 }
 
@@ -151,21 +151,21 @@ struct Part {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
-    /// Whether it is in both, or in one only.
+    /// Whether the rule is in both sets, or in which one.
     side: &'static str,
-    /// What it says.
+    /// The text.
     text: String,
-    /// Why it differs; null where it does not.
+    /// The reason of the difference; null if equal.
     reason: Option<String>,
 }
 
-/// A policy rule, route or address that differs.
+/// A differing policy rule, route or address.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Route {
-    /// What it says.
+    /// The text.
     text: String,
-    /// Why it differs.
+    /// The reason of the difference.
     reason: String,
 }
 

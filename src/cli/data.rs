@@ -25,11 +25,11 @@ impl Encoding {
     }
 }
 
-/// An answer with the version of its form.
+/// A document with the version of its format.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Document<T> {
-    /// The version of the form: a number that grows when a field goes or comes to mean something else.
+    /// The version of the format. It increases when a field is removed or changes its meaning.
     version: u32,
     #[serde(flatten)]
     answer: T,
@@ -71,17 +71,17 @@ fn encoded(encoding: Encoding, json: &str) -> String {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Answers<'a> {
-    /// One for each object of the manifest, in its order.
+    /// One item for each object of the manifest, in order.
     pub(super) answers: Vec<Answer<'a>>,
 }
 
-/// The answer about one of several pods.
+/// The answer for one of several pods.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Answer<'a> {
     /// The object's kind, namespace and name.
     pub(super) object: &'a str,
-    /// The document that the command prints of a single pod.
+    /// The document that the command prints for a single pod.
     #[cfg_attr(test, schemars(with = "serde_json::Map<String, serde_json::Value>"))]
     pub(super) answer: Tree,
 }

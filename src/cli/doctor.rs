@@ -183,7 +183,7 @@ fn summary(findings: &[Finding]) -> String {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Findings<'a> {
-    /// Everything that was looked at.
+    /// All results.
     findings: Vec<Item<'a>>,
 }
 
@@ -191,13 +191,13 @@ pub(super) struct Findings<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Item<'a> {
-    /// How good or bad it is: ok, warning or failure.
+    /// The level: ok, warning or failure.
     level: &'static str,
-    /// What it is about.
+    /// The topic.
     topic: &'static str,
-    /// What is the case.
+    /// The text for people.
     text: &'a str,
-    /// What helps; null where nothing has to.
+    /// The remedy; null without a problem.
     remedy: Option<&'a str>,
     /// Where it is explained; null where nothing has to be.
     help: Option<String>,

@@ -310,18 +310,18 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report<'a> {
-    /// By which rules it is.
+    /// The rules on which the answer is based.
     basis: basis::Report,
-    /// Where the packet comes from; null where an address that is not known does for it.
+    /// The source; null for an unknown address.
     source: Option<IpAddr>,
-    /// Where it goes; null where that is the pod's own address, which is not known.
+    /// The destination; null for an unknown address of the pod.
     destination: Option<IpAddr>,
     destination_port: u16,
-    /// Where it comes in; null for one that is sent here, and where that is not known.
+    /// The inbound interface; null for outbound packets, or if unknown.
     in_interface: Option<&'a str>,
-    /// Where it leaves; null for one that comes in, and where that is not known.
+    /// The outbound interface; null for inbound packets, or if unknown.
     out_interface: Option<&'a str>,
-    /// Why no such packet is sent or taken in, whatever the rules; null where there is a way for it, or it is not known.
+    /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
     unsent: Option<&'a str>,
     #[serde(flatten)]
     explained: explain::Report,

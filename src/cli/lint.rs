@@ -104,7 +104,7 @@ fn print(format: Format, sections: &[Section], is_denied: bool) -> Exit {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Findings<'a> {
-    /// What was looked at.
+    /// The basis of the findings.
     basis: basis::Report,
     /// The findings, warnings first; notes are among them with `--notes` alone.
     findings: Vec<Item<'a>>,

@@ -187,7 +187,7 @@ fn text(capture: &dyn Policy, form: Preview) -> String {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Rules {
-    /// A part for each family that is captured.
+    /// One item for each captured family.
     families: Vec<OfFamily>,
 }
 
@@ -205,7 +205,7 @@ struct OfFamily {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Chain {
-    /// The table that it is in.
+    /// The table of the rule.
     table: &'static str,
     /// Its name.
     chain: String,
@@ -217,15 +217,15 @@ struct Chain {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
-    /// As `iptables -A CHAIN` takes it.
+    /// The rule as arguments of `iptables -A CHAIN`.
     text: String,
     /// Its conditions.
     matches: Vec<String>,
-    /// What it does.
+    /// The target.
     target: String,
     /// The rule's short name.
     rule: Option<&'static str>,
-    /// The option that made it; empty for what is always there.
+    /// The option that made the rule; empty for unconditional rules.
     option: Option<String>,
 }
 

@@ -105,33 +105,33 @@ pub(super) fn fail_as_data() {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Failure {
-    /// What is the case.
+    /// The text for people.
     error: Fault,
-    /// What is wrong with the input, all of it; empty where it is not the input.
+    /// All problems of the input; empty for other failures.
     problems: Vec<Fix>,
 }
 
-/// What has failed.
+/// The operation that failed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Fault {
-    /// In words.
+    /// The text for people.
     message: String,
-    /// Why, from near to far.
+    /// The causes, from the nearest to the root.
     causes: Vec<String>,
-    /// The exit code that the program ends with.
+    /// The exit code of the program.
     exit_code: u8,
 }
 
-/// One thing that is wrong with the input.
+/// A problem of the input.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Fix {
     /// The flag, variable, annotation or argument.
     option: String,
-    /// The offending item of its value; null where it is the value as a whole, or its absence.
+    /// The offending item of the value; null for the whole value or a missing one.
     value: Option<String>,
-    /// What is wrong and what would be right.
+    /// The problem and the expected form.
     message: String,
 }
 

@@ -82,7 +82,7 @@ fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
 
 /// The name of the program whose work the owner takes over.
 fn predecessor(owner: &Ownership) -> &'static str {
-    owner.predecessor.map_or("nobody else", |predecessor| predecessor.name)
+    owner.predecessor.map_or("no known program", |predecessor| predecessor.name)
 }
 
 /// The names of the predecessors, of all joined owners, whose rules other programs may make too.
@@ -90,7 +90,7 @@ pub fn predecessors(owner: &Ownership) -> String {
     let is_doubtful = |pattern: &Pattern| pattern.confidence != Confidence::Uncommented;
     let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
     let names: Vec<&str> = makes_rules.map(|predecessor| predecessor.name).collect();
-    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "no known program".to_owned() } else { names.join(", ") }
 }
 
 /// Who has made what tables of iptables hold of one owner, each with the families and the number of its rules.

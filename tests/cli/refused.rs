@@ -153,7 +153,7 @@ fn a_line_break_in_any_value() {
         for value in ["80\n-A OUTPUT -j ACCEPT", "\n", "80\r", "true\n", "eth0\u{85}", "\u{1b}[31m"] {
             let flag = format!("--{}={value}", row.long);
             let complaint = format!(
-                "{value:?} contains a line break, a control character or bytes that are no UTF-8; remove them"
+                "{value:?} contains a line break, a control character or bytes that are not UTF-8; remove them"
             );
             if !row.long.is_empty() {
                 let ended = preview::<_, &str>(&[flag], &[]);

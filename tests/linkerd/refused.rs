@@ -134,7 +134,7 @@ fn what_breaks_a_pod_is_told_though_it_is_valid() {
         assert_eq!(ended.stderr.matches("WARN").count(), usize::from(!says.is_empty()), "{}", ended.stderr);
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
     };
-    check("-1", "--proxy-uid: names nobody, so that the proxy's own calls are sent back to it");
+    check("-1", "--proxy-uid: names no user, so that the proxy's own calls return to it");
     check("0", "--proxy-uid: root is the proxy's user, so no process that runs as root is captured");
     check("2102", "");
 }

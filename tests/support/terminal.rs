@@ -1,6 +1,7 @@
 //! Pseudo-terminals.
 
 use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
@@ -27,4 +28,19 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
 /// An end as a stream of a program.
 pub(crate) fn copy(end: &File) -> Stdio {
     end.try_clone().expect("a descriptor is free").into()
+}
+
+/// What a terminal of this width displays of a command, standard error included, and whether the command succeeded.
+pub(crate) fn displayed(columns: u16, mut command: Command) -> (String, bool) {
+    let (mut master, slave) = terminal(columns);
+    command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(copy(&slave));
+    let mut child = command.spawn().expect("the program starts");
+    drop((command, slave));
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    // Reading fails once the last program has closed the other end.
+    while let Ok(length @ 1..) = master.read(&mut piece) {
+        bytes.extend(&piece[..length]);
+    }
+    let succeeded = child.wait().expect("the program ends").success();
+    (String::from_utf8(bytes).expect("UTF-8").replace("\r\n", "\n"), succeeded)
 }

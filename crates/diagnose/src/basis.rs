@@ -23,13 +23,13 @@ pub enum Basis {
     Listing(String),
 }
 
-/// The same for programs.
+/// The basis for programs.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// `rules` that are there, settings that are `noted` beside them, `flags`, an `object` of a manifest, or a `listing`.
+    /// `rules` (live), `noted` (stored settings), `flags`, `object` (of a manifest) or `listing`.
     kind: &'static str,
-    /// The same in words.
+    /// The basis as text for people.
     text: String,
 }
 

@@ -87,8 +87,7 @@ impl Subject {
         let unknown =
             self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none();
         unknown.then_some(
-            "its addresses are not known: it is taken for a pod with IPv4, and IPv6 where it asks for both; say them with \
-             --pod-ips",
+            "its addresses are not known: assuming IPv4, and IPv6 if it asks for both; set them with --pod-ips",
         )
     }
 

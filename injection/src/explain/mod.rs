@@ -306,7 +306,7 @@ impl<'a> Subject<'a> {
         let name = &self.admission.namespace.name;
         if !self.known {
             found.push(format!(
-                "nothing is known of the labels of namespace {name}; say them with --namespace-labels"
+                "the labels of namespace {name} are unknown; set them with --namespace-labels"
             ));
         }
         if self.holder.namespace.is_empty() {

@@ -65,7 +65,7 @@ fn called(webhook: &MutatingWebhook) -> String {
     match (&client.service, &client.url) {
         (Some(service), _) => format!("Service {}/{}", service.namespace, service.name),
         (None, Some(url)) => url.clone(),
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "neither a service nor a URL".to_owned(),
     }
 }
 

@@ -130,7 +130,7 @@ fn print(flags: &Flags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
             output::print_folded(&text(explained), HANG)?;
             // A command is copied, so it stays in one line.
             if flags.explain.is_empty() && injected(explained).is_some() {
-                output::print(&format!("\nWhat becomes of its traffic:\n  {}\n", command(flags)))?;
+                output::print(&format!("\nTraffic of the injected pod:\n  {}\n", command(flags)))?;
             }
         }
         Format::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,

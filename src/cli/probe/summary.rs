@@ -175,9 +175,9 @@ fn folded(title: &str, text: &str) -> String {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::cli) struct Report<'a> {
-    /// By what is expected what of calls.
+    /// The settings on which expectations are based.
     basis: basis::Report,
-    /// Whether nothing ended otherwise than expected, and something was tried.
+    /// Whether at least one connection was tried and all had the expected outcome.
     ok: bool,
     calls: Vec<Item<'a>>,
 }
@@ -200,11 +200,11 @@ struct Item<'a> {
     untried: Option<&'a str>,
     expected: Expected<'a>,
     seen: Option<Observed>,
-    /// The verdict of the existing rules, where it ended otherwise.
+    /// The verdict of the existing rules, if the outcome differs.
     now: Option<&'a str>,
 }
 
-/// The expectation by the flags.
+/// The verdict that the flags imply.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Expected<'a> {
@@ -225,7 +225,7 @@ struct Observed {
     port: Option<u16>,
     /// `token`, `conntrack`, `answer` or `silence`.
     proof: &'static str,
-    /// Where the listener saw that it was sent to.
+    /// The destination that the listener saw.
     original_destination: Option<IpAddr>,
     original_port: Option<u16>,
 }

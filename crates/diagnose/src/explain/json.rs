@@ -12,16 +12,16 @@ use serde::Serialize;
 pub struct Report {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
-    /// The listener's port, the first of a range; null where no listener gets it.
+    /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
-    /// The last port, where a range of listeners shares the traffic.
+    /// The last port, if a range of listeners shares the traffic.
     pub last_port: Option<u16>,
     /// The rule that decided.
     pub decided_by: Option<DecidedBy>,
-    /// What the rules that it met do though people expect otherwise; absent where there is nothing of the kind.
+    /// Effects of the rules that users may not expect; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limited>,
-    /// Every rule met, in order.
+    /// All rules that the packet meets, in order.
     pub trace: Vec<TraceEntry>,
 }
 
@@ -29,39 +29,39 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecidedBy {
-    /// The table that it is in.
+    /// The table of the rule.
     pub table: String,
-    /// The chain that it is in.
+    /// The chain of the rule.
     pub chain: String,
     /// Its number in the chain, from 1; null for the chain's policy.
     pub position: Option<usize>,
-    /// Its short name; null where that is not known.
+    /// The short name; null if unknown.
     pub rule: Option<String>,
-    /// Its text.
+    /// The text of the rule.
     pub text: String,
-    /// The option that made it, empty for what is always there; null where that is not known.
+    /// The option that made the rule; empty for unconditional rules, null if unknown.
     pub option: Option<String>,
     /// The reason in words.
     pub reason: String,
 }
 
-/// One rule met.
+/// A rule that the packet meets.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceEntry {
-    /// The table that it is in.
+    /// The table of the rule.
     pub table: String,
-    /// The chain that it is in.
+    /// The chain of the rule.
     pub chain: String,
     /// Its number in the chain, from 1.
     pub position: usize,
-    /// Its short name; null where that is not known.
+    /// The short name; null if unknown.
     pub rule: Option<String>,
-    /// Its text.
+    /// The text of the rule.
     pub text: String,
-    /// Whether the packet fulfils it; null where that is not known.
+    /// Whether the packet matches; null if unknown.
     pub matched: Option<bool>,
-    /// The option that made it, empty for what is always there; null where that is not known.
+    /// The option that made the rule; empty for unconditional rules, null if unknown.
     pub option: Option<String>,
 }
 

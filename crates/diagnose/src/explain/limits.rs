@@ -5,15 +5,15 @@ use mesh::limit::Limit;
 use rules::simulate::{Matched, Step};
 use serde::Serialize;
 
-/// A limit that the packet has run into.
+/// A limit that affects the packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limited {
-    /// Which kind of finding of `lint` it is.
+    /// The code of the finding, as in `lint`.
     pub code: &'static str,
-    /// What is so.
+    /// The text for people.
     pub text: String,
-    /// What helps.
+    /// The remedy.
     pub remedy: String,
 }
 

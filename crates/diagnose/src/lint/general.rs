@@ -120,7 +120,7 @@ fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &P
             Code::SeveralProxyUsers,
             &option,
             "with several users, calls of all but the first to their own pod are not captured: the first one's rule \
-             takes everybody else for the application",
+             takes all other users for the application",
             "run the proxy as one user",
         )
     })
@@ -182,8 +182,8 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
         Finding::warning(
             Code::UnrecognizedProxy,
             &option,
-            "names nobody, so that the proxy's own calls are sent back to it, again and again",
-            format!("say with {option} as which user the proxy runs"),
+            "names no user, so that the proxy's own calls return to it, again and again",
+            format!("set {option} to the user of the proxy"),
         )
     })
 }

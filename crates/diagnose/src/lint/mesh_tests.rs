@@ -157,7 +157,7 @@ fn what_does_nothing_is_told_of_every_mesh() {
             Linkerd,
             &[("proxy-uid", "-1")],
             &[
-                "SI020 --proxy-uid: names nobody, so that the proxy's own calls are sent back to it, again and again -> say with --proxy-uid as which user the proxy runs",
+                "SI020 --proxy-uid: names no user, so that the proxy's own calls return to it, again and again -> set --proxy-uid to the user of the proxy",
             ],
         ),
         (

@@ -4,19 +4,19 @@ use super::{Code, Finding, Level};
 use crate::{Style, Subject, fold, status};
 use serde::Serialize;
 
-/// A finding as people and programs read it.
+/// A finding.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Item<'a> {
-    /// How much it matters: warning or note.
+    /// The level: warning or note.
     pub level: &'static str,
-    /// Which kind of finding it is.
+    /// The code of the finding.
     pub code: &'static str,
-    /// The option; null where the text names it.
+    /// The option; null if the text names it.
     pub option: Option<&'a str>,
-    /// What is suspicious.
+    /// The text for people.
     pub text: &'a str,
-    /// What helps; null where the text includes it.
+    /// The remedy; null if the text includes it.
     pub remedy: Option<&'a str>,
 }
 

@@ -15,13 +15,13 @@ pub enum Level {
     Fail,
 }
 
-/// Something to look at.
+/// A problem or an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub level: Level,
-    /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
+    /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
     pub topic: &'static str,
     pub text: String,
     pub remedy: Option<String>,

@@ -8,29 +8,29 @@ use mesh::recognition::summary::{FieldValues, RuleSummary};
 use rules::{ByFamily, Hits};
 use serde::Serialize;
 
-/// Rules of one meaning, and what they have counted together.
+/// Rules of one meaning and the sum of their counters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
-    /// The mesh whose rules they are, as `--mesh` takes it.
+    /// The mesh of the rules, a value of `--mesh`.
     pub mesh: &'static str,
-    /// The name of the rules, as comments and log lines have it.
+    /// The name of the rules, as in comments and log lines.
     #[serde(rename = "rule")]
     pub reason: &'static str,
     /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
     pub fate: &'static str,
-    /// In words.
+    /// The text for people.
     pub text: String,
     pub option: Option<String>,
     pub packets: u64,
     pub bytes: u64,
     /// Packets a second, with `--watch`.
     pub per_second: Option<f64>,
-    /// The rules, each.
+    /// The single rules.
     pub rules: Vec<Counted>,
 }
 
-/// A rule, and what it has counted.
+/// A rule and its counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {

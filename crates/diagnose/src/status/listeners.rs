@@ -13,30 +13,30 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// A port that rules send packets to, and who is there.
+/// A port to which rules send packets, and its listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listening {
-    /// The meshes whose rules send packets there, as `--mesh` takes them.
+    /// The meshes of the rules, values of `--mesh`.
     pub meshes: Vec<&'static str>,
     pub port: u16,
     /// `tcp` or `udp`.
     pub protocol: &'static str,
     /// `outbound`, `inbound` or `dns`.
     pub purposes: Vec<&'static str>,
-    /// The families whose packets are sent there.
+    /// The families of the packets.
     pub families: Vec<&'static str>,
-    /// Those without a listener; null where listeners can't be seen.
+    /// The families without a listener; null if listeners cannot be read.
     pub missing: Option<Vec<&'static str>>,
     pub by: Vec<Process>,
-    /// What it means, in words.
+    /// The meaning, as text for people.
     pub text: String,
     /// Whether something is wrong with it.
     #[serde(skip)]
     pub(super) fault: Option<&'static str>,
 }
 
-/// Who listens.
+/// The listening process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
@@ -44,7 +44,7 @@ pub struct Process {
     pub pid: Option<u32>,
     #[serde(rename = "process")]
     pub name: Option<String>,
-    /// Whether TPROXY can hand packets to it; null where that can't be seen.
+    /// Whether the socket accepts packets of TPROXY; null if unknown.
     pub transparent: Option<bool>,
 }
 

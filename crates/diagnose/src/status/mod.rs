@@ -37,13 +37,13 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// Whether anything is captured.
+    /// Whether any traffic is captured.
     pub capturing: bool,
-    /// The whole in a sentence.
+    /// The summary in a sentence.
     pub summary: String,
-    /// The meshes that capture something, as `--mesh` takes them.
+    /// The meshes that capture traffic, values of `--mesh`.
     pub meshes: Vec<&'static str>,
-    /// The families of which something is captured.
+    /// The families with captured traffic.
     pub families: Vec<&'static str>,
     pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
@@ -168,10 +168,11 @@ fn drift(record: &Record) -> Option<Finding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
-            "the rules are not those that {command} (sidecar-init {program_version}) wrote at {at}: somebody has \
-             changed our table since"
+            "the rules differ from those that {command} (sidecar-init {program_version}) wrote at {at}: our table was \
+             changed since"
         );
-        let remedy = "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
+        let remedy =
+            "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
         Finding::warn("drift", text, remedy)
     })
 }

@@ -30,32 +30,32 @@ pub struct Observation<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstalledRules {
-    /// Whose they are, as `--mesh` takes it.
+    /// The mesh, a value of `--mesh`.
     pub mesh: &'static str,
     pub backend: String,
     pub families: Vec<&'static str>,
     #[serde(rename = "rule_count")]
     pub rules: usize,
-    /// The program that made them, as far as the rules show.
+    /// The program that made the rules, as far as they show it.
     pub program: String,
-    /// How they were made; null where no record exists, as in iptables.
+    /// How the rules were made; null without a record, as in iptables.
     pub made: Option<Record>,
 }
 
-/// How a table of ours was made.
+/// How our table was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     pub program_version: String,
     pub command: String,
-    /// When, as RFC 3339 writes it.
+    /// The time, in the format of RFC 3339.
     #[serde(rename = "time")]
     pub at: String,
-    /// The settings of capture; `None` where there was no room for them.
+    /// The capture settings; null if they did not fit.
     pub settings: Option<String>,
     pub settings_digest: String,
     pub rules_digest: String,
-    /// Whether the rules are others than those that were written then.
+    /// Whether the rules have changed since.
     pub changed_since: bool,
 }
 

@@ -10,28 +10,28 @@ use mesh::settings::Setting;
 use rules::{ByFamily, Family, PortRange};
 use serde::Serialize;
 
-/// A part of the traffic, and what becomes of it.
+/// A part of the traffic and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// The mesh whose rules decide, as `--mesh` takes it.
+    /// The mesh whose rules decide, a value of `--mesh`.
     pub mesh: &'static str,
-    /// `outbound`, `inbound`, `dns`, or `both` ways.
+    /// `outbound`, `inbound`, `dns` or `both`.
     pub direction: &'static str,
-    /// The sentence; of a long list, its first items.
+    /// The text for people, with the first items of a long list.
     pub text: String,
-    /// All items of the list that it is about: ports, networks, users.
+    /// All items of the list: ports, networks, users.
     pub items: Vec<String>,
-    /// The option that decides, where one does.
+    /// The option that decides; null if none does.
     pub option: Option<String>,
-    /// The name of the rules, as comments and log lines have it; `None` of what no rule is about.
+    /// The name of the rules, as in comments and log lines; null without a rule.
     #[serde(rename = "rule")]
     pub reason: Option<&'static str>,
-    /// The port of the listener that gets it, the first of a range.
+    /// The port of the listener, the first of a range.
     pub port: Option<u16>,
     /// The last port of a range.
     pub last_port: Option<u16>,
-    /// Whether it gets the packets as they were sent (TPROXY), and not redirected (REDIRECT).
+    /// Whether the listener receives the original packets (TPROXY) and not redirected ones (REDIRECT).
     #[serde(rename = "transparent")]
     pub is_transparent: Option<bool>,
     pub families: Vec<&'static str>,

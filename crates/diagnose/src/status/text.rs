@@ -190,8 +190,8 @@ impl Page {
         let text = format!("sidecar-init {program_version}, command {command}, at {at}");
         self.line(4, "", None, &text);
         let said = match settings.as_deref() {
-            Some("") => "said nothing of what to capture".to_owned(),
-            Some(settings) => format!("told {settings}"),
+            Some("") => "configured without capture flags".to_owned(),
+            Some(settings) => format!("configured with {settings}"),
             None => {
                 format!("made with more settings than the note can hold; their digest is {settings_digest}")
             }

@@ -10,36 +10,36 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
-    /// When it set out or came, in UTC.
+    /// The time at which the packet was sent or received, in UTC.
     pub time: String,
-    /// The hook where its way began: `PREROUTING`, `OUTPUT` or another.
+    /// The first hook: `PREROUTING`, `OUTPUT` or another.
     pub hook: &'static str,
-    /// Where it came in.
+    /// The inbound interface.
     pub in_interface: Option<String>,
-    /// Where it leaves.
+    /// The outbound interface.
     pub out_interface: Option<String>,
-    /// The protocol; absent where the packet is none that we can read.
+    /// The protocol; absent if the packet cannot be parsed.
     pub protocol: Option<String>,
-    /// Where it comes from.
+    /// The source.
     pub source: Option<IpAddr>,
     /// Its source port, for protocols that have ports.
     pub source_port: Option<u16>,
-    /// Where it was sent.
+    /// The destination.
     pub destination: Option<IpAddr>,
     pub destination_port: Option<u16>,
     /// The packet's mark when it was first seen.
     pub mark: u32,
-    /// The sender's user, of packets from here; absent where that is not known.
+    /// The sender's user, for outbound packets; absent if unknown.
     pub uid: Option<u32>,
     /// The sender's group.
     pub gid: Option<u32>,
-    /// In order.
+    /// The rules, in order.
     pub rules: Vec<MetRule>,
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
-    /// The listener's port, where one gets it.
+    /// The listener's port; absent without a listener.
     pub port: Option<u16>,
-    /// The verdict in words, and its reason.
+    /// The verdict and its reason, as text for people.
     pub sentence: String,
     #[serde(skip)]
     pub(super) style: Option<Style>,
@@ -49,18 +49,18 @@ pub struct Block {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetRule {
-    /// The table; absent where the rule reports nothing but its name.
+    /// The table; absent if the rule reports only its name.
     pub table: Option<String>,
     pub chain: Option<String>,
     /// Its number in the chain, from 1; absent for the chain's policy.
     #[serde(rename = "position")]
     pub rule: Option<usize>,
-    /// Its text.
+    /// The text of the rule.
     pub text: Option<String>,
-    /// Its name, of our rules that have one.
+    /// The name, if it is one of our rules and has one.
     #[serde(rename = "rule")]
     pub name: Option<String>,
-    /// The options that make rules of this name; empty for what is always there, and for rules of others.
+    /// The options that make rules of this name; empty for unconditional and foreign rules.
     pub options: Vec<String>,
 }
 

@@ -87,7 +87,7 @@ fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
         _ => return Err(format!("has too many parts; {USERS_FORM}")),
     };
     if uids.is_empty() {
-        return Err(format!("names no user, which would mean everybody; {USERS_FORM}"));
+        return Err(format!("names no user, which would mean all users; {USERS_FORM}"));
     }
     let uids: UidRange = uids
         .parse()

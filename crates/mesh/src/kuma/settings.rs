@@ -64,7 +64,7 @@ settings! {
             "Outbound ports to exclude for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
-            "Put the jump for inbound TCP before the other rules of this program that stand in PREROUTING";
+            "Put the jump for inbound TCP before the other rules of this program in PREROUTING";
         OutboundInsert: "redirect-outbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
             "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";

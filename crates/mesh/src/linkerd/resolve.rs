@@ -9,10 +9,10 @@ use rules::{Gid, Port, Uid};
 use std::str::FromStr;
 
 /// The value for no user or group.
-pub(super) const NOBODY: &str = "-1";
+pub(super) const UNSET: &str = "-1";
 
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
-pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, NOBODY)];
+pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.
@@ -44,9 +44,9 @@ fn owner<T: FromStr + Copy>(
     noun: &str,
     default: Option<T>,
 ) -> Option<T> {
-    let complaint = format!("is not a {noun}; expected a number from 0 to 4294967294, or {NOBODY} for none");
+    let complaint = format!("is not a {noun}; expected a number from 0 to 4294967294, or {UNSET} for none");
     let read = |text: &str| match text {
-        NOBODY => Some(None),
+        UNSET => Some(None),
         number => number.parse().ok().map(Some),
     };
     reader.scalar(setting, &complaint, read).unwrap_or(default)

@@ -33,7 +33,7 @@ settings! {
             example "172.17.0.0/16" features [SourcesExcept], Value("CIDR,.."),
             "Networks whose calls to the pod are excluded";
         Ipv6: "ipv6" _ [] features [Ipv6], Switch,
-            "Capture IPv6 too; =false leaves it alone [default: true]";
+            "Capture IPv6 too; =false excludes it [default: true]";
     }
     DropIn {
         Simulate: "simulate" _ [], Switch,

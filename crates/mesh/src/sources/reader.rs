@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
             Problem::with_item(
                 &raw.named(&given.source),
                 &given.value,
-                "contains a line break, a control character or bytes that are no UTF-8; remove them",
+                "contains a line break, a control character or bytes that are not UTF-8; remove them",
             )
         });
         Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }

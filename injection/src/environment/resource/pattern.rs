@@ -14,8 +14,8 @@ impl Pattern {
         let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
         if pattern.0.len() < 2 {
             return Err(format!(
-                "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it where the environment \
-                 stands, such as .*;env={placeholder};.*"
+                "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it in place of \
+                 the environment, such as .*;env={placeholder};.*"
             ));
         }
         match check(&pattern.of("dev.red")) {

@@ -150,7 +150,7 @@ impl Operator {
         let namespace = work.namespace.clone();
         tracing::debug!(namespace, steps = work.steps.len(), "looked at");
         for note in work.notes() {
-            tracing::debug!(namespace, note, "odd");
+            tracing::debug!(namespace, note, "suspicious configuration");
         }
         let writer = Writer {
             client: self.client.clone(),

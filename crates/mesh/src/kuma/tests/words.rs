@@ -77,7 +77,7 @@ fn all_that_is_wrong_is_told_at_once() {
             "--exclude-inbound-ports: \"0\" is port 0, which no connection uses; expected a port from 1 to 65535 or a range such as 8000-9000",
             "--redirect-outbound-port: \"70000\" is not a port; expected a number from 1 to 65535",
             "--exclude-outbound-ips: \"10.0.0.0/33\" has no prefix length from 0 to 32 after the slash; expected a network such as 10.0.0.0/8",
-            &users("\"tcp:80:\" names no user, which would mean everybody"),
+            &users("\"tcp:80:\" names no user, which would mean all users"),
             &users("\"1:2:3:4\" has too many parts"),
             &users("\"icmp:80:7\" has \"icmp\", which is neither tcp nor udp"),
             &users("\"0:7\" has \"0\", which is not a port from 1 to 65535 or range of ports"),

@@ -1,0 +1,85 @@
+//! The terminal that README shows, `docs/pictures/terminal.svg`: a session in the sandbox, recorded in a pseudo-terminal.
+//!
+//! `UPDATE_GOLDENS=1` writes the file instead of comparing it, as `scripts/record` does. Needs root and curl; never skips.
+
+mod svg;
+
+use crate::support::program::{BINARY, PATH};
+use crate::support::terminal::displayed;
+use std::{fs, path::Path, process::Command};
+
+const COLUMNS: u16 = 80;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/terminal.svg");
+
+/// The commands of the session, and how many paragraphs of each answer are shown.
+const SESSION: [(&str, usize); 3] =
+    [("curl http://10.9.0.2", 1), ("sidecar-init status", 3), ("sidecar-init explain 10.9.0.2:443", 2)];
+
+/// Ends an answer. No program prints it.
+const SEPARATOR: char = '\u{1e}';
+
+/// What the terminal displays of each command.
+fn answers() -> Vec<String> {
+    let folder = Path::new(BINARY).parent().expect("a folder").display();
+    let script: Vec<String> =
+        SESSION.iter().map(|(command, _)| format!("{command} && printf '{SEPARATOR}'")).collect();
+    let mut sandbox = Command::new(BINARY);
+    sandbox.args(["sandbox", "--run-as", "root", "--", "sh", "-c", &script.join(" && ")]);
+    sandbox.env_clear().env("PATH", format!("{folder}:{PATH}")).env("TERM", "xterm-256color");
+    let (text, succeeded) = displayed(COLUMNS, sandbox);
+    assert!(succeeded, "{text}");
+    let mut answers: Vec<String> = text.split(SEPARATOR).map(repeatable).collect();
+    assert_eq!(answers.pop().as_deref(), Some(""), "nothing follows the last answer");
+    assert_eq!(answers.len(), SESSION.len(), "{text}");
+    answers
+}
+
+/// The text without what the kernel chooses: numbers of processes, and the ports of clients.
+fn repeatable(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(at);
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        let (number, after) = number.split_at(end);
+        out.push_str(before);
+        let is_of_client =
+            before.ends_with(':') && number.parse().is_ok_and(|port: u32| (32_768..=60_999).contains(&port));
+        out.push_str(match number {
+            _ if is_of_client => "40000",
+            _ if before.ends_with("(process ") => "7",
+            _ => number,
+        });
+        rest = after;
+    }
+    out + rest
+}
+
+#[test]
+fn the_recorded_terminal_is_what_a_session_displays() {
+    let mut lines = vec![svg::Line::command("$", "sidecar-init sandbox --run-as root -- sh")];
+    for ((command, shown), answer) in SESSION.iter().zip(answers()) {
+        lines.extend([svg::Line::remark(""), svg::Line::command("#", command)]);
+        let paragraphs: Vec<&str> = answer.trim_end().split("\n\n").collect();
+        let (first, others) = paragraphs.split_at(paragraphs.len().min(*shown));
+        lines.extend(first.join("\n\n").lines().map(svg::Line::read));
+        if !others.is_empty() {
+            lines.push(svg::Line::remark("  [..]"));
+        }
+    }
+    let drawn = svg::draw(COLUMNS, &lines);
+    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        fs::write(FILE, &drawn).expect("the golden is written");
+    }
+    let recorded = fs::read_to_string(FILE).unwrap_or_default();
+    assert_eq!(drawn, recorded, "{FILE} differs; scripts/record records it again");
+}
+
+#[test]
+fn only_what_the_kernel_chooses_is_replaced() {
+    assert_eq!(
+        repeatable("at 10.9.0.2:80, sees 10.9.0.1:49642 (process 12) as user 40001, fd09::1\n"),
+        "at 10.9.0.2:80, sees 10.9.0.1:40000 (process 7) as user 40001, fd09::1\n"
+    );
+}
