@@ -1,12 +1,13 @@
-//! Answers about the rules of service meshes: what becomes of a packet ([`explain`]), what is suspicious ([`lint`]), which
-//! connections to try ([`probe`]), what the kernel reports ([`trace`]), what live rules do ([`status`]), and all traffic,
-//! drawn ([`picture`]).
+//! Answers about the rules of service meshes: what becomes of a packet ([`explain`]), which packets a change of settings
+//! concerns ([`mod@compare`]), what is suspicious ([`lint`]), which connections to try ([`probe`]), what the kernel reports
+//! ([`trace`]), what live rules do ([`status`]), and all traffic, drawn ([`picture`]).
 //!
 //! Pure, as the crate `mesh` below it. Meshes are known by their traits alone: no module names one, but where a default has
 //! to be some mesh's.
 #![forbid(unsafe_code)]
 
 pub mod basis;
+pub mod compare;
 pub mod explain;
 mod fold;
 pub mod lint;

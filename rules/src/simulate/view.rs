@@ -76,6 +76,11 @@ impl ViewRule {
         Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
     }
 
+    /// Whether it does anything before its action.
+    pub fn acts_first(&self) -> bool {
+        !self.first.is_empty()
+    }
+
     /// Whether rules behind it may see another packet than rules before it: another mark, or no connection.
     pub fn changes_packet(&self) -> bool {
         self.first.iter().chain([&self.action]).any(|action| match action {

@@ -74,6 +74,12 @@ impl Called {
         (!self.by_any).then_some(interface)
     }
 
+    /// The source, where its address is not known.
+    #[must_use]
+    pub(crate) fn from(self, whom: impl Into<String>) -> Self {
+        Self { source: Some(whom.into()), stands_in: (true, self.stands_in.1), ..self }
+    }
+
     /// The destination, where its address is not known.
     #[must_use]
     pub(crate) fn to(self, whom: impl Into<String>) -> Self {

@@ -36,6 +36,12 @@ impl Scene {
         }
     }
 
+    /// No rules.
+    pub(crate) fn without_rules(family: Family, pod: &Pod) -> Self {
+        let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
+        Self { title: family.to_string(), family, view: View::empty(family), routing }
+    }
+
     /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
     pub fn of_listing(listing: Listing, pod: &Pod) -> Self {
         let family = listing.family;

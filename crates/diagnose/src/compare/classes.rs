@@ -1,0 +1,283 @@
+//! The values that two rule sets distinguish: per field of a packet, classes of values that fulfil the same conditions.
+
+use mesh::recognition::summary::field_condition;
+use rules::nft::{Condition as FieldCondition, Field, Interval, Intervals, interface_number};
+use rules::simulate::{View, ViewRule};
+use rules::{Action, Condition, Disposition, Target, WriteSet};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values of a field that fulfil the same conditions.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    /// The value to try.
+    pub(super) value: u128,
+    /// All of them.
+    pub(super) values: Intervals,
+    /// What to call them, where that is not the values: the names of interfaces.
+    pub(super) names: Vec<String>,
+}
+
+/// The sets of values that conditions ask for, by field.
+#[derive(Debug, Default)]
+pub(super) struct Conditions(BTreeMap<Field, BTreeSet<Intervals>>);
+
+impl Conditions {
+    /// Adds those of all rules.
+    pub(super) fn add(&mut self, view: &View) {
+        for (chain, content) in view.chains().iter().enumerate() {
+            let may_join = |one: &ViewRule, next: &ViewRule| {
+                one.action == next.action
+                    && one.leads_to == next.leads_to
+                    && !next.acts_first()
+                    && is_repeatable(view, one, &mut vec![chain])
+            };
+            for block in content.rules.chunk_by(may_join) {
+                self.add_block(block);
+                block.iter().for_each(|rule| self.add_target(rule));
+            }
+        }
+    }
+
+    /// Adds those of rules that do the same, and of which a packet may meet several as if it met one. So it makes no difference
+    /// which of those it meets that differ in the values of one field alone: their values are one set.
+    fn add_block(&mut self, rules: &[ViewRule]) {
+        let mut kinds: BTreeMap<Kind, Vec<Vec<Asked<'_>>>> = BTreeMap::new();
+        for rule in rules {
+            let asked: Vec<Asked<'_>> =
+                rule.conditions.iter().map(|condition| (field_condition(condition), condition)).collect();
+            let kind = asked.iter().map(|(known, _)| match known {
+                Some(known) => (Some(known.field), known.negated),
+                None => (None, false),
+            });
+            kinds.entry(kind.collect()).or_default().push(asked);
+        }
+        for (kind, rules) in kinds {
+            let may_join = |index: &usize| kind[*index].0.is_some() && !kind[*index].1;
+            let joined = (0..kind.len()).filter(may_join).map(|index| joined(&rules, index));
+            let fewest = joined.min_by_key(BTreeMap::len);
+            for (_, ((field, values), others)) in fewest.unwrap_or_default() {
+                self.insert(field, &values.into_iter().collect());
+                for (known, _) in others {
+                    let Some(known) = known else { continue };
+                    self.insert(known.field, &known.values);
+                }
+            }
+            // Of what is negated each is a set.
+            for (known, _) in rules.iter().flatten() {
+                let Some(known) = known.as_ref().filter(|known| known.negated) else { continue };
+                self.insert(known.field, &known.values);
+            }
+        }
+    }
+
+    /// A range of listeners keeps a port that lies in it.
+    fn add_target(&mut self, rule: &ViewRule) {
+        let ports = match &rule.action {
+            Action::Target(Target::Redirect(ports)) => *ports,
+            Action::Destination { ports: Some(ports), .. } => *ports,
+            _ => return,
+        };
+        if !ports.is_single() {
+            let [first, last] = [ports.first(), ports.last()].map(|port| port.number().into());
+            self.insert(Field::DestinationPort, &Intervals::from_iter([Interval { first, last }]));
+        }
+    }
+
+    pub(super) fn insert(&mut self, field: Field, values: &Intervals) {
+        self.0.entry(field).or_default().insert(values.joined());
+    }
+
+    fn sets(&self, field: Field) -> impl Iterator<Item = &Intervals> {
+        self.0.get(&field).into_iter().flatten()
+    }
+
+    pub(super) fn is_asked(&self, field: Field) -> bool {
+        self.0.contains_key(&field)
+    }
+
+    /// Which of the sets of a field hold a value.
+    pub(super) fn answers(&self, field: Field, value: u128) -> Vec<usize> {
+        let holds = |(_, set): &(usize, &Intervals)| set.meets(&Intervals::one(value));
+        self.sets(field).enumerate().filter(holds).map(|(index, _)| index).collect()
+    }
+
+    /// The classes of a field with numbers in a range, the largest first. Of each, a value that is usual, if it has one.
+    pub(super) fn classes(&self, field: Field, all: Interval, usual: &[u128]) -> Vec<Class> {
+        let mut borders: BTreeMap<u128, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        borders.entry(all.first).or_default();
+        for (index, set) in self.sets(field).enumerate() {
+            for range in set.ranges() {
+                borders.entry(range.first.max(all.first)).or_default().0.push(index);
+                if let Some(behind) = range.last.checked_add(1) {
+                    borders.entry(behind).or_default().1.push(index);
+                }
+            }
+        }
+        let firsts: Vec<u128> = borders.keys().copied().collect();
+        let (mut open, mut classes) = (BTreeSet::new(), BTreeMap::<Vec<usize>, Vec<Interval>>::new());
+        for (at, (first, (begin, end))) in borders.iter().enumerate() {
+            open.retain(|index| !end.contains(index));
+            open.extend(begin.iter().copied());
+            let last = firsts.get(at + 1).map_or(all.last, |next| next - 1).min(all.last);
+            if *first <= last {
+                let answers = open.iter().copied().collect();
+                classes.entry(answers).or_default().push(Interval { first: *first, last });
+            }
+        }
+        let class = |ranges: Vec<Interval>| {
+            let usual = usual.iter().copied().find(|value| ranges.iter().any(|one| holds(*one, *value)));
+            let value = usual.unwrap_or_else(|| inner(&ranges));
+            Class { value, values: ranges.into_iter().collect::<Intervals>().joined(), names: Vec::new() }
+        };
+        let mut classes: Vec<Class> = classes.into_values().map(class).collect();
+        classes.sort_by_key(|class| (Reverse(size(&class.values)), class.value));
+        classes
+    }
+
+    /// The classes of interfaces, those that no list names first.
+    pub(super) fn interfaces(&self, field: Field) -> Vec<Class> {
+        let named: Vec<Interval> = self.sets(field).flat_map(|set| set.ranges().to_vec()).collect();
+        let mut candidates: Vec<(String, String)> =
+            UNNAMED.map(|name| (name.to_owned(), String::new())).into();
+        for range in &named {
+            let name = interface_name(range.first);
+            if range.is_single() {
+                candidates.push((name.clone(), name));
+                continue;
+            }
+            // A name that the prefix covers, and no narrower one.
+            let is_narrower =
+                |other: &Interval| other != range && range.first <= other.first && other.last <= range.last;
+            let is_others = |member: &String| {
+                let value = interface_number(member);
+                named.iter().any(|other| is_narrower(other) && holds(*other, value))
+            };
+            let mut members = ('0'..='9').chain('a'..='z').map(|end| format!("{name}{end}"));
+            candidates
+                .extend(members.find(|member| !is_others(member)).map(|member| (member, format!("{name}+"))));
+        }
+        candidates.retain(|(name, _)| name != LOOPBACK);
+        let mut classes: Vec<(Vec<usize>, Class)> = Vec::new();
+        let unnamed = self.answers(field, interface_number(UNNAMED[1]));
+        for (name, label) in candidates {
+            let value = interface_number(&name);
+            let answers = self.answers(field, value);
+            match classes.iter_mut().find(|(known, _)| *known == answers) {
+                Some((_, class)) if !class.names.contains(&label) => class.names.push(label),
+                Some(_) => {}
+                None => classes
+                    .push((answers, Class { value, values: Intervals::one(value), names: vec![label] })),
+            }
+        }
+        for (_, class) in &mut classes {
+            class.names.retain(|name| !name.is_empty());
+        }
+        // Stable: the others keep their order.
+        classes.sort_by_key(|(answers, _)| *answers != unnamed);
+        classes.into_iter().map(|(_, class)| class).collect()
+    }
+
+    /// The classes of a mark, none first: by the values that conditions name, each for its mask.
+    pub(super) fn marks(&self, field: fn(u32) -> Field, more: &[u32]) -> Vec<Class> {
+        let of_kind = |one: &Field| std::mem::discriminant(one) == std::mem::discriminant(&field(0));
+        let masks: Vec<Field> = self.0.keys().copied().filter(of_kind).collect();
+        let named = masks.iter().flat_map(|field| self.sets(*field)).flat_map(|set| set.ranges().to_vec());
+        let named = named.filter_map(|range| u32::try_from(range.first).ok());
+        let candidates: BTreeSet<u32> = named.chain(more.iter().copied()).collect();
+        let mut known: BTreeSet<Vec<Vec<usize>>> = BTreeSet::new();
+        let mut classes = Vec::new();
+        for mark in std::iter::once(0).chain(candidates) {
+            let masked = |field: &Field| match field {
+                Field::Mark(mask) | Field::Connmark(mask) => self.answers(*field, (mark & mask).into()),
+                _ => Vec::new(),
+            };
+            let is_routed = vec![usize::from(more.contains(&mark))];
+            if known.insert(masks.iter().map(masked).chain([is_routed]).collect()) {
+                let value = mark.into();
+                classes.push(Class { value, values: Intervals::one(value), names: Vec::new() });
+            }
+        }
+        classes
+    }
+
+    /// Whether a rule asks for any connection mark.
+    pub(super) fn asks_connmark(&self) -> bool {
+        self.0.keys().any(|field| matches!(field, Field::Connmark(_)))
+    }
+}
+
+/// Interfaces that no list names by chance: the usual one of a pod, and one that no pod has.
+const UNNAMED: [&str; 2] = ["eth0", "net-9"];
+
+/// The interface through which a machine calls itself.
+pub(super) const LOOPBACK: &str = "lo";
+
+/// The name that [`interface_number`] makes a number of.
+pub(super) fn interface_name(number: u128) -> String {
+    let bytes = number.to_be_bytes();
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// The fields that a rule looks at, each with whether the values must differ.
+type Kind = Vec<(Option<Field>, bool)>;
+
+/// A condition, as one on a field where it is.
+type Asked<'a> = (Option<Cow<'a, FieldCondition>>, &'a Condition);
+
+/// Rules by what they ask beside one of their conditions, with the values of that one.
+type Joined<'a> = BTreeMap<Vec<&'a Condition>, ((Field, Vec<Interval>), Vec<Asked<'a>>)>;
+
+fn joined<'a>(rules: &[Vec<Asked<'a>>], index: usize) -> Joined<'a> {
+    let mut joined = Joined::new();
+    for asked in rules {
+        let Some(known) = &asked[index].0 else { continue };
+        let others: Vec<&Asked<'a>> =
+            asked.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
+        let key = others.iter().map(|(_, condition)| *condition).collect();
+        let entry = joined
+            .entry(key)
+            .or_insert_with(|| ((known.field, Vec::new()), others.into_iter().cloned().collect()));
+        entry.0.1.extend_from_slice(known.values.ranges());
+    }
+    joined
+}
+
+/// Whether a packet that meets the rule twice ends as if it met it once: neither it nor a chain that it calls changes a
+/// packet and lets it go on.
+fn is_repeatable(view: &View, rule: &ViewRule, callers: &mut Vec<usize>) -> bool {
+    let keeps = match &rule.action {
+        Action::Target(target) => {
+            !matches!(target.disposition(), Disposition::Continues) || target.writes() == WriteSet::NOTHING
+        }
+        Action::Unknown(_) | Action::Zone(_) => false,
+        _ => true,
+    };
+    if !keeps || rule.acts_first() || rule.changes_packet() {
+        return false;
+    }
+    let Some(chain) = rule.leads_to else { return true };
+    if callers.contains(&chain) {
+        return false;
+    }
+    callers.push(chain);
+    let all = view.chains()[chain].rules.iter().all(|rule| is_repeatable(view, rule, callers));
+    callers.pop();
+    all
+}
+
+pub(super) fn holds(range: Interval, value: u128) -> bool {
+    range.first <= value && value <= range.last
+}
+
+/// A value within the ranges: of a network, an address that a host may have.
+fn inner(ranges: &[Interval]) -> u128 {
+    let Some(Interval { first, last }) = ranges.first() else { return 0 };
+    if last - first > 1 << 7 { first + 1 } else { *first }
+}
+
+fn size(values: &Intervals) -> u128 {
+    values.ranges().iter().fold(0u128, |sum, range| sum.saturating_add(range.last - range.first))
+}

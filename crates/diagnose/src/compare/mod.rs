@@ -1,0 +1,290 @@
+//! What a change of a configuration changes: the packets whose verdict differs, before and after.
+//!
+//! All packets are compared, not some: the conditions of both rule sets divide the values of each field into classes, and of
+//! each combination of classes one packet is walked through both. What differs is joined to as few descriptions as cover it.
+//! Where there are too many combinations, those that differ least from a usual packet are tried first, and the answer says
+//! that it is not complete. Not compared: where a rule of another program sends a packet that it translates.
+
+mod classes;
+mod regions;
+mod space;
+#[cfg(test)]
+mod tests;
+mod text;
+mod words;
+
+pub use text::text;
+pub use words::Packets;
+
+use crate::Subject;
+use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Scene, explain};
+use crate::status;
+use mesh::sources::{Dialect, STAND_IN};
+use mesh::{Capture, Proxy};
+use regions::regions;
+use rules::Family;
+use rules::shadow::Work;
+use rules::simulate::{Observer, Packet, Step, Verdict, View, walk};
+use serde::Serialize;
+use space::{Axis, Cell, Place, Space};
+use std::ops::ControlFlow;
+
+/// Rules met by packets, in all: some tenths of a second.
+const MAX_WORK: usize = 20_000_000;
+
+/// So many combinations that change are described.
+const MAX_CHANGED: usize = 20_000;
+
+/// One of two configurations, or the rules that are there.
+#[derive(Debug)]
+pub struct Side {
+    /// Both families, IPv4 first.
+    scenes: [Scene; 2],
+    dialect: Dialect,
+    /// Why nothing is captured at all, where that is so.
+    nothing: Option<String>,
+    proxy: Proxy,
+}
+
+impl Side {
+    /// The rules that a subject describes; `pod` as [`pod`] makes it of both sides.
+    pub fn of_subject(subject: &Subject, capture: &Capture, pod: &Pod) -> Self {
+        let scene = |family| match subject.skip() {
+            Some(_) => Scene::without_rules(family, pod),
+            None => Scene::of_config(&**capture, family, pod),
+        };
+        Self {
+            scenes: Family::BOTH.map(scene),
+            dialect: subject.dialect(),
+            nothing: subject.skip().map(ToString::to_string),
+            proxy: capture.proxy(),
+        }
+    }
+
+    /// Rules that are there, whoever made them; those of a family that is missing are none.
+    pub fn of_rules(mut scenes: Vec<Scene>, pod: &Pod) -> Self {
+        let scenes = Family::BOTH.map(|family| {
+            let at = scenes.iter().position(|scene| scene.family == family);
+            at.map_or_else(|| Scene::without_rules(family, pod), |at| scenes.swap_remove(at))
+        });
+        let proxy = scenes.iter().map(|scene| status::proxy(&scene.view)).reduce(|one, other| {
+            let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
+            if is_known { one } else { other }
+        });
+        Self { scenes, dialect: Dialect::default(), nothing: None, proxy: proxy.unwrap_or_default() }
+    }
+
+    fn scene(&self, family: Family) -> &Scene {
+        let [v4, v6] = &self.scenes;
+        if v4.family == family { v4 } else { v6 }
+    }
+
+    fn has_rules(&self, family: Family) -> bool {
+        self.scene(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
+    }
+
+    fn end(&self, packet: &Packet, called: &Called) -> End {
+        let scene = self.scene(packet.family());
+        let explained = explain(&scene.view, &scene.routing, packet).calling(called);
+        let explained = explained.in_words_of(&self.dialect).of_skipped(self.nothing.as_ref());
+        let report = explained.report();
+        End {
+            verdict: report.verdict,
+            port: report.port,
+            last_port: report.last_port,
+            text: explained.verdict(),
+            reason: explained.reason(),
+        }
+    }
+}
+
+/// A pod that has the addresses of all of these, as rules of one are compared with those of another: where a family has none,
+/// a placeholder.
+pub fn pod(of: &[Pod]) -> Pod {
+    let mut addresses = Vec::new();
+    let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
+    for address in known {
+        if !addresses.contains(address) {
+            addresses.push(*address);
+        }
+    }
+    let is_known = !addresses.is_empty();
+    for stand_in in [STAND_IN.0.into(), STAND_IN.1.into()] {
+        if !addresses.iter().any(|address| Family::of(*address) == Family::of(stand_in)) {
+            addresses.push(stand_in);
+        }
+    }
+    Pod { is_known, ..Pod::new(addresses, None) }
+}
+
+/// What differs between two configurations.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// The packets whose verdict differs, in groups; none where the configurations do the same.
+    pub changes: Vec<Change>,
+    /// Whether all packets were compared; if not, what is there is right, and there may be more.
+    pub complete: bool,
+}
+
+/// Packets whose verdict changes in the same way.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Change {
+    /// The packets in words, such as `outbound TCP to port 5432`.
+    pub text: String,
+    /// The same as data.
+    pub packets: Packets,
+    /// One of them, in a line.
+    pub example: String,
+    /// How the example ends by the first configuration.
+    pub before: End,
+    /// How the example ends by the second configuration.
+    pub after: End,
+}
+
+/// How a packet ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct End {
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    pub verdict: &'static str,
+    /// The listener's port, the first of a range; null where no listener gets it.
+    pub port: Option<u16>,
+    /// The last port, where a range of listeners shares the traffic.
+    pub last_port: Option<u16>,
+    /// The verdict in words.
+    pub text: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// Compares what becomes of all packets; `pod` as [`pod`] makes it of both sides.
+pub fn compare(before: &Side, after: &Side, pod: &Pod) -> Comparison {
+    compare_within(Work::new(MAX_WORK), before, after, pod)
+}
+
+fn compare_within(mut work: Work, before: &Side, after: &Side, pod: &Pod) -> Comparison {
+    let mut found: Vec<Change> = Vec::new();
+    let mut complete = true;
+    for family in Family::BOTH {
+        let scenes = [before.scene(family), after.scene(family)];
+        if scenes[0].view == scenes[1].view && scenes[0].routing == scenes[1].routing {
+            continue;
+        }
+        for is_inbound in [false, true] {
+            let space = Space::of(scenes, pod, is_inbound);
+            let changed = changed(&space, scenes, &mut work);
+            complete &= changed.is_complete;
+            for change in described(&space, &changed, before, after, pod) {
+                match found.iter_mut().find(|known| known.is_same_but_for_family(&change)) {
+                    Some(known) => known.packets.families.extend(change.packets.families),
+                    None => found.push(change),
+                }
+            }
+        }
+    }
+    let is_in_question = |family| before.has_rules(family) || after.has_rules(family);
+    let both = Family::BOTH.into_iter().all(is_in_question);
+    for change in &mut found {
+        change.text = change.packets.sentence(both, &[&before.proxy, &after.proxy]);
+    }
+    Comparison { changes: found, complete }
+}
+
+impl Change {
+    /// Whether the same is true of another family, so that one sentence serves both.
+    fn is_same_but_for_family(&self, other: &Self) -> bool {
+        let ends = |one: &Self| [&one.before, &one.after].map(|end| (end.verdict, end.port, end.last_port));
+        ends(self) == ends(other) && self.packets.is_same_but_for_family(&other.packets)
+    }
+}
+
+/// The combinations whose verdict changes, with both verdicts.
+struct Changed {
+    cells: Vec<(Cell, (Verdict, Verdict))>,
+    is_complete: bool,
+}
+
+fn changed(space: &Space, [before, after]: [&Scene; 2], work: &mut Work) -> Changed {
+    let mut cells = Vec::new();
+    for differing in 0..=Axis::ALL.len() {
+        let stopped = space.each_cell(differing, &mut |cell| {
+            let is_enough = work.spend(1).is_none() || cells.len() >= MAX_CHANGED;
+            if is_enough {
+                return ControlFlow::Break(());
+            }
+            if !space.is_possible(cell) {
+                return ControlFlow::Continue(());
+            }
+            let packet = space.packet(cell);
+            let mut verdict = |scene: &Scene| {
+                let mut counter = Counter(0);
+                let verdict = walk(&scene.view, &scene.routing, &packet, &mut counter).verdict;
+                work.spend(counter.0).map(|()| verdict)
+            };
+            let (Some(then), Some(now)) = (verdict(before), verdict(after)) else {
+                return ControlFlow::Break(());
+            };
+            if then != now {
+                cells.push((*cell, (then, now)));
+            }
+            ControlFlow::Continue(())
+        });
+        if stopped.is_break() {
+            return Changed { cells, is_complete: false };
+        }
+    }
+    Changed { cells, is_complete: true }
+}
+
+struct Counter(usize);
+
+impl Observer for Counter {
+    fn rule_met(&mut self, _: Step) {
+        self.0 += 1;
+    }
+}
+
+/// The changes in words, those that a usual packet shows first.
+fn described(space: &Space, changed: &Changed, before: &Side, after: &Side, pod: &Pod) -> Vec<Change> {
+    let mut kinds: Vec<(Verdict, Verdict)> = Vec::new();
+    for (_, kind) in &changed.cells {
+        if !kinds.contains(kind) {
+            kinds.push(*kind);
+        }
+    }
+    let of_kind = |kind: (Verdict, Verdict)| {
+        let cells: Vec<Cell> =
+            changed.cells.iter().filter(|(_, own)| *own == kind).map(|(cell, _)| *cell).collect();
+        regions(space, &cells)
+    };
+    let change = |region: regions::Region| {
+        let packet = space.packet(&region.example);
+        let called = called(space, &region.example, pod);
+        let [before, after] = [before, after].map(|side| side.end(&packet, &called));
+        let view = View::empty(space.family);
+        let example = explain(&view, &rules::simulate::Routing::default(), &packet).calling(&called);
+        let example = example.packet_line();
+        Change { text: String::new(), packets: Packets::of(space, &region), example, before, after }
+    };
+    kinds.into_iter().flat_map(of_kind).map(change).collect()
+}
+
+/// The names of addresses that nobody has given.
+fn called(space: &Space, cell: &Cell, pod: &Pod) -> Called {
+    let place = |axis: Axis| space.place(&space.classes(axis)[cell[axis as usize] as usize]);
+    let mut called = Called::default();
+    let (to, from) = (place(Axis::Destination), cell[Axis::Source as usize]);
+    match to {
+        Place::Pod if !pod.is_known => called = called.to(OF_POD),
+        Place::Elsewhere if cell[Axis::Destination as usize] == 0 => called = called.to(OF_OTHERS),
+        Place::Pod | Place::Elsewhere | Place::Loopback => {}
+    }
+    if space.is_inbound && from == 0 {
+        called = called.from(OF_OTHERS);
+    } else if !space.is_inbound && from == 0 && to != Place::Loopback && !pod.is_known {
+        called = called.from(OF_POD);
+    }
+    called
+}

@@ -1,0 +1,329 @@
+//! All packets of one family and direction, by the classes of their fields: two packets in the same classes end the same way, so
+//! that one of each combination answers for all.
+
+use super::classes::{Class, Conditions, LOOPBACK, holds, interface_name};
+use crate::explain::{Pod, Scene};
+use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
+use rules::simulate::{Direction, Packet};
+use rules::{ConnState, Family, Gid, Protocol, Uid};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
+
+/// What packets differ in, from what a description names first to what it names last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    Protocol,
+    Port,
+    Destination,
+    Source,
+    SourcePort,
+    Interface,
+    User,
+    Group,
+    Mark,
+    Connmark,
+    State,
+}
+
+impl Axis {
+    pub(super) const ALL: [Self; 11] = [
+        Self::Protocol,
+        Self::Port,
+        Self::Destination,
+        Self::Source,
+        Self::SourcePort,
+        Self::Interface,
+        Self::User,
+        Self::Group,
+        Self::Mark,
+        Self::Connmark,
+        Self::State,
+    ];
+}
+
+/// A combination: the index of the class on each axis. 0 is what is usual.
+pub(super) type Cell = [u32; Axis::ALL.len()];
+
+/// The packets of one family that leave, or that arrive.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) family: Family,
+    pub(super) is_inbound: bool,
+    /// The pod's own addresses, at least one.
+    owned: Vec<IpAddr>,
+    /// The addresses that are classes for their place alone: the pod's own, and loopback's.
+    pub(super) apart: Intervals,
+    axes: [Vec<Class>; Axis::ALL.len()],
+}
+
+const UDP: u128 = 17;
+const TCP: u128 = 6;
+
+/// Values to try where a class has them: those that nobody excludes by chance.
+const USUAL_PORTS: [u128; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
+const USUAL_OWNERS: [u128; 4] = [1000, 1001, 2000, 5000];
+const SOURCE_PORT: u128 = 40_000;
+
+const PORTS: Interval = Interval { first: 1, last: u16::MAX as u128 };
+/// The greatest number stands for no user.
+const OWNERS: Interval = Interval { first: 0, last: u32::MAX as u128 - 1 };
+
+impl Space {
+    /// The packets of a family that rules of both scenes distinguish.
+    pub(super) fn of(scenes: [&Scene; 2], pod: &Pod, is_inbound: bool) -> Self {
+        let family = scenes[0].family;
+        let mut conditions = Conditions::default();
+        scenes.iter().for_each(|scene| conditions.add(&scene.view));
+        let of_family = pod.addresses.iter().copied().filter(|own| Family::of(*own) == family);
+        let owned: Vec<IpAddr> = of_family.collect();
+        let [loopback, passthrough] = within(family);
+        let local = [net(loopback), Interval::one(number(passthrough))];
+        let own_set: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
+        let asks_source = conditions.is_asked(Field::Source(family));
+        for field in [Field::Destination(family), Field::Source(family)] {
+            conditions.insert(field, &own_set);
+            local.iter().for_each(|net| conditions.insert(field, &Intervals::from_iter([*net])));
+        }
+        let mut apart = own_set;
+        local.iter().for_each(|net| apart.union(&Intervals::from_iter([*net])));
+        let every = Interval { first: 0, last: Field::Destination(family).data_type().max() };
+        let usual: Vec<u128> = elsewhere(family).map(number).into();
+        let is_local = |class: &Class| local.iter().any(|net| holds(*net, class.value));
+        let is_own = |class: &Class| owned.iter().any(|own| number(*own) == class.value);
+        let protocols = [TCP, UDP].map(|number| Class {
+            value: number,
+            values: Intervals::one(number),
+            names: Vec::new(),
+        });
+        let mut ports = conditions.classes(Field::DestinationPort, PORTS, &USUAL_PORTS);
+        let mut destinations = conditions.classes(Field::Destination(family), every, &usual);
+        let mut sources = conditions.classes(Field::Source(family), every, &usual);
+        if is_inbound {
+            // Nothing arrives from or for the loopback interface.
+            destinations.retain(|class| !is_local(class));
+            destinations.sort_by_key(|class| !is_own(class));
+            sources.retain(|class| !is_local(class) && !is_own(class));
+        } else {
+            // The pod sends from its own addresses alone: by default from the one that fits the destination.
+            destinations.sort_by_key(|class| is_local(class) || is_own(class));
+            sources.retain(|class| is_local(class) || is_own(class));
+            sources.sort_by_key(|class| !is_own(class));
+        }
+        usual_first(&mut ports);
+        let mut interfaces = match is_inbound {
+            true => conditions.interfaces(Field::InInterface),
+            false => conditions.interfaces(Field::OutInterface),
+        };
+        if !asks_source {
+            sources.truncate(1);
+        }
+        let one = |value: u128| vec![Class { value, values: Intervals::one(value), names: Vec::new() }];
+        let source_ports = match conditions.is_asked(Field::SourcePort) {
+            true => conditions.classes(Field::SourcePort, PORTS, &[SOURCE_PORT]),
+            false => one(SOURCE_PORT),
+        };
+        let owners = |field| match is_inbound {
+            true => one(USUAL_OWNERS[0]),
+            false => conditions.classes(field, OWNERS, &USUAL_OWNERS),
+        };
+        let (users, groups) = (owners(Field::Uid), owners(Field::Gid));
+        if !is_inbound {
+            let mut lo = one(interface_number(LOOPBACK));
+            lo[0].names.push(LOOPBACK.to_owned());
+            interfaces.append(&mut lo);
+        }
+        let routed = scenes.iter().flat_map(|scene| &scene.routing.local_marks);
+        let routed: Vec<u32> = routed.map(|mark| mark.value).collect();
+        let states: Vec<Class> =
+            states(&conditions).into_iter().flat_map(|state| one(state as u128)).collect();
+        let marks = conditions.marks(Field::Mark, &routed);
+        let connmarks = conditions.marks(Field::Connmark, &[]);
+        let axes = Axis::ALL.map(|axis| match axis {
+            Axis::Protocol => protocols.to_vec(),
+            Axis::Port => std::mem::take(&mut ports),
+            Axis::Destination => std::mem::take(&mut destinations),
+            Axis::Source => std::mem::take(&mut sources),
+            Axis::SourcePort => source_ports.clone(),
+            Axis::Interface => std::mem::take(&mut interfaces),
+            Axis::User => users.clone(),
+            Axis::Group => groups.clone(),
+            Axis::Mark => marks.clone(),
+            Axis::Connmark => connmarks.clone(),
+            Axis::State => states.clone(),
+        });
+        Self { family, is_inbound, owned, apart, axes }
+    }
+
+    pub(super) fn classes(&self, axis: Axis) -> &[Class] {
+        &self.axes[axis as usize]
+    }
+
+    fn class(&self, axis: Axis, cell: &Cell) -> &Class {
+        &self.axes[axis as usize][cell[axis as usize] as usize]
+    }
+
+    /// Where a class of destinations or of sources is.
+    pub(super) fn place(&self, class: &Class) -> Place {
+        let [loopback, passthrough] = within(self.family);
+        match class.value {
+            value if self.owned.iter().any(|own| number(*own) == value) => Place::Pod,
+            value if holds(net(loopback), value) || value == number(passthrough) => Place::Loopback,
+            _ => Place::Elsewhere,
+        }
+    }
+
+    /// The combinations that differ from what is usual on so many axes, until the visitor stops.
+    pub(super) fn each_cell(
+        &self,
+        differing: usize,
+        see: &mut dyn FnMut(&Cell) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.each_from(0, differing, &mut [0; Axis::ALL.len()], see)
+    }
+
+    fn each_from(
+        &self,
+        axis: usize,
+        differing: usize,
+        cell: &mut Cell,
+        see: &mut dyn FnMut(&Cell) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if differing == 0 {
+            return see(cell);
+        }
+        if self.axes[axis..].iter().filter(|classes| classes.len() > 1).count() < differing {
+            return ControlFlow::Continue(());
+        }
+        self.each_from(axis + 1, differing, cell, see)?;
+        for (index, _) in (1..).zip(&self.axes[axis][1..]) {
+            cell[axis] = index;
+            self.each_from(axis + 1, differing - 1, cell, see)?;
+        }
+        cell[axis] = 0;
+        ControlFlow::Continue(())
+    }
+
+    /// Whether there is such a packet.
+    pub(super) fn is_possible(&self, cell: &Cell) -> bool {
+        let value = |axis| self.class(axis, cell).value;
+        let state = value(Axis::State);
+        let is_established = state == ConnState::Established as u128;
+        if value(Axis::Connmark) != 0 && !is_established {
+            return false;
+        }
+        if self.is_inbound {
+            return true;
+        }
+        let is_within = self.place(self.class(Axis::Destination, cell)) != Place::Elsewhere;
+        let by_loopback = value(Axis::Interface) == interface_number(LOOPBACK);
+        // Calls to the pod itself go by the loopback interface, from whichever of its addresses.
+        is_within == by_loopback && (is_within || cell[Axis::Source as usize] == 0)
+    }
+
+    /// The packet that answers for the combination.
+    pub(super) fn packet(&self, cell: &Cell) -> Packet {
+        let value = |axis| self.class(axis, cell).value;
+        let to = address(self.family, value(Axis::Destination));
+        let interface = interface_name(value(Axis::Interface));
+        let id = |axis| u32::try_from(value(axis)).unwrap_or_default();
+        let direction = match self.is_inbound {
+            true => Direction::Inbound {
+                interface,
+                local: self.place(self.class(Axis::Destination, cell)) == Place::Pod,
+            },
+            false => Direction::Outbound {
+                interface,
+                uid: Uid::new(id(Axis::User)).expect("the class holds users"),
+                gid: Gid::new(id(Axis::Group)).expect("the class holds groups"),
+            },
+        };
+        let from = match cell[Axis::Source as usize] {
+            0 if !self.is_inbound => self.default_source(to),
+            _ => address(self.family, value(Axis::Source)),
+        };
+        let port = |axis| u16::try_from(value(axis)).unwrap_or_default();
+        Packet {
+            direction,
+            protocol: if value(Axis::Protocol) == UDP { Protocol::Udp } else { Protocol::Tcp },
+            source: SocketAddr::new(from, port(Axis::SourcePort)),
+            destination: SocketAddr::new(to, port(Axis::Port)),
+            mark: id(Axis::Mark),
+            connmark: id(Axis::Connmark),
+            state: state_of(value(Axis::State)),
+        }
+    }
+
+    fn default_source(&self, to: IpAddr) -> IpAddr {
+        match to {
+            IpAddr::V4(to) if to.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            to if self.owned.contains(&to) || within(self.family).contains(&to) => to,
+            _ => self.owned[0],
+        }
+    }
+}
+
+/// Where an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Pod,
+    Loopback,
+    Elsewhere,
+}
+
+/// Of the port classes, the one that is usual first: not that of a long range that a list names.
+fn usual_first(ports: &mut [Class]) {
+    ports.sort_by_key(|class| !USUAL_PORTS.contains(&class.value));
+}
+
+/// The states that rules may distinguish.
+fn states(conditions: &Conditions) -> Vec<ConnState> {
+    if !conditions.is_asked(Field::ConnState) && !conditions.asks_connmark() {
+        return vec![ConnState::New];
+    }
+    let answers = |state| conditions.answers(Field::ConnState, state_bit(state).into());
+    let related = (answers(ConnState::Related) != answers(ConnState::New)).then_some(ConnState::Related);
+    [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
+}
+
+pub(super) fn state_of(value: u128) -> ConnState {
+    ConnState::ALL.into_iter().find(|state| *state as u128 == value).unwrap_or(ConnState::New)
+}
+
+/// The address of loopback, and that by which a proxy hands calls to the application.
+fn within(family: Family) -> [IpAddr; 2] {
+    match family {
+        Family::V4 => [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 6).into()],
+        Family::V6 => [Ipv6Addr::LOCALHOST.into(), Ipv6Addr::from_bits(6).into()],
+    }
+}
+
+/// The network of loopback.
+fn net(loopback: IpAddr) -> Interval {
+    match loopback {
+        IpAddr::V4(_) => Interval { first: 127 << 24, last: (128 << 24) - 1 },
+        IpAddr::V6(loopback) => Interval::one(loopback.to_bits()),
+    }
+}
+
+/// Addresses for documentation (RFC 5737, RFC 3849).
+fn elsewhere(family: Family) -> [IpAddr; 3] {
+    match family {
+        Family::V4 => [[192, 0, 2, 10], [203, 0, 113, 10], [198, 51, 100, 10]].map(IpAddr::from),
+        Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
+            .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
+    }
+}
+
+pub(super) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+pub(super) fn address(family: Family, number: u128) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),
+        Family::V6 => Ipv6Addr::from_bits(number).into(),
+    }
+}

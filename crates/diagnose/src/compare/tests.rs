@@ -1,0 +1,268 @@
+//! Changes that people make, in words; and, of configurations at random, that exactly the packets whose verdict differs are in
+//! a group.
+
+use super::regions::{Region, regions};
+use super::space::{Axis, Cell, Space, number};
+use super::{Comparison, MAX_WORK, Side, changed, compare, compare_within, pod};
+use crate::Subject;
+use crate::explain::{Pod, Scene};
+use crate::lint::probes;
+use crate::random::{any_of, said};
+use mesh::sources::{Host, NullHost, Raw};
+use mesh::{Capture, Mesh};
+use proptest::prelude::*;
+use rules::nft::{Intervals, interface_number};
+use rules::shadow::Work;
+use rules::simulate::{Direction, Packet, Verdict, walk};
+use rules::{Family, Protocol};
+
+/// Flags with their values.
+type Flags<'a> = &'a [(&'a str, &'a str)];
+
+fn machine(_: &Raw) -> Box<dyn Host> {
+    Box::new(NullHost)
+}
+
+fn the_pod() -> Pod {
+    let addresses = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
+    pod(&[Pod::new(addresses, None)])
+}
+
+fn side((raw, capture): &(Raw, Capture)) -> Side {
+    Side::of_subject(&Subject::of_flags(raw.clone(), Vec::new(), machine), capture, &the_pod())
+}
+
+fn compared(mesh: Mesh, before: &[(&str, &str)], after: &[(&str, &str)]) -> Comparison {
+    let [before, after] = [before, after].map(|flags| side(&said(mesh, flags).expect("valid")));
+    compare(&before, &after, &the_pod())
+}
+
+fn lines(comparison: &Comparison) -> Vec<String> {
+    let line = |change: &super::Change| crate::plain(&change.line());
+    comparison.shown().0.into_iter().map(line).collect()
+}
+
+fn check(mesh: Mesh, before: &[(&str, &str)], after: &[(&str, &str)], expected: &[&str]) {
+    let comparison = compared(mesh, before, after);
+    assert_eq!(lines(&comparison), expected, "{before:?} -> {after:?}");
+    assert!(comparison.complete);
+}
+
+#[test]
+fn a_changed_setting_is_described_by_its_packets() {
+    let all = ("istio-service-cidr", "*");
+    let cases: &[(Flags, Flags, &[&str])] = &[
+        (
+            &[],
+            &[("istio-local-outbound-ports-exclude", "5432")],
+            &[
+                "outbound TCP to port 5432: captured -> not captured",
+                "outbound TCP within the pod to port 5432 by the proxy's user 1337: captured -> not captured",
+            ],
+        ),
+        (
+            &[],
+            &[("istio-service-exclude-cidr", "10.0.0.0/8,192.168.0.0/16")],
+            &["outbound TCP to 10.0.0.0/8 and 192.168.0.0/16: captured -> not captured"],
+        ),
+        (
+            &[("istio-inbound-ports", "80,443")],
+            &[("istio-inbound-ports", "80,8443")],
+            &[
+                "inbound TCP to port 443: captured -> not captured",
+                "inbound TCP to port 8443: not captured -> captured",
+            ],
+        ),
+        (
+            &[],
+            &[("dual-stack", "true")],
+            &[
+                "outbound TCP over IPv6: not captured -> captured",
+                "outbound TCP over IPv6 to the pod's own address to ports other than 15008 by the proxy's user 1337: \
+                 not captured -> captured",
+            ],
+        ),
+        (&[], &[("envoy-port", "16001")], &["outbound TCP: captured at 15001 -> captured at 16001"]),
+        (
+            &[("istio-inbound-ports", "*")],
+            &[("istio-inbound-ports", "*"), ("istio-inbound-interception-mode", "TPROXY")],
+            &[
+                "outbound TCP within the pod by the proxy's group 1337: not captured -> captured",
+                "outbound TCP within the pod to port 15008 by the proxy's user 1337: not captured -> captured",
+                "inbound TCP to ports other than 15008: captured at 15006 -> captured at 15006 (TPROXY)",
+                "inbound TCP to port 15008: not captured -> captured",
+            ],
+        ),
+        (
+            &[],
+            &[("istio-exclude-interfaces", "vm0")],
+            &["outbound TCP leaving by vm0: captured -> not captured"],
+        ),
+    ];
+    for (before, after, expected) in cases {
+        let [before, after] = [before, after].map(|flags| [&[all], *flags].concat());
+        check(Mesh::Istio, &before, &after, expected);
+    }
+    check(
+        Mesh::Linkerd,
+        &[],
+        &[("subnets-to-ignore", "10.0.0.0/8")],
+        &["inbound TCP from 10.0.0.0/8: captured -> not captured"],
+    );
+    check(
+        Mesh::Kuma,
+        &[],
+        &[("exclude-outbound-ports-for-uids", "tcp:80-90:5-6")],
+        &["outbound TCP to ports 80-90 by users 5-6: captured -> not captured"],
+    );
+    check(
+        Mesh::Ambient,
+        &[],
+        &[("dns-capture", "false")],
+        &[
+            "outbound TCP to addresses other than 169.254.7.127 to port 53: captured at 15053 -> captured at 15001",
+            "outbound UDP to port 53: captured -> not captured",
+            "outbound TCP over IPv4 within the pod to port 53: captured -> not captured",
+            "outbound TCP to addresses other than fd16:9254:7127:1337:ffff:ffff:ffff:ffff to port 53: captured at \
+             15053 -> captured at 15001",
+            "outbound TCP over IPv6 within the pod to port 53: captured -> not captured",
+        ],
+    );
+}
+
+/// Five thousand ports, and one more.
+#[test]
+fn one_change_in_a_long_list_is_found_in_bounded_work() {
+    let list = |more: &[u16]| {
+        let ports = (1000..11_000u16).step_by(2).chain(more.iter().copied());
+        ports.map(|port| port.to_string()).collect::<Vec<_>>().join(",")
+    };
+    let (before, after) = (list(&[]), list(&[33]));
+    let before = ("istio-local-outbound-ports-exclude", before.as_str());
+    let after = ("istio-local-outbound-ports-exclude", after.as_str());
+    let all = ("istio-service-cidr", "*");
+    check(
+        Mesh::Istio,
+        &[all, before],
+        &[all, after],
+        &[
+            "outbound TCP to port 33: captured -> not captured",
+            "outbound TCP within the pod to port 33 by the proxy's user 1337: captured -> not captured",
+        ],
+    );
+    let [before, after] = [before, after].map(|list| side(&said(Mesh::Istio, &[all, list]).expect("valid")));
+    let little = compare_within(Work::new(1000), &before, &after, &the_pod());
+    assert!(!little.complete, "with little work it says that it did not compare all");
+}
+
+/// The combination of classes that a packet is in; `None` where no pod sends such a packet.
+fn cell_of(space: &Space, packet: &Packet) -> Option<Cell> {
+    let (interface, owner, is_inbound) = match &packet.direction {
+        Direction::Outbound { interface, uid, gid } => (interface, Some((*uid, *gid)), false),
+        Direction::Inbound { interface, .. } => (interface, None, true),
+    };
+    let mut cell = Cell::default();
+    for axis in Axis::ALL {
+        let value: u128 = match axis {
+            Axis::Protocol => {
+                if packet.protocol == Protocol::Udp {
+                    17
+                } else {
+                    6
+                }
+            }
+            Axis::Port => packet.destination.port().into(),
+            Axis::Destination => number(packet.destination.ip()),
+            Axis::Source => number(packet.source.ip()),
+            Axis::SourcePort => packet.source.port().into(),
+            Axis::Interface => interface_number(interface),
+            Axis::User | Axis::Group if is_inbound => 1000,
+            Axis::User => owner?.0.number().into(),
+            Axis::Group => owner?.1.number().into(),
+            Axis::Mark => packet.mark.into(),
+            Axis::Connmark => packet.connmark.into(),
+            Axis::State => packet.state as u128,
+        };
+        let classes = space.classes(axis);
+        let mut holding = classes.iter().position(|class| class.values.meets(&Intervals::one(value)));
+        if axis == Axis::Interface && holding.is_none() {
+            holding = classes.iter().position(|class| class.names.iter().any(|name| covers(name, interface)));
+            holding = holding.or((interface.as_str() == "net-9").then_some(0));
+        }
+        cell[axis as usize] = u32::try_from(holding?).ok()?;
+    }
+    let default = space.packet(&cell).source.ip();
+    if !is_inbound && packet.source.ip() != default && cell[Axis::Source as usize] == 0 {
+        return None;
+    }
+    space.is_possible(&cell).then_some(cell)
+}
+
+fn covers(name: &str, interface: &str) -> bool {
+    name.strip_suffix('+').map_or(name == interface, |prefix| interface.starts_with(prefix))
+}
+
+fn holds(region: &Region, cell: &Cell) -> bool {
+    Axis::ALL.into_iter().all(|axis| region.has(axis, cell[axis as usize]))
+}
+
+fn verdict(scene: &Scene, packet: &Packet) -> Verdict {
+    walk(&scene.view, &scene.routing, packet, &mut ()).verdict
+}
+
+/// How many packets it compared.
+fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, TestCaseError> {
+    let mut compared = 0;
+    for family in Family::BOTH {
+        let pod = the_pod();
+        let scenes = [before, after].map(|(_, capture)| Scene::of_config(&**capture, family, &pod));
+        for is_inbound in [false, true] {
+            let space = Space::of([&scenes[0], &scenes[1]], &pod, is_inbound);
+            let changed = changed(&space, [&scenes[0], &scenes[1]], &mut Work::new(10 * MAX_WORK));
+            if !changed.is_complete {
+                continue;
+            }
+            let cells: Vec<Cell> = changed.cells.iter().map(|(cell, _)| *cell).collect();
+            let regions = regions(&space, &cells);
+            for (_, capture) in [before, after] {
+                for packet in probes(&capture.rules(family), &pod.addresses, family) {
+                    if matches!(packet.direction, Direction::Inbound { .. }) != is_inbound {
+                        continue;
+                    }
+                    let Some(cell) = cell_of(&space, &packet) else { continue };
+                    compared += 1;
+                    let differs = verdict(&scenes[0], &packet) != verdict(&scenes[1], &packet);
+                    let is_described = regions.iter().any(|region| holds(region, &cell));
+                    prop_assert_eq!(differs, is_described, "{:?} in {:?}", packet, cell);
+                }
+            }
+        }
+    }
+    Ok(compared)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn equal_configurations_change_nothing(one in any_of(Mesh::ALL)) {
+        let comparison = compare(&side(&one), &side(&one), &the_pod());
+        prop_assert!(comparison.changes.is_empty() && comparison.complete);
+    }
+
+    #[test]
+    fn exactly_the_packets_that_change_are_described(
+        one in any_of(&[Mesh::Istio]),
+        other in any_of(&[Mesh::Istio]),
+    ) {
+        prop_assert!(agrees(&one, &other)? > 100);
+    }
+
+    #[test]
+    fn the_same_of_other_meshes(
+        one in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
+        other in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
+    ) {
+        prop_assert!(agrees(&one, &other)? > 100);
+    }
+}
