@@ -153,6 +153,22 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ..NONE
     },
     Entry {
+        command: Command::Diff,
+        name: "diff",
+        about: "Show which packets two configurations treat differently",
+        long_about: "Compares what becomes of all packets by two configurations, and prints those whose verdict changes, in \
+            groups, with the verdict and the reason by each. Touches nothing.\n\nThe configurations are: with -f twice, \
+            the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags over \
+            both; with -f once and flags of capture, the manifest without and with these flags; with -f once and \
+            --network-namespace, the rules there and the manifest; with flags alone, the rules of the network \
+            namespace and the flags.\n\nExamples:\n  sidecar-init diff -f old.yaml -f new.yaml\n  sidecar-init diff -f \
+            pod.yaml -o 5432\n  git show main:pod.yaml | sidecar-init diff -f - -f pod.yaml\n  sidecar-init diff \
+            --network-namespace web -f pod.yaml --format json\n\nExit codes: 0 no verdict changes, 1 the rules can't be \
+            read, 2 bad input, 3 a verdict changes, or a pod is in one file alone.",
+        topics: &[PASTED],
+        ..NONE
+    },
+    Entry {
         command: Command::Render,
         name: "render",
         about: "Print the rules that the flags describe, as text, data or a picture",

@@ -49,16 +49,20 @@ pub struct Side {
 impl Side {
     /// The rules that a subject describes; `pod` as [`pod`] makes it of both sides.
     pub fn of_subject(subject: &Subject, capture: &Capture, pod: &Pod) -> Self {
-        let scene = |family| match subject.skip() {
-            Some(_) => Scene::without_rules(family, pod),
-            None => Scene::of_config(&**capture, family, pod),
-        };
-        Self {
-            scenes: Family::BOTH.map(scene),
-            dialect: subject.dialect(),
-            nothing: subject.skip().map(ToString::to_string),
-            proxy: capture.proxy(),
+        let side = Self::of_capture(capture, subject.dialect(), pod);
+        match subject.skip() {
+            Some(reason) => {
+                let scenes = Family::BOTH.map(|family| Scene::without_rules(family, pod));
+                Self { scenes, nothing: Some(reason.to_string()), ..side }
+            }
+            None => side,
         }
+    }
+
+    /// The rules of a configuration.
+    pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &Pod) -> Self {
+        let scenes = Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod));
+        Self { scenes, dialect, nothing: None, proxy: capture.proxy() }
     }
 
     /// Rules that are there, whoever made them; those of a family that is missing are none.
@@ -134,12 +138,15 @@ pub struct Change {
     /// The packets in words, such as `outbound TCP to port 5432`.
     pub text: String,
     /// The same as data.
+    #[serde(rename = "traffic")]
     pub packets: Packets,
     /// One of them, in a line.
     pub example: String,
     /// How the example ends by the first configuration.
+    #[serde(rename = "old")]
     pub before: End,
     /// How the example ends by the second configuration.
+    #[serde(rename = "new")]
     pub after: End,
 }
 
