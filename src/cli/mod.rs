@@ -138,7 +138,7 @@ fn hinted(mut problems: Problems) -> Problems {
 
 /// Whether a program reads the output.
 fn asks_for_data(raw: &Raw) -> bool {
-    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     let mut given = formats.into_iter().filter_map(|setting| raw.get(setting));
     raw.is_on(Setting::LogAsJson)
         || linkerd_init::asks_for_data(raw)

@@ -150,6 +150,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             there whether the pod has IPv6 that is not captured. For rules without a note, it shows the findings of \
             status. Touches nothing.\n\nExit codes: 0 done, 1 with --deny if there is a warning, 2 bad input.",
         topics: &[&[Topic::Lint], PASTED],
+        without: &[Setting::Format],
         ..NONE
     },
     Entry {

@@ -88,7 +88,7 @@ fn schemas_are_those_of_the_types() {
 
 #[test]
 fn every_command_that_takes_a_format_has_a_form() {
-    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     for entry in COMMANDS {
         let takes = formats.iter().any(|setting| entry.takes(setting.row()));
         let forms = OUTPUTS.iter().filter(|output| output.commands.contains(&entry.name)).count();

@@ -9,15 +9,15 @@ use serde::Serialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Item<'a> {
     /// How much it matters: warning or note.
-    level: &'static str,
+    pub(super) level: &'static str,
     /// Which kind of finding it is.
-    code: &'static str,
+    pub(super) code: &'static str,
     /// The option; null where the text names it.
-    option: Option<&'a str>,
+    pub(super) option: Option<&'a str>,
     /// What is suspicious.
-    text: &'a str,
+    pub(super) text: &'a str,
     /// What helps; null where the text includes it.
-    remedy: Option<&'a str>,
+    pub(super) remedy: Option<&'a str>,
 }
 
 /// All findings about a subject, warnings first: remarks about its form, the `warnings` of reading it, and `findings`.
