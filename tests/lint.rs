@@ -191,7 +191,7 @@ fn pull_requests_get_findings_beside_their_lines() {
     };
     let message = "Pod second: the annotation traffic.sidecar.istio.io/excludeOutboundPort is not known and has no effect; \
                    did you mean traffic.sidecar.istio.io/excludeOutboundPorts?";
-    assert_eq!(printed("github"), format!("::warning file=two pods.yaml,line=15,title=SI027::{message}\n"));
+    assert_eq!(printed("github"), format!("::warning file=two pods.yaml,line=16,title=SI027::{message}\n"));
     let log: Value = serde_json::from_str(&printed("sarif")).expect("JSON");
     assert_eq!(
         (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
@@ -206,7 +206,7 @@ fn pull_requests_get_findings_beside_their_lines() {
             "message": { "text": message },
             "locations": [{ "physicalLocation": {
                 "artifactLocation": { "uri": "two%20pods.yaml" },
-                "region": { "startLine": 15 },
+                "region": { "startLine": 16 },
             } }],
         }])
     );

@@ -123,6 +123,10 @@ impl Log for Lines {
     }
 
     fn write(&self, event: &Event<'_>) {
+        // What the backend does is in the sentence at the end.
+        if is_plain() && event.metadata().target() == "backend" && *event.metadata().level() > Level::WARN {
+            return;
+        }
         let line = match self.json {
             true => json(event),
             false if is_plain() => plain(event),

@@ -88,7 +88,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
             true => assert_eq!(status["made"], Value::Null, "{edit}"),
             false => {
                 assert_eq!(status["made"]["changed_since"], true, "{edit}");
-                with_finding(&status, "drift", "somebody has changed our table since");
+                with_finding(&status, "drift", "our table was changed since");
             }
         }
         let check = [&["check"], &FLAGS[..], &["-o", "22,3306"]].concat();

@@ -63,7 +63,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         long_about: "Compares the rules, policy rules, routes and addresses in the namespace with those that apply \
             would set with the same flags. Without capture flags and -f, it uses the settings that are noted beside \
             the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. Reads \
-            only.\n\nPrints the source of the desired rules, then the difference chain by chain: a line with - is \
+            only.\n\nPrints the source of the desired rules, which packets the difference concerns, then the difference \
+            chain by chain: a line with - is \
             there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a foreign \
             rule that comes before ours and may decide about packets. Where nothing differs, a line says that the \
             rules are in place.\n\nExit codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of \

@@ -168,8 +168,8 @@ fn drift(record: &Record) -> Option<Finding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
-            "the rules are not those that {command} (sidecar-init {program_version}) wrote at {at}: somebody has \
-             changed our table since"
+            "the rules differ from those that {command} (sidecar-init {program_version}) wrote at {at}: our table was \
+             changed since"
         );
         let remedy = "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
         Finding::warn("drift", text, remedy)
