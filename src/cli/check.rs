@@ -114,7 +114,7 @@ fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
             match changes.len() {
                 0 if comparison.complete => text.push_str("  no packet ends otherwise\n"),
                 count if count > CHANGES => {
-                    text.push_str(&format!("  and {} more changes\n", count - CHANGES))
+                    text.push_str(&format!("  and {} more changes\n", count - CHANGES));
                 }
                 _ => {}
             }

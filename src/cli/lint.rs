@@ -142,7 +142,7 @@ impl Answer {
             Form::GitHub => {
                 report::text(&self.sections.iter().map(|section| section.body.as_str()).collect::<String>())
             }
-            Form::Sarif => report::text(&annotate::sarif(self.results, env!("CARGO_PKG_VERSION"))),
+            Form::Sarif => report::text(&annotate::sarif(&self.results, env!("CARGO_PKG_VERSION"))),
         };
         match printed {
             Exit::Done if is_denied => Exit::Failed,

@@ -47,7 +47,7 @@ pub fn sarif_results(items: &[Item<'_>], place: &Place<'_>) -> Vec<Value> {
 }
 
 /// A log of SARIF with these results.
-pub fn sarif(results: Vec<Value>, version: &str) -> String {
+pub fn sarif(results: &[Value], version: &str) -> String {
     let mut rules: Vec<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
     rules.sort_unstable();
     rules.dedup();
@@ -84,7 +84,7 @@ impl Place<'_> {
                 line.split_once("name:").map(|(_, value)| value.trim().trim_matches(['"', '\'', '}', ',']));
             value.is_some_and(|value| value.split([',', '}']).next() == Some(name))
         };
-        let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(|line| names_it(line)));
+        let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(&names_it));
         let range = range(of_object.unwrap_or_default());
         let words = item.option.into_iter().chain(item.text.split_whitespace());
         let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
