@@ -1,5 +1,6 @@
 //! `lint` as it is called: findings of flags and of manifests, what is a note, and that there is nothing to report.
 
+use crate::support::folder::Folder;
 use crate::support::program::{Run, bare, stdout_of};
 use serde_json::Value;
 
@@ -168,4 +169,49 @@ fn a_container_that_runs_as_the_proxy_is_a_finding() {
         &[user],
     );
     check("linkerd.io/inject: enabled", &linkerd("securityContext: {runAsUser: 1337}"), &[]);
+}
+
+/// Both forms name the file and the line of the annotation, of the right document.
+#[test]
+fn pull_requests_get_findings_beside_their_lines() {
+    let pod = |name: &str, ports: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations:\n    \
+             traffic.sidecar.istio.io/{ports}: \"5432\"\nspec:\n  containers:\n  - name: app\n"
+        )
+    };
+    let text =
+        format!("{}---\n{}", pod("first", "excludeOutboundPorts"), pod("second", "excludeOutboundPort"));
+    let folder = Folder::new("lint");
+    folder.write("two pods.yaml", &text);
+    let printed = |format: &str| {
+        let mut call = bare(&["lint", "--format", format, "--deny", "-f", "two pods.yaml"]);
+        call.current_dir(&*folder);
+        call.outcome().with(1, "a warning is denied").stdout
+    };
+    let message = "Pod second: the annotation traffic.sidecar.istio.io/excludeOutboundPort is not known and has no effect; \
+                   did you mean traffic.sidecar.istio.io/excludeOutboundPorts?";
+    assert_eq!(printed("github"), format!("::warning file=two pods.yaml,line=16,title=SI027::{message}\n"));
+    let log: Value = serde_json::from_str(&printed("sarif")).expect("JSON");
+    assert_eq!(
+        (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
+        (&"2.1.0".into(), &"sidecar-init".into())
+    );
+    assert_eq!(log["runs"][0]["tool"]["driver"]["rules"], serde_json::json!([{ "id": "SI027" }]));
+    assert_eq!(
+        log["runs"][0]["results"],
+        serde_json::json!([{
+            "ruleId": "SI027",
+            "level": "warning",
+            "message": { "text": message },
+            "locations": [{ "physicalLocation": {
+                "artifactLocation": { "uri": "two%20pods.yaml" },
+                "region": { "startLine": 16 },
+            } }],
+        }])
+    );
+    let clean = stdout_of(&["lint", "--format", "sarif", "-f", "tests/pods/stock.yaml"]);
+    let clean: Value = serde_json::from_str(&clean).expect("JSON");
+    assert_eq!(clean["runs"][0]["results"], serde_json::json!([]));
+    assert_eq!(stdout_of(&["lint", "--format", "github", "-f", "tests/pods/stock.yaml"]), "");
 }

@@ -147,7 +147,7 @@ fn an_empty_namespace_is_told_as_it_is() {
 fn the_settings_that_are_noted_are_those_that_are_meant() {
     let noted = "by the settings noted in this network namespace (-b '*' -d 15090 -i '*'):";
     let pod = pod_by("nftables", &ALL);
-    assert_eq!(lines(&stdout(&pod, &["check"], 0)), [noted, "the rules are in place (nftables)"]);
+    assert_eq!(lines(&stdout(&pod, &["check"], 0)), [noted, "Rules are in place (nftables)"]);
     let report: Value = serde_json::from_str(&stdout(&pod, &["check", "--format", "json"], 0)).expect("JSON");
     assert_eq!((&report["basis"]["kind"], &report["equal"]), (&"noted".into(), &true.into()));
     let text = stdout(&pod, &["lint", "--notes"], 0);
@@ -176,7 +176,7 @@ fn each_meshs_settings_are_noted_in_its_own_words() {
                 && basis.contains(flags[0].split('=').next().expect("a flag")),
             "{basis}"
         );
-        assert_eq!(answer, "the rules are in place (nftables)", "{mesh}");
+        assert_eq!(answer, "Rules are in place (nftables)", "{mesh}");
         stdout(&pod, &["lint"], 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Commands that change the namespace: `apply`, `clean`, and the change that the drop-in makes.
 
 use super::run::{Call, Format, Mode, Preview, Run};
-use super::{Exit, render, report};
+use super::{Exit, logging, render, report};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
@@ -170,6 +170,9 @@ pub(super) struct Report {
     left: Vec<String>,
     /// The meshes whose rules were removed, values of `--mesh`: by `clean`, or replaced by `apply --replace`.
     removed: Vec<&'static str>,
+    /// Their names, for people.
+    #[serde(skip)]
+    owners: Vec<&'static str>,
     /// The possible owners of those.
     #[serde(skip)]
     predecessors: String,
@@ -190,6 +193,7 @@ impl Report {
             before: Vec::new(),
             left: Vec::new(),
             removed: summary.removed.iter().map(|one| one.mesh).collect(),
+            owners: summary.removed.iter().map(|one| one.name).collect(),
             predecessors: String::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
         }
@@ -204,7 +208,34 @@ impl Report {
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }
 
+    /// What was done, for people.
+    fn sentence(&self) -> Option<String> {
+        if !self.left.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> =
+            self.families.iter().map(|one| if *one == "ipv4" { "IPv4" } else { "IPv6" }).collect();
+        let (count, families) = (self.rule_count, names.join(" and "));
+        let rules = if count == 1 { "rule" } else { "rules" };
+        Some(match (&self.backend, self.changed) {
+            (Some(backend), true) => {
+                let milliseconds = self.milliseconds;
+                format!("Applied {count} {rules} with {backend} for {families} in {milliseconds:.1} ms.")
+            }
+            (Some(backend), false) => {
+                format!("Nothing to change: {count} {rules} in place with {backend} for {families}.")
+            }
+            (None, true) if self.owners.is_empty() => "Removed what was left of earlier rules.".to_owned(),
+            (None, true) => format!("Removed the rules of {}.", self.owners.join(" and ")),
+            (None, false) => "Nothing to remove.".to_owned(),
+        })
+    }
+
     fn logged(self) -> Self {
+        if logging::is_plain() {
+            self.sentence().iter().for_each(|text| logging::sentence(text));
+            return self;
+        }
         let (done, changed) = (self.done, self.changed);
         let milliseconds = (self.milliseconds * 1e3).round() / 1e3;
         match &self.backend {

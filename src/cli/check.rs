@@ -2,11 +2,15 @@
 
 use super::noted::{self, NotedSettings};
 use super::run::{self, Call, Format};
-use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, scenes, warn};
-use diagnose::{Basis, Subject, basis};
+use super::{Exit, change, host::System, logging, logging::Stdout, manifest, paint, report, scenes, warn};
+use diagnose::{Basis, Style, Subject, basis, fold};
 use mesh::OWNERS;
 use mesh::Problems;
-use rules::{Ownership, drift::Compared, render};
+use rules::{
+    Ownership,
+    drift::{Compared, Reason},
+    render,
+};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison};
 use std::slice;
@@ -26,12 +30,12 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
-    let exit = compare(&call, basis);
+    let exit = compare(&call, basis, subject);
     warn(subject, &call);
     Ok(exit)
 }
 
-fn compare(call: &Call, basis: &Basis) -> Exit {
+fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
     let Call { capture, run, .. } = call;
     let compared = run.session(capture.owner()).map_err(engine::Error::from).and_then(|mut session| {
         let compared = session.check(&capture.desired())?;
@@ -60,15 +64,18 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
     let printed = match run.format {
         Format::Text => {
             let text = match (is_equal, is_alone) {
-                (true, true) => format!("the rules are in place ({backend})\n"),
-                (true, false) => "nothing differs\n".to_owned(),
-                (false, _) => paint::diff(&differences.to_string(), report::line_width()),
+                (true, true) => format!("Rules are in place ({backend})\n"),
+                (true, false) => "No rule differs\n".to_owned(),
+                (false, _) => {
+                    let meaning = meaning(&compared, call, subject);
+                    meaning + "\n" + &paint::diff(&differences.to_string(), report::line_width())
+                }
             };
             report::text(&(basis.line(report::line_width()) + &text))
         }
         Format::Data(encoding) => report::data(encoding, &Report::new(basis, &compared, before, others)),
     };
-    if printed == Exit::Done && !is_equal {
+    if printed == Exit::Done && !is_equal && !logging::is_plain() {
         tracing::warn!(target: "iptables", %backend, "the rules differ from the desired ones");
     }
     match printed {
@@ -76,6 +83,49 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
         exit => exit,
     }
 }
+
+/// How many rules differ, and which packets that concerns.
+fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
+    let differences = &compared.differences;
+    let of_chains =
+        differences.chains.iter().flat_map(|(.., drift)| drift.lines.iter().map(|line| line.reason));
+    let of_table = differences.nftables.iter().flat_map(|part| part.lines.iter().map(|line| line.reason));
+    let of_routes = differences.routes.iter().map(|(_, reason)| Some(*reason));
+    let reasons: Vec<Reason> = of_chains.chain(of_table).chain(of_routes).flatten().collect();
+    let count = |reason: Reason| reasons.iter().filter(|one| **one == reason).count();
+    let counted = [
+        (Reason::Missing, "missing"),
+        (Reason::Extra, "extra"),
+        (Reason::Changed, "changed"),
+        (Reason::Moved, "moved"),
+        (Reason::ForeignBefore, "of other programs before ours"),
+    ];
+    let counted =
+        counted.into_iter().map(|(reason, word)| (count(reason), word)).filter(|(count, _)| *count > 0);
+    let counted: Vec<String> = counted.map(|(count, word)| format!("{count} {word}")).collect();
+    let head = if counted.is_empty() { "chains differ".to_owned() } else { counted.join(", ") };
+    let mut text = format!("{}\n", Style::Strong.paint(format!("Rules differ: {head}")));
+    match scenes::changed_verdicts(&call.run, &call.capture, subject.dialect()) {
+        Ok(comparison) => {
+            let changes = comparison.shown().0;
+            for change in changes.iter().take(CHANGES) {
+                text.push_str(&fold(&format!("  {}\n", change.line()), 4, report::line_width()));
+            }
+            match changes.len() {
+                0 if comparison.complete => text.push_str("  no packet ends otherwise\n"),
+                count if count > CHANGES => {
+                    text.push_str(&format!("  and {} more changes\n", count - CHANGES));
+                }
+                _ => {}
+            }
+        }
+        Err(error) => tracing::debug!(target: "iptables", "the verdicts can't be compared: {error}"),
+    }
+    text
+}
+
+/// So many changed verdicts are shown before the rules themselves.
+const CHANGES: usize = 4;
 
 /// Who else captures in the namespace: `apply` would refuse, whatever our rules are like.
 fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {

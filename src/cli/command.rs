@@ -17,6 +17,7 @@ pub(super) enum Command {
     Apply,
     Check,
     Clean,
+    Diff,
     Doctor,
     Explain,
     Lint,

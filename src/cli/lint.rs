@@ -3,14 +3,15 @@
 use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::noted::{self, NotedSettings};
-use super::run::{self, Format};
+use super::run;
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
+use diagnose::lint::annotate::{self, Place};
 use diagnose::lint::{Item, items, lint, runs_as_proxy, text};
 use diagnose::{Basis, basis};
 use mesh::sources::Reader;
 use mesh::{Problems, Setting};
 use serde::Serialize;
-use std::slice;
+use std::{fs, slice};
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
@@ -29,6 +30,7 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
     };
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let deny = reader.switch(Setting::Deny);
+    let form = form(&mut reader);
     let (run, logging) = run::read(&mut reader);
     reader.finish()?;
     start_logging(&subject.raw, &logging, Stdout::Answer)?;
@@ -40,22 +42,27 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
     let items: Vec<Item<'_>> = findings.iter().map(Item::of_rules).collect();
     let is_denied = deny && items.iter().any(Item::is_warning);
     let basis = Basis::Rules { namespace: subject.namespace() };
-    let body = body(run.format, &basis, true, items);
-    Ok(print(run.format, &[Section { title: None, body }], is_denied))
+    let mut answer = Answer::new(form);
+    answer.add(None, &basis, true, &items, &Place::default());
+    Ok(answer.print(is_denied))
 }
 
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = Reader::new(&subject.raw, subject.before.clone());
-        let flags = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
+        let flags = (reader.switch(Setting::Deny), reader.switch(Setting::Notes), form(&mut reader));
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
     }
-    let mut sections = Vec::new();
+    let mut answer = Answer::new(prepared.first().map_or(Form::Text, |((_, _, form), _)| *form));
+    let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
+    let file = given.map(|given| given.value.as_str()).filter(|file| *file != "-");
+    // What can't be read again has no lines to name.
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     let mut is_denied = false;
-    for (subject, ((deny, notes), call)) in subjects.iter().zip(&prepared) {
+    for (subject, ((deny, notes, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let mut findings = match namespace_to_enter(&subject.raw) {
             // The reason is reported as a finding.
@@ -69,34 +76,78 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         items.retain(|item| *notes || item.is_warning());
         is_denied |= *deny && items.iter().any(Item::is_warning);
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
-        let body = body(call.run.format, &basis, subjects.len() == 1, items);
-        sections.push(Section { title: subject.title.clone(), body });
+        let place = Place { file, text: &text, title: subject.title.as_deref() };
+        answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &items, &place);
     }
-    let format = prepared.first().map_or(Format::Text, |(_, call)| call.run.format);
-    Ok(print(format, &sections, is_denied))
+    Ok(answer.print(is_denied))
 }
 
-/// The findings of a subject; one that is not `alone` has a title instead of the line that names its basis.
-fn body(format: Format, basis: &Basis, alone: bool, items: Vec<Item<'_>>) -> String {
-    match format {
-        Format::Text => {
-            let first = if alone { basis.line(report::line_width()) } else { String::new() };
-            first + &text(&items, report::line_width())
-        }
-        Format::Data(_) => {
-            data::document(Encoding::Json, &Findings { basis: basis.report(), findings: items })
-        }
-    }
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Data(Encoding),
+    Sarif,
+    GitHub,
 }
 
-fn print(format: Format, sections: &[Section], is_denied: bool) -> Exit {
-    let printed = match format {
-        Format::Data(encoding) => manifest::print_data(encoding, sections),
-        Format::Text => manifest::print(sections, |title| format!("== {title}")),
-    };
-    match printed {
-        Exit::Done if is_denied => Exit::Failed,
-        exit => exit,
+fn form(reader: &mut Reader<'_>) -> Form {
+    let data = Form::Data;
+    let forms = [Form::Text, data(Encoding::Json), data(Encoding::Yaml), Form::Sarif, Form::GitHub];
+    run::one_of(reader, Setting::LintFormat, &forms).unwrap_or(Form::Text)
+}
+
+/// The findings about all subjects.
+struct Answer {
+    form: Form,
+    sections: Vec<Section>,
+    /// The same as results of SARIF.
+    results: Vec<serde_json::Value>,
+}
+
+impl Answer {
+    fn new(form: Form) -> Self {
+        Self { form, sections: Vec::new(), results: Vec::new() }
+    }
+
+    fn add(
+        &mut self,
+        title: Option<&str>,
+        basis: &Basis,
+        is_alone: bool,
+        items: &[Item<'_>],
+        place: &Place<'_>,
+    ) {
+        let body = match self.form {
+            Form::Text => {
+                let first = if is_alone { basis.line(report::line_width()) } else { String::new() };
+                first + &text(items, report::line_width())
+            }
+            Form::Data(_) => {
+                data::document(Encoding::Json, &Findings { basis: basis.report(), findings: items })
+            }
+            Form::GitHub => annotate::github(items, place),
+            Form::Sarif => {
+                self.results.extend(annotate::sarif_results(items, place));
+                return;
+            }
+        };
+        self.sections.push(Section { title: title.map(str::to_owned), body });
+    }
+
+    fn print(self, is_denied: bool) -> Exit {
+        let printed = match self.form {
+            Form::Data(encoding) => manifest::print_data(encoding, &self.sections),
+            Form::Text => manifest::print(&self.sections, |title| format!("== {title}")),
+            Form::GitHub => {
+                report::text(&self.sections.iter().map(|section| section.body.as_str()).collect::<String>())
+            }
+            Form::Sarif => report::text(&annotate::sarif(&self.results, env!("CARGO_PKG_VERSION"))),
+        };
+        match printed {
+            Exit::Done if is_denied => Exit::Failed,
+            exit => exit,
+        }
     }
 }
 
@@ -107,5 +158,5 @@ pub(super) struct Findings<'a> {
     /// The basis of the findings.
     basis: basis::Report,
     /// The findings, warnings first; notes are among them with `--notes` alone.
-    findings: Vec<Item<'a>>,
+    findings: &'a [Item<'a>],
 }

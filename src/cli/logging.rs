@@ -1,8 +1,8 @@
 //! Log lines: where they go, which, and in which form.
 
-use super::{paint, run::Logging};
+use super::{paint, report, run::Logging};
 use crate::events::{Log, log_to};
-use diagnose::trace::utc;
+use diagnose::{Style, fold, trace::utc};
 use mesh::sources::{Raw, Source};
 use mesh::{Problem, Problems, Setting};
 use nix::libc::O_NONBLOCK;
@@ -10,13 +10,16 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
     fmt::{self, Debug, Write as _},
     fs::{File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::SystemTime,
 };
 use tracing::{
-    Event,
+    Event, Level,
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
@@ -46,6 +49,26 @@ pub(super) enum Stdout {
     Answer,
     /// The log, if `--log_target` names it.
     Any,
+}
+
+/// Whether lines are sentences for somebody at a terminal.
+static IS_PLAIN: AtomicBool = AtomicBool::new(false);
+
+/// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable asks for a log.
+pub(super) fn prefer_sentences(raw: &Raw) {
+    let log = [Setting::LogOutputLevel, Setting::LogAsJson, Setting::LogTarget];
+    let asks_for_log = log.into_iter().any(|setting| raw.get(setting).is_some());
+    IS_PLAIN.store(!asks_for_log && io::stderr().is_terminal(), Ordering::Relaxed);
+}
+
+pub(super) fn is_plain() -> bool {
+    IS_PLAIN.load(Ordering::Relaxed)
+}
+
+/// Prints a sentence about what was done, where there are sentences and no log lines.
+pub(super) fn sentence(text: &str) {
+    // Where this fails, the exit code is left.
+    let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, report::width()).as_bytes());
 }
 
 /// Starts logging for a call.
@@ -100,7 +123,15 @@ impl Log for Lines {
     }
 
     fn write(&self, event: &Event<'_>) {
-        let line = if self.json { json(event) } else { text(event) };
+        // What the backend does is in the sentence at the end.
+        if is_plain() && event.metadata().target() == "backend" && *event.metadata().level() > Level::WARN {
+            return;
+        }
+        let line = match self.json {
+            true => json(event),
+            false if is_plain() => plain(event),
+            false => text(event),
+        };
         let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
         for sink in sinks.iter_mut() {
             if let Err(error) = sink.write(&line) {
@@ -136,6 +167,18 @@ fn text(event: &Event<'_>) -> String {
     event.record(&mut text);
     text.0.push('\n');
     text.0
+}
+
+/// An event as a sentence: a word for its level, message, the other fields.
+fn plain(event: &Event<'_>) -> String {
+    let (word, style) = match *event.metadata().level() {
+        Level::ERROR => ("error:", Style::Dropped),
+        Level::WARN => ("warning:", Style::Passing),
+        _ => ("note:", Style::Quiet),
+    };
+    let mut text = Text(String::new());
+    event.record(&mut text);
+    fold(&format!("{}{}\n", style.paint(word), text.0), 2, report::width())
 }
 
 /// The fields of an event, each behind a space.

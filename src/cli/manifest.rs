@@ -70,7 +70,7 @@ pub(super) fn begin<'a>(
 }
 
 /// Logs the warnings about a subject: those about the form of its manifest, and `warnings` about its settings.
-fn warn(subject: &Subject, warnings: &[String]) {
+pub(super) fn warn(subject: &Subject, warnings: &[String]) {
     let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
     for warning in subject.warnings_of_form() {
         tracing::warn!(target: "manifest", "{of}{warning}");

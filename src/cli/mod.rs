@@ -9,6 +9,7 @@ mod check;
 mod command;
 mod completions;
 mod data;
+mod diff;
 mod doctor;
 mod exit;
 mod explain;
@@ -73,8 +74,10 @@ pub(crate) fn main() -> ExitCode {
 
 fn call(invocation: Invocation) -> Exit {
     let Invocation { command, mesh, flags, mut problems, behind } = invocation;
+    let is_file = |(setting, _): &&(Setting, String)| *setting == Setting::Filename;
+    let files: Vec<String> = flags.iter().filter(is_file).map(|(_, file)| file.clone()).collect();
     // A manifest describes another pod, to which the variables of this process do not apply.
-    let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
+    let elsewhere = !files.is_empty();
     let takes = |row: &Row| {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
@@ -84,8 +87,12 @@ fn call(invocation: Invocation) -> Exit {
     if asks_for_data(&raw) {
         report::fail_as_data();
     }
+    // Programs that take another's place log as that does.
+    if !matches!(command, Command::IstioIptables | Command::LinkerdInit | Command::KumaInit) {
+        logging::prefer_sentences(&raw);
+    }
     problems.extend(enter_namespace(&raw));
-    let done = run_command(command, raw, problems, &behind);
+    let done = run_command(command, raw, problems, &files, &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
@@ -131,7 +138,7 @@ fn hinted(mut problems: Problems) -> Problems {
 
 /// Whether a program reads the output.
 fn asks_for_data(raw: &Raw) -> bool {
-    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     let mut given = formats.into_iter().filter_map(|setting| raw.get(setting));
     raw.is_on(Setting::LogAsJson)
         || linkerd_init::asks_for_data(raw)
@@ -142,10 +149,12 @@ fn run_command(
     command: Command,
     raw: Raw,
     problems: Vec<Problem>,
+    files: &[String],
     behind: &[OsString],
 ) -> Result<Exit, Problems> {
     match command {
         Command::Clean => clean(&raw, problems),
+        Command::Diff => diff::run(&raw, &problems, files),
         Command::Doctor => doctor(&raw, problems),
         Command::Explain => explain::run(&subjects(raw, problems)?),
         Command::Render => render::run(&subjects(raw, problems)?),

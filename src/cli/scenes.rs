@@ -2,9 +2,11 @@
 
 use super::run::Run;
 use super::ways::Kernel;
+use diagnose::compare::{self, Side};
 use diagnose::explain::{Explanation, Pod, Scene, explain, usual_cases};
 use mesh::Capture;
 use mesh::Reason;
+use mesh::sources::Dialect;
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict};
 use rules::{Family, Mark, parse};
@@ -60,13 +62,29 @@ pub(super) fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<M
     marks.collect()
 }
 
-/// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules
-/// alone. Packets of unknown verdict are ignored.
-pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
+/// The pod of the current namespace.
+fn pod_here(capture: &Capture) -> io::Result<Pod> {
     // What the mesh has put on `lo` is for its proxy alone.
     let put_there = capture.owner().address.map(IpAddr::V6);
     let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
-    let pod = Pod::new(addresses, Some(&**capture));
+    Ok(Pod::new(addresses, Some(&**capture)))
+}
+
+/// The packets that the rules that are there treat differently from those of a configuration.
+pub(super) fn changed_verdicts(
+    run: &Run,
+    capture: &Capture,
+    dialect: Dialect,
+) -> Result<compare::Comparison, Box<dyn Error>> {
+    let pod = compare::pod(&[pod_here(capture)?]);
+    let live = Side::of_rules(from_kernel(run, &pod)?, &pod);
+    Ok(compare::compare(&Side::of_capture(capture, dialect, &pod), &live, &pod))
+}
+
+/// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules
+/// alone. Packets of unknown verdict are ignored.
+pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
+    let pod = pod_here(capture)?;
     let scenes = from_kernel(run, &pod)?;
     let cases = usual_cases(&pod, &Kernel::of(&scenes), Some(&**capture));
     let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());

@@ -65,6 +65,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
         mesh: run.names_mesh.then_some(run.mesh),
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
         protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
+        verdict: run::one_of(&mut reader, Setting::TraceVerdict, &["captured", "pass", "drop"]),
         destination: reader.one_of(Setting::TraceDestination, where_to, |text| text.parse().ok()),
     };
     let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);

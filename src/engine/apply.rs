@@ -169,7 +169,7 @@ pub fn plan_clean(
     if !owner.joined.is_empty() {
         for one in owner.each() {
             if let Some(by_what) = before.evidence_of(&one) {
-                tracing::info!(target: "backend", "{} captures here ({by_what}), which goes", one.name);
+                tracing::info!(target: "backend", "removing the rules of {} ({by_what})", one.name);
             }
         }
     }

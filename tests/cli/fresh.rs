@@ -49,7 +49,7 @@ fn check_says_that_rules_are_in_place_and_warns_as_apply_does() {
     let ended = last_of(&format!("{set} 2>/dev/null\nsidecar-init check {flags}"));
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
-        (Some(0), "by the flags given:\nthe rules are in place (nftables)\n"),
+        (Some(0), "by the flags given:\nRules are in place (nftables)\n"),
         "{ended:?}"
     );
     assert!(ended.stderr.contains(warning), "{ended:?}");

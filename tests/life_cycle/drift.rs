@@ -242,7 +242,8 @@ impl Scene {
         let printed = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
         assert!(printed.contains(reason), "{what}: {reason} is not what it said:\n{printed}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
-        let (_basis, differences) = printed.split_once('\n').expect("a line names the basis");
+        let (head, differences) = printed.split_once("\n\n").expect("what differs in short comes first");
+        assert!(head.contains("\nRules differ: "), "{what}: {head}");
         assert!(refused.contains(differences.trim()), "{what}: the difference is not in {refused}");
         same(&drifted, &state(&self.namespace), &format!("{what}: refused, and yet something changed"));
         self.round += 1;

@@ -39,6 +39,12 @@ impl Basis {
         fold(&format!("{}\n", Style::Quiet.paint(format!("{self}:"))), 2, width)
     }
 
+    /// The same as a noun: `the rules in namespace web`.
+    pub fn name(&self) -> String {
+        let text = self.to_string();
+        text.strip_prefix("by ").map(str::to_owned).unwrap_or(text)
+    }
+
     pub fn report(&self) -> Report {
         let kind = match self {
             Self::Rules { .. } => "rules",

@@ -142,9 +142,9 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
 ///
 /// # Errors
 /// Every problem found.
-pub fn each<'a, T>(
-    subjects: &'a [Subject],
-    prepare: impl Fn(&'a Subject) -> Result<T, Problems>,
+pub fn each<'a, S: 'a, T>(
+    subjects: impl IntoIterator<Item = &'a S>,
+    prepare: impl Fn(&'a S) -> Result<T, Problems>,
 ) -> Result<Vec<T>, Problems> {
     let (mut prepared, mut problems) = (Vec::new(), Vec::new());
     for subject in subjects {

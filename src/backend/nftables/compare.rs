@@ -133,13 +133,25 @@ fn set_lines(live: Option<&Set>, desired: Option<&Set>) -> Vec<Compared<String>>
 }
 
 fn set_header(set: Option<&Set>) -> Vec<String> {
-    let text = |set: &Set| match (set.flags, set.others) {
-        (flags, 0) => format!("type {}, flags {flags:#x}", listed::type_name(set)),
-        (flags, others) => {
-            format!("type {}, flags {flags:#x}, {others} elements of another kind", listed::type_name(set))
-        }
+    let text = |set: &Set| {
+        let others = match set.others {
+            0 => String::new(),
+            others => format!(", {others} elements of another kind"),
+        };
+        format!("type {}{}{others}", listed::type_name(set), set_flags(set.flags))
     };
     set.map(text).into_iter().collect()
+}
+
+/// The flags as `nft` writes them, if there are any; those of which it shows none by number.
+fn set_flags(flags: u32) -> String {
+    const WORDS: [(u32, &str); 3] =
+        [(NFT_SET_CONSTANT, "constant"), (NFT_SET_INTERVAL, "interval"), (NFT_SET_TIMEOUT, "timeout")];
+    let known = WORDS.iter().fold(0, |all, (flag, _)| all | flag);
+    let words = WORDS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, word)| (*word).to_owned());
+    let other = (flags & !known != 0).then(|| format!("{:#x}", flags & !known));
+    let words: Vec<String> = words.chain(other).collect();
+    if words.is_empty() { String::new() } else { format!("; flags {}", words.join(",")) }
 }
 
 /// Where the kernel calls a chain, and its rules.

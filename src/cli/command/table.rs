@@ -63,7 +63,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         long_about: "Compares the rules, policy rules, routes and addresses in the namespace with those that apply \
             would set with the same flags. Without capture flags and -f, it uses the settings that are noted beside \
             the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. Reads \
-            only.\n\nPrints the source of the desired rules, then the difference chain by chain: a line with - is \
+            only.\n\nPrints the source of the desired rules, which packets the difference concerns, then the difference \
+            chain by chain: a line with - is \
             there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a foreign \
             rule that comes before ours and may decide about packets. Where nothing differs, a line says that the \
             rules are in place.\n\nExit codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of \
@@ -150,6 +151,23 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             there whether the pod has IPv6 that is not captured. For rules without a note, it shows the findings of \
             status. Touches nothing.\n\nExit codes: 0 done, 1 with --deny if there is a warning, 2 bad input.",
         topics: &[&[Topic::Lint], PASTED],
+        without: &[Setting::Format],
+        ..NONE
+    },
+    Entry {
+        command: Command::Diff,
+        name: "diff",
+        about: "Show which packets two configurations treat differently",
+        long_about: "Compares what becomes of all packets by two configurations, and prints those whose verdict changes, in \
+            groups, with the verdict and the reason by each. Touches nothing.\n\nThe configurations are: with -f twice, \
+            the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags over \
+            both; with -f once and flags of capture, the manifest without and with these flags; with -f once and \
+            --network-namespace, the rules there and the manifest; with flags alone, the rules of the network \
+            namespace and the flags.\n\nExamples:\n  sidecar-init diff -f old.yaml -f new.yaml\n  sidecar-init diff -f \
+            pod.yaml -o 5432\n  git show main:pod.yaml | sidecar-init diff -f - -f pod.yaml\n  sidecar-init diff \
+            --network-namespace web -f pod.yaml --format json\n\nExit codes: 0 no verdict changes, 1 the rules can't be \
+            read, 2 bad input, 3 a verdict changes, or a pod is in one file alone.",
+        topics: &[PASTED],
         ..NONE
     },
     Entry {

@@ -5,7 +5,7 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, Document};
-use crate::cli::{ambient_host, change, check, doctor, explain, lint, probe, render, report};
+use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
 use diagnose::{status, trace};
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -29,6 +29,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "answers", commands: &[], schema: schema::<Answers<'_>> },
     Output { name: "change", commands: &["apply", "clean", "cni repair"], schema: schema::<change::Report> },
     Output { name: "check", commands: &["check"], schema: schema::<check::Report> },
+    Output { name: "diff", commands: &["diff"], schema: schema::<diff::Report> },
     Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::Findings<'_>> },
     Output { name: "error", commands: &[], schema: schema::<report::Failure> },
     Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report<'_>> },
@@ -87,7 +88,7 @@ fn schemas_are_those_of_the_types() {
 
 #[test]
 fn every_command_that_takes_a_format_has_a_form() {
-    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     for entry in COMMANDS {
         let takes = formats.iter().any(|setting| entry.takes(setting.row()));
         let forms = OUTPUTS.iter().filter(|output| output.commands.contains(&entry.name)).count();

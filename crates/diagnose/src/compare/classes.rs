@@ -272,9 +272,10 @@ pub(super) fn holds(range: Interval, value: u128) -> bool {
     range.first <= value && value <= range.last
 }
 
-/// A value within the ranges: of a network, an address that a host may have.
+/// A value within the longest of the ranges: of a network, an address that a host may have.
 fn inner(ranges: &[Interval]) -> u128 {
-    let Some(Interval { first, last }) = ranges.first() else { return 0 };
+    let longest = ranges.iter().rev().max_by_key(|range| range.last - range.first);
+    let Some(Interval { first, last }) = longest else { return 0 };
     if last - first > 1 << 7 { first + 1 } else { *first }
 }
 

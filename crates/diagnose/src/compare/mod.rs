@@ -49,16 +49,20 @@ pub struct Side {
 impl Side {
     /// The rules that a subject describes; `pod` as [`pod`] makes it of both sides.
     pub fn of_subject(subject: &Subject, capture: &Capture, pod: &Pod) -> Self {
-        let scene = |family| match subject.skip() {
-            Some(_) => Scene::without_rules(family, pod),
-            None => Scene::of_config(&**capture, family, pod),
-        };
-        Self {
-            scenes: Family::BOTH.map(scene),
-            dialect: subject.dialect(),
-            nothing: subject.skip().map(ToString::to_string),
-            proxy: capture.proxy(),
+        let side = Self::of_capture(capture, subject.dialect(), pod);
+        match subject.skip() {
+            Some(reason) => {
+                let scenes = Family::BOTH.map(|family| Scene::without_rules(family, pod));
+                Self { scenes, nothing: Some(reason.to_string()), ..side }
+            }
+            None => side,
         }
+    }
+
+    /// The rules of a configuration.
+    pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &Pod) -> Self {
+        let scenes = Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod));
+        Self { scenes, dialect, nothing: None, proxy: capture.proxy() }
     }
 
     /// Rules that are there, whoever made them; those of a family that is missing are none.
@@ -134,6 +138,7 @@ pub struct Change {
     /// The packets in words, such as `outbound TCP to port 5432`.
     pub text: String,
     /// The same as data.
+    #[serde(rename = "traffic")]
     pub packets: Packets,
     /// One of them, in a line.
     pub example: String,
@@ -141,8 +146,10 @@ pub struct Change {
     #[serde(skip)]
     pub packet: Packet,
     /// How the example ends by the first configuration.
+    #[serde(rename = "old")]
     pub before: End,
     /// How the example ends by the second configuration.
+    #[serde(rename = "new")]
     pub after: End,
 }
 
@@ -170,15 +177,18 @@ pub fn compare(before: &Side, after: &Side, pod: &Pod) -> Comparison {
 fn compare_within(mut work: Work, before: &Side, after: &Side, pod: &Pod) -> Comparison {
     let mut found: Vec<Change> = Vec::new();
     let mut complete = true;
+    let mut captured: Vec<Family> = Vec::new();
     for family in Family::BOTH {
         let scenes = [before.scene(family), after.scene(family)];
         if scenes[0].view == scenes[1].view && scenes[0].routing == scenes[1].routing {
+            captured.extend(before.has_rules(family).then_some(family));
             continue;
         }
         for is_inbound in [false, true] {
             let space = Space::of(scenes, pod, is_inbound);
             let changed = changed(&space, scenes, &mut work);
             complete &= changed.is_complete;
+            captured.extend(changed.any_captured.then_some(family));
             for change in described(&space, &changed, before, after, pod) {
                 match found.iter_mut().find(|known| known.is_same_but_for_family(&change)) {
                     Some(known) => known.packets.families.extend(change.packets.families),
@@ -187,8 +197,8 @@ fn compare_within(mut work: Work, before: &Side, after: &Side, pod: &Pod) -> Com
             }
         }
     }
-    let is_in_question = |family| before.has_rules(family) || after.has_rules(family);
-    let both = Family::BOTH.into_iter().all(is_in_question);
+    // Where one family is captured at all, it goes without saying.
+    let both = Family::BOTH.into_iter().all(|family| captured.contains(&family));
     for change in &mut found {
         change.text = change.packets.sentence(both, &[&before.proxy, &after.proxy]);
     }
@@ -207,10 +217,12 @@ impl Change {
 struct Changed {
     cells: Vec<(Cell, (Verdict, Verdict))>,
     is_complete: bool,
+    /// Whether any packet is captured, before or after.
+    any_captured: bool,
 }
 
 fn changed(space: &Space, [before, after]: [&Scene; 2], work: &mut Work) -> Changed {
-    let mut cells = Vec::new();
+    let (mut cells, mut any_captured) = (Vec::new(), false);
     for differing in 0..=Axis::ALL.len() {
         let stopped = space.each_cell(differing, &mut |cell| {
             let is_enough = work.spend(1).is_none() || cells.len() >= MAX_CHANGED;
@@ -229,16 +241,18 @@ fn changed(space: &Space, [before, after]: [&Scene; 2], work: &mut Work) -> Chan
             let (Some(then), Some(now)) = (verdict(before), verdict(after)) else {
                 return ControlFlow::Break(());
             };
+            let is_captured = |verdict| matches!(verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
+            any_captured |= is_captured(then) || is_captured(now);
             if then != now {
                 cells.push((*cell, (then, now)));
             }
             ControlFlow::Continue(())
         });
         if stopped.is_break() {
-            return Changed { cells, is_complete: false };
+            return Changed { cells, is_complete: false, any_captured };
         }
     }
-    Changed { cells, is_complete: true }
+    Changed { cells, is_complete: true, any_captured }
 }
 
 struct Counter(usize);

@@ -105,7 +105,7 @@ impl Space {
             sources.retain(|class| !is_local(class) && !is_own(class));
         } else {
             // The pod sends from its own addresses alone: by default from the one that fits the destination.
-            destinations.sort_by_key(|class| is_local(class) || is_own(class));
+            destinations.sort_by_key(|class| (is_local(class), is_own(class)));
             sources.retain(|class| is_local(class) || is_own(class));
             sources.sort_by_key(|class| !is_own(class));
         }

@@ -56,7 +56,7 @@ impl Comparison {
 
 impl Change {
     /// The packets, and how they end before and after.
-    pub(super) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let mut line = String::new();
         let ends = |with_port| [&self.before, &self.after].map(|end| end.short(with_port));
         let [before, after] = ends(false);

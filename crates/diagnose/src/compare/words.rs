@@ -14,7 +14,7 @@ const OWN: &str = "the pod's own address";
 /// The items of a list that a sentence names.
 const NAMED: usize = 5;
 
-/// Packets by their properties. A list that is absent means that the property makes no difference.
+/// Packets by their properties. A list that is null means that the property makes no difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
@@ -25,34 +25,24 @@ pub struct Packets {
     /// `tcp`, `udp`.
     pub protocols: Vec<&'static str>,
     /// The destination ports.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<Values>,
-    /// The destinations; those outside of the pod, where it is absent for outbound packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The destinations; null means those outside of the pod for outbound packets, and the pod's own for inbound ones.
     pub destinations: Option<Values>,
     /// Where they come from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<Values>,
     /// The source ports.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ports: Option<Values>,
     /// The interfaces by which they leave or arrive.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<Values>,
     /// The users that send them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<Values>,
     /// The groups that send them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Values>,
     /// Their marks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub marks: Option<Values>,
     /// The marks of their connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_marks: Option<Values>,
     /// The states of their connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub states: Option<Values>,
 }
 

@@ -4,6 +4,7 @@
 //! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
+pub mod annotate;
 mod application;
 mod boundaries;
 mod change;

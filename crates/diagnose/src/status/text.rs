@@ -4,6 +4,7 @@ use super::finding::{Finding, Level, style};
 use super::{Hit, InstalledRules, Part, Record, Status};
 use crate::Style;
 use mesh::Mesh;
+use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
 
 /// Sections whose lines follow a word of this width.
@@ -25,6 +26,7 @@ fn text(status: &Status, width: usize) -> String {
     if status.held_by.is_empty() && !status.capturing {
         page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
     }
+    page.findings(&status.findings);
     for mesh in Mesh::ALL.iter().filter(|mesh| status.meshes.contains(&mesh.name())) {
         let title = |word: &str| match status.meshes.len() {
             1 => word.to_owned(),
@@ -40,7 +42,6 @@ fn text(status: &Status, width: usize) -> String {
     page.listeners(status);
     page.hits(&status.hits);
     page.made(status);
-    page.findings(&status.findings);
     page.out
 }
 
@@ -130,6 +131,9 @@ impl Page {
         };
         let indent = counts("", None).chars().count() + 4;
         let mut quiet = 0;
+        // What was met most is what people look for. Stable: the others keep the order of the rules.
+        let mut hits: Vec<&Hit> = hits.iter().collect();
+        hits.sort_by_key(|hit| Reverse(hit.packets));
         for hit in hits {
             if hit.packets == 0 && hit.fate != "captured" {
                 quiet += 1;
@@ -209,7 +213,7 @@ impl Page {
         if findings.is_empty() {
             return;
         }
-        self.title("Look at");
+        self.title("Findings");
         for Finding { level, topic: _, text, remedy } in findings {
             let word = match level {
                 Level::Warn => "warn",

@@ -18,6 +18,8 @@ pub struct Filter {
     pub rule: Option<String>,
     /// The protocol's name.
     pub protocol: Option<String>,
+    /// How the packet ends: `captured`, or another verdict as [`Block::verdict`] has it.
+    pub verdict: Option<&'static str>,
     /// Where the packet goes.
     pub destination: Option<Destination>,
 }
@@ -58,7 +60,12 @@ impl Filter {
             let mut reasons = block.rules.iter().filter_map(|rule| Reason::named(rule.name.as_ref()?));
             reasons.any(|reason| reason.mesh() == mesh)
         };
-        self.rule.as_ref().is_none_or(has_met)
+        let ends_so = |verdict: &str| match block.verdict {
+            "redirect" | "tproxy" => verdict == "captured",
+            other => verdict == other,
+        };
+        self.verdict.is_none_or(ends_so)
+            && self.rule.as_ref().is_none_or(has_met)
             && self.mesh.is_none_or(is_of)
             && self.protocol.as_ref().is_none_or(|protocol| block.protocol.as_ref() == Some(protocol))
             && self.destination.as_ref().is_none_or(goes_there)
@@ -68,6 +75,22 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn verdicts_are_captured_or_as_they_are() {
+        let shown = |verdict: &'static str, wanted: &'static str| {
+            Filter { verdict: Some(wanted), ..Filter::default() }
+                .takes(&Block { verdict, ..Block::default() })
+        };
+        for (verdict, wanted) in
+            [("redirect", "captured"), ("tproxy", "captured"), ("pass", "pass"), ("drop", "drop")]
+        {
+            for other in ["captured", "pass", "drop"] {
+                assert_eq!(shown(verdict, other), other == wanted, "{verdict} for {other}");
+            }
+        }
+        assert!(!shown("unknown", "captured") && !shown("unknown", "pass"));
+    }
 
     #[test]
     fn destinations_are_networks_ports_or_both() {

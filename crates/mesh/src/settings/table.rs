@@ -125,6 +125,9 @@ settings! {
              rules [default: text]";
     }
     Lint {
+        LintFormat: "format" _ []
+            example "sarif" of ["text", "json", "yaml", "sarif", "github"], Value("FORMAT"),
+            "text, json or yaml; for pull requests: sarif, or github (workflow commands) [default: text]";
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
         Notes: "notes" _ [], Switch, "Show notes too: limits of the rules, such as what is the same in every pod";
     }
@@ -149,6 +152,8 @@ settings! {
             "Show only packets of tcp, udp, icmp or icmpv6";
         TraceDestination: "destination" _ [] example "10.0.0.0/8", Value("WHERE"),
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
+        TraceVerdict: "verdict" _ [] example "dropped" of ["captured", "passed", "dropped"], Value("VERDICT"),
+            "Show only packets that end so: captured, passed or dropped";
         TraceEnable: "enable" _ [], Switch,
             "Make the kernel trace all rules of nf_tables; the default where no rule reports";
         TraceEvery: "every-packet" _ [], Switch,

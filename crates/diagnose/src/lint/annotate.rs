@@ -1,0 +1,119 @@
+//! Findings in the forms that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
+
+use super::Item;
+use serde_json::{Value, json};
+
+/// Where the findings' settings are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'a> {
+    /// The path of the manifest; `None` for flags, and for standard input.
+    pub file: Option<&'a str>,
+    /// What the file holds.
+    pub text: &'a str,
+    /// The object that the findings are about.
+    pub title: Option<&'a str>,
+}
+
+/// One line for each finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
+pub fn github(items: &[Item<'_>], place: &Place<'_>) -> String {
+    let line = |item: &Item<'_>| {
+        let command = if item.is_warning() { "warning" } else { "notice" };
+        let file = place.file.map(|file| format!("file={},line={},", property(file), place.line(item)));
+        let text = data(&place.message(item));
+        format!("::{command} {}title={}::{text}\n", file.unwrap_or_default(), property(item.code))
+    };
+    items.iter().map(line).collect()
+}
+
+/// The findings about one object as results of SARIF.
+pub fn sarif_results(items: &[Item<'_>], place: &Place<'_>) -> Vec<Value> {
+    let result = |item: &Item<'_>| {
+        let mut result = json!({
+            "ruleId": item.code,
+            "level": item.level,
+            "message": { "text": place.message(item) },
+        });
+        if let Some(file) = place.file {
+            result["locations"] = json!([{
+                "physicalLocation": {
+                    "artifactLocation": { "uri": uri(file) },
+                    "region": { "startLine": place.line(item) },
+                }
+            }]);
+        }
+        result
+    };
+    items.iter().map(result).collect()
+}
+
+/// A log of SARIF with these results.
+pub fn sarif(results: &[Value], version: &str) -> String {
+    let mut rules: Vec<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let rules: Vec<Value> = rules.into_iter().map(|id| json!({ "id": id })).collect();
+    let driver = json!({ "name": "sidecar-init", "version": version, "rules": rules });
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{ "tool": { "driver": driver }, "results": results }],
+    });
+    format!("{log:#}\n")
+}
+
+impl Place<'_> {
+    fn message(&self, item: &Item<'_>) -> String {
+        let title = self.title.map(|title| format!("{title}: ")).unwrap_or_default();
+        let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();
+        let remedy = item.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        format!("{title}{option}{}{remedy}", item.text)
+    }
+
+    /// The line that names what the finding names, of the document that the object is in; else the first of that document.
+    fn line(&self, item: &Item<'_>) -> usize {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut documents = vec![0];
+        documents.extend((0..lines.len()).filter(|at| lines[*at].starts_with("---")).map(|at| at + 1));
+        let range = |at: usize| {
+            let end = documents.get(at + 1).map_or(lines.len(), |next| next - 1);
+            documents[at].min(end)..end
+        };
+        let name = self.title.and_then(|title| title.rsplit([' ', '/']).next()).unwrap_or_default();
+        let names_it = |line: &&str| {
+            let value =
+                line.split_once("name:").map(|(_, value)| value.trim().trim_matches(['"', '\'', '}', ',']));
+            value.is_some_and(|value| value.split([',', '}']).next() == Some(name))
+        };
+        let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(&names_it));
+        let range = range(of_object.unwrap_or_default());
+        let words = item.option.into_iter().chain(item.text.split_whitespace());
+        let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
+            // Annotations, variables, long flags and fields; other words are found anywhere.
+            word.len() > 4
+                && (word.contains(['/', '_', '=']) || word.starts_with("--") || word.starts_with("runAs"))
+        });
+        let of_word = |word: &str| range.clone().find(|at| lines[*at].contains(word));
+        words.into_iter().find_map(of_word).unwrap_or(range.start) + 1
+    }
+}
+
+/// The text of a workflow command.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a workflow command's property.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// A path as the reference of a URI (RFC 3986).
+fn uri(path: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(byte);
+    let escaped = path.bytes().map(|byte| match is_plain(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    format!("{scheme}{}", escaped.collect::<String>())
+}

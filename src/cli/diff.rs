@@ -1,0 +1,228 @@
+//! `sidecar-init diff`: which packets two configurations treat differently.
+
+use super::data::{self, Encoding};
+use super::manifest::{self, Section, Subject, subjects};
+use super::run::{self, Call, Format, Logging, Run};
+use super::scenes::from_kernel;
+use super::{Exit, logging::Stdout, noted::Unread, report};
+use diagnose::compare::{self, Change, Comparison, Side, compare};
+use diagnose::explain::Pod;
+use diagnose::{Basis, Style, fold};
+use mesh::sources::{Given, Raw, Source};
+use mesh::{Capture, Problem, Problems, Setting};
+use serde::Serialize;
+use sidecar_init::backend;
+
+/// One of the two configurations.
+#[derive(Clone, Debug)]
+enum Configuration {
+    /// The rules of the network namespace.
+    Live,
+    Described {
+        raw: Raw,
+        file: Option<String>,
+        with_flags: bool,
+    },
+}
+
+pub(super) fn run(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<Exit, Problems> {
+    let [old, new] = configurations(raw, problems, files)?;
+    let (old, new) = (old.subjects(raw, problems), new.subjects(raw, problems));
+    let (old, new) = match (old, new) {
+        (Ok(old), Ok(new)) => (old, new),
+        (old, new) => {
+            let mut found: Vec<Problem> = Vec::new();
+            for problem in [old.err(), new.err()].into_iter().flatten().flat_map(|problems| problems.0) {
+                if !found.contains(&problem) {
+                    found.push(problem);
+                }
+            }
+            return Err(Problems(found));
+        }
+    };
+    let all: Vec<&Sided> = old.iter().chain(&new).collect();
+    let calls = manifest::each(all.iter().copied(), resolve)?;
+    if let (Some(first), Some(call)) = (all.first(), calls.first()) {
+        let subject = std::slice::from_ref(&first.subject);
+        manifest::begin(subject, &call.logging, [], Stdout::Answer)?;
+        let warnings = calls.iter().map(|call| &call.warnings);
+        all.iter().zip(warnings).for_each(|(sided, warnings)| manifest::warn(&sided.subject, warnings));
+    }
+    let (old_calls, new_calls) = calls.split_at(old.len());
+    let format = calls.first().map_or(Format::Text, |call| call.run.format);
+    let (mut sections, mut is_same) = (Vec::new(), true);
+    for (before, after) in matched(&old, &new) {
+        let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
+        let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
+        let report = match answer(pair) {
+            Ok(report) => report,
+            Err(error) => return Ok(report::failure(&Unread(error), Exit::Failed)),
+        };
+        is_same &= report.is_same();
+        sections.push(Section { title, body: report.body(format) });
+    }
+    let printed = match format {
+        Format::Text => manifest::print(&sections, |title| format!("== {title}")),
+        Format::Data(encoding) => manifest::print_data(encoding, &sections),
+    };
+    Ok(match printed {
+        Exit::Done if !is_same => Exit::Drift,
+        exit => exit,
+    })
+}
+
+fn configurations(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<[Configuration; 2], Problems> {
+    let of_file = |file: &str, raw: Raw, with_flags| Configuration::Described {
+        raw: Raw::of([(
+            Setting::Filename,
+            Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) },
+        )])
+        .over(raw),
+        file: Some(file.to_owned()),
+        with_flags,
+    };
+    let refused = |text: &str| {
+        let problem = Problem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
+        Err(Problems(problems.iter().cloned().chain([problem]).collect()))
+    };
+    let names_namespace = raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
+    match files {
+        [] if raw.describes_rules() => {
+            let flags = Configuration::Described { raw: raw.clone(), file: None, with_flags: true };
+            Ok([Configuration::Live, flags])
+        }
+        [] => refused("is needed, twice: expected the manifests to compare, or one of them and flags"),
+        [file] if names_namespace => {
+            Ok([Configuration::Live, of_file(file, raw.clone(), raw.describes_rules())])
+        }
+        [file] if raw.describes_rules() => {
+            Ok([of_file(file, raw.clone().without_rules(), false), of_file(file, raw.clone(), true)])
+        }
+        [_] => refused("is given once; give the other manifest too, or flags, or --network-namespace"),
+        [old, new] if old == "-" && new == "-" => refused("is - twice; standard input is one manifest"),
+        [old, new] => Ok([old, new].map(|file| of_file(file, raw.clone(), false))),
+        _ => refused(&format!("is given {} times; expected two manifests", files.len())),
+    }
+}
+
+/// A subject with the name of its configuration.
+struct Sided {
+    subject: Subject,
+    name: String,
+    is_live: bool,
+}
+
+impl Configuration {
+    fn subjects(&self, raw: &Raw, problems: &[Problem]) -> Result<Vec<Sided>, Problems> {
+        let (raw, file, with_flags) = match self {
+            Self::Live => {
+                let raw = raw.clone().without_rules().without(Setting::Filename);
+                let subject = Subject::of_flags(raw, problems.to_vec(), manifest::machine);
+                let name = Basis::Rules { namespace: subject.namespace() }.name();
+                return Ok(vec![Sided { subject, name, is_live: true }]);
+            }
+            Self::Described { raw, file, with_flags } => (raw, file, *with_flags),
+        };
+        let sided = |subject: Subject| {
+            let name = match (&subject.title, file) {
+                (Some(title), Some(file)) => {
+                    let file = if file == "-" { "standard input" } else { file };
+                    format!("{title} of {file}{}", if with_flags { " with the flags" } else { "" })
+                }
+                _ => Basis::Flags.name(),
+            };
+            Sided { subject, name, is_live: false }
+        };
+        Ok(subjects(raw.clone(), problems.to_vec())?.into_iter().map(sided).collect())
+    }
+}
+
+/// A configuration with its settings, resolved.
+struct Resolved {
+    run: Run,
+    logging: Logging,
+    warnings: Vec<String>,
+    /// `None` for the rules of a namespace.
+    capture: Option<Capture>,
+}
+
+fn resolve(Sided { subject, is_live, .. }: &Sided) -> Result<Resolved, Problems> {
+    if *is_live {
+        let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
+        return Ok(Resolved { run, logging, warnings: Vec::new(), capture: None });
+    }
+    let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
+    let Call { run, logging, warnings, capture } = call;
+    Ok(Resolved { run, logging, warnings, capture: Some(capture) })
+}
+
+/// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side; the
+/// rules of a namespace are compared with each.
+fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> {
+    let is_live = |side: &[Sided]| side.iter().any(|sided| sided.is_live);
+    if is_live(old) {
+        return (0..new.len()).map(|at| (Some(0), Some(at))).collect();
+    }
+    if let ([_], [_]) = (old, new) {
+        return vec![(Some(0), Some(0))];
+    }
+    let place =
+        |of: &Sided, side: &[Sided]| side.iter().position(|other| other.subject.title == of.subject.title);
+    let gone = old.iter().enumerate().filter(|(_, sided)| place(sided, new).is_none());
+    let gone = gone.map(|(at, _)| (Some(at), None));
+    let kept = new.iter().enumerate().map(|(at, sided)| (place(sided, old), Some(at)));
+    gone.chain(kept).collect()
+}
+
+fn answer(pair: [Option<(&Sided, &Resolved)>; 2]) -> Result<Report, backend::Error> {
+    let name = |side: &Option<(&Sided, &Resolved)>| side.map(|(sided, _)| sided.name.clone());
+    let (from, to) = (name(&pair[0]), name(&pair[1]));
+    let [Some(old), Some(new)] = pair else {
+        return Ok(Report { from, to, comparison: Comparison { changes: Vec::new(), complete: true } });
+    };
+    let pods = [old, new].map(|(sided, call)| {
+        Pod::from_settings(&sided.subject.raw, call.capture.as_deref(), Some(&*sided.subject.host()))
+    });
+    let pod = compare::pod(&pods);
+    let side = |(sided, call): (&Sided, &Resolved)| -> Result<Side, backend::Error> {
+        Ok(match &call.capture {
+            Some(capture) => Side::of_subject(&sided.subject, capture, &pod),
+            None => Side::of_rules(from_kernel(&call.run, &pod)?, &pod),
+        })
+    };
+    Ok(Report { from, to, comparison: compare(&side(old)?, &side(new)?, &pod) })
+}
+
+/// The changes as programs read them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Report {
+    /// The first configuration in words; null where the pod is in the second file alone.
+    from: Option<String>,
+    /// The second configuration; null where the pod is in the first file alone.
+    to: Option<String>,
+    #[serde(flatten)]
+    comparison: Comparison,
+}
+
+impl Report {
+    fn is_same(&self) -> bool {
+        let changes: &[Change] = &self.comparison.changes;
+        changes.is_empty() && self.from.is_some() && self.to.is_some()
+    }
+
+    fn body(&self, format: Format) -> String {
+        if let Format::Data(_) = format {
+            return data::document(Encoding::Json, self);
+        }
+        let width = report::line_width();
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => {
+                let line = Style::Quiet.paint(format!("from {from} to {to}:")).to_string();
+                fold(&format!("{line}\n"), 2, width) + &compare::text(&self.comparison, width)
+            }
+            (Some(only), None) | (None, Some(only)) => fold(&format!("only {only}\n"), 2, width),
+            (None, None) => String::new(),
+        }
+    }
+}
