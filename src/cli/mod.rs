@@ -12,6 +12,7 @@ mod data;
 mod doctor;
 mod exit;
 mod explain;
+mod help;
 mod host;
 mod install;
 mod ipv6;

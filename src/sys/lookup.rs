@@ -36,7 +36,7 @@ pub enum LookupError {
     NoProcess(PathBuf),
     #[error("is not the name of a network namespace: {}", seen(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
-    #[error("may be any of {}; give more of its id", some(.0, 12))]
+    #[error("may be any of {}; give more of its id", some(.0, DIGITS_SHOWN))]
     Ambiguous(Vec<String>),
     #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Several(Vec<PathBuf>),
@@ -60,7 +60,7 @@ fn seen(names: &[String], containers: &[String]) -> String {
     };
     let running = match containers {
         [] => "no container is seen".to_owned(),
-        containers => format!("of containers {} are seen", some(containers, 12)),
+        containers => format!("of containers {} are seen", some(containers, DIGITS_SHOWN)),
     };
     format!("{named}, {running}, and there is no such file")
 }
@@ -109,6 +109,15 @@ pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
     }
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
+
+/// What [`find`] would find by its name: namespaces of `ip netns`, and containers by the first digits of their ids.
+pub fn known(places: &Places) -> Vec<String> {
+    let short = |id: String| id.chars().take(DIGITS_SHOWN).collect::<String>();
+    names(&places.names).into_iter().chain(containers(&places.proc).into_keys().map(short)).collect()
+}
+
+/// How many digits of an id are shown, as programs of containers do.
+const DIGITS_SHOWN: usize = 12;
 
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();

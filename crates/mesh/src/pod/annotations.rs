@@ -116,7 +116,7 @@ fn named(said: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: 
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
                 Some(meant) => format!("unknown setting; did you mean {prefix}{meant}?"),
-                None => format!("no such setting; expected the name of a flag, such as {prefix}proxy-uid"),
+                None => format!("unknown setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
             said.fault(None, source.clone(), None, text);
         }
