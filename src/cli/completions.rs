@@ -82,14 +82,15 @@ fn topics(before: &[OsString], last: &str) -> Proposals {
 
 /// The values of a setting that begin so, each behind `before`.
 fn values(row: &Row, before: &str, start: &str) -> Proposals {
+    let names_namespace = [Setting::NetworkNamespace, Setting::Netns].contains(&row.setting);
     match row.kind {
         Kind::Switch => Proposals::starting(["true", "false"], start, before),
         Kind::Value("DIR") => Proposals::Folders,
         Kind::Value("FILE" | "PATH") => Proposals::Files,
-        Kind::Value(_) if row.setting == Setting::NetworkNamespace && !start.contains('/') => {
+        Kind::Value(_) if names_namespace && start.contains('/') => Proposals::Files,
+        Kind::Value(_) if names_namespace => {
             Proposals::starting(lookup::known(&Places::default()), start, before)
         }
-        Kind::Value(_) if row.setting == Setting::NetworkNamespace => Proposals::Files,
         Kind::Value(_) => Proposals::starting(row.values.iter().copied(), start, before),
     }
 }

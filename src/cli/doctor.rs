@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, help, ipv6, report, scenes};
+use super::{Exit, ipv6, report, scenes, tree};
 use diagnose::{Style, fold};
 use mesh::{
     Capture, Mesh, Policy, Problems, Setting,
@@ -112,7 +112,7 @@ const SECTIONS: [Section; 10] = [
 /// Where a finding is explained, but for those that need no explanation.
 fn explained(finding: &Finding) -> Option<String> {
     let section = SECTIONS.iter().find(|section| section.topics.contains(&finding.topic))?;
-    (finding.level != Level::Ok).then(|| help::call(section.help))
+    (finding.level != Level::Ok).then(|| tree::help_call(section.help))
 }
 
 /// The signs of the levels, for output without colours.
@@ -199,7 +199,7 @@ struct Item<'a> {
     text: &'a str,
     /// What helps; null where nothing has to.
     remedy: Option<&'a str>,
-    /// Where it is explained; null where nothing has to be.
+    /// The command that explains it; null where nothing has to be explained.
     help: Option<String>,
 }
 
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn every_section_is_explained_by_a_topic_of_help() {
         for section in &SECTIONS {
-            assert!(help::has_topic(section.help), "{}", section.help);
+            assert!(crate::cli::help::has_topic(section.help), "{}", section.help);
         }
     }
 

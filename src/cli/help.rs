@@ -72,11 +72,6 @@ pub(super) fn words() -> Vec<(String, String)> {
     commands.chain([all]).chain(topics).collect()
 }
 
-/// The call that prints a topic.
-pub(super) fn call(topic: &str) -> String {
-    format!("sidecar-init {} {topic}", tree::HELP)
-}
-
 /// Whether there is such a topic.
 #[cfg(test)]
 pub(super) fn has_topic(name: &str) -> bool {

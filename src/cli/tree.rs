@@ -18,8 +18,15 @@ pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through
 pub(super) const GROUP: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const HELP: &str = "help";
 const HELP_ABOUT: &str = "Show help on a command or a topic";
+/// What the meaning of a flag without effect begins with.
+const NO_EFFECT: &str = "No effect";
 /// The commands of every program.
 pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, VERSION_ABOUT)];
+
+/// The call that prints a topic of help.
+pub(super) fn help_call(topic: &str) -> String {
+    format!("sidecar-init {HELP} {topic}")
+}
 
 /// How much help shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +145,7 @@ fn argument(row: &Row, short: Option<char>, extent: Extent) -> Arg {
         .help_heading(row.topic.heading())
         // `-h` shows the most common options, `--help` all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
-        .hide(row.topic == Topic::Compatibility && extent != Extent::All);
+        .hide(row.help.starts_with(NO_EFFECT) && extent != Extent::All);
     match row.kind {
         Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
         Kind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),

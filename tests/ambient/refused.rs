@@ -172,7 +172,7 @@ fn all_problems_are_told_at_once_by_every_command() {
         "--probe-address: \"y\" is not an IP address",
         "HOST_PROBE_SNAT_IP: \"fd00::1\" is of the other family",
         "--format: \"xml\" is not a format",
-        "--ad: no such flag; did you mean --add?",
+        "unknown flag --ad; did you mean --add?",
         "argument: \"10.0.0.9\" is not expected",
     ] {
         assert!(printed.contains(text), "no {text:?} in {printed}");

@@ -54,7 +54,7 @@ fn wrong_values_are_named() {
         ("capture", json!({"proxy-uid": {}}), "capture.proxy-uid"),
         ("capture", json!({"proxy-uid": null}), "capture.proxy-uid"),
         ("capture", json!({"proxy-gdi": 1}), "did you mean proxy-gid?"),
-        ("capture", json!({"dry-run": true}), "capture.dry-run: no such setting"),
+        ("capture", json!({"dry-run": true}), "capture.dry-run: unknown setting"),
         ("defaults", json!({"proxy-gdi": 1}), "defaults.proxy-gdi"),
         ("exclude_namespaces", json!("kube-system"), "a list of names"),
         ("backend", json!("ipchains"), "iptables-legacy"),

@@ -113,9 +113,9 @@ fn whatever_is_wrong_with_a_call_ends_with_one() {
     let stray = "is not expected; values of switches are written --ipv6=false";
     check(&["--ipv6", "false"], &format!("\"false\" {stray}"));
     check(&["--", "--simulate"], &format!("\"--simulate\" {stray}"));
-    check(&["--version"], "--version: no such flag");
-    check(&["-V"], "-V: no such flag");
-    check(&["-wZ"], "-Z: no such flag");
+    check(&["--version"], "unknown flag --version");
+    check(&["-V"], "unknown flag -V");
+    check(&["-wZ"], "unknown flag -Z");
     check(&["--proxy-uid"], "--proxy-uid: needs a value");
 }
 

@@ -124,7 +124,7 @@ mod tests {
             ("repair --node 1 --action x", "--action: \"x\" is not repair or label"),
             ("repair --node 1 --action", "--action: needs a value"),
             ("repair --node 1 --rate x", "--rate: \"x\" is not valid: invalid digit found in string"),
-            ("repair --node 1 --watch --once", "--once: contradicts --watch; give one of them"),
+            ("repair --node 1 --watch --once", "--watch: contradicts --once; give one of them"),
             ("repair --node 1 --node 2", "--node: is given more than once; give it once"),
         ] {
             let words = std::iter::once("program").chain(call.split(' '));

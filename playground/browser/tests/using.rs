@@ -83,7 +83,7 @@ fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
     assert_eq!(
         beside("flags"),
         [
-            "--nope: no such flag; --help lists those there are",
+            "unknown flag --nope (see --help)",
             "--istio-inbound-ports: \"http\" is not a port; expected a port from 1 to 65535 or a range such as 8000-9000",
         ]
     );

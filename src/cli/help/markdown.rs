@@ -1,6 +1,6 @@
 //! Markdown as a terminal shows it: the little that the documentation uses.
 
-use super::call;
+use crate::cli::tree::help_call;
 use diagnose::fold;
 
 /// The sections of the third level, each with its heading.
@@ -86,7 +86,7 @@ pub(super) fn inline(text: &str) -> String {
         match after.split_once("](").and_then(|(label, after)| Some((label, after.split_once(')')?))) {
             Some((label, (target, after))) => {
                 let place = match target.strip_prefix('#') {
-                    Some(section) => call(section),
+                    Some(section) => help_call(section),
                     None if target.contains("://") => target.to_owned(),
                     None => format!("docs/{target}"),
                 };

@@ -1,7 +1,8 @@
 //! The topics of `sidecar-init help`.
 
-use super::{ALL, call, markdown};
+use super::markdown;
 use crate::cli::command::COMMANDS;
+use crate::cli::tree::help_call;
 use command_line::sections;
 use diagnose::{Style, fold};
 use mesh::settings;
@@ -38,19 +39,23 @@ pub(super) fn all() -> Vec<Topic> {
     topics
 }
 
+/// The topic with this name, or the only one whose name begins so.
 pub(super) fn find(name: &str) -> Option<Topic> {
-    all().into_iter().find(|topic| topic.name == name)
+    let mut found: Vec<Topic> = all().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
+    match found.iter().position(|topic| topic.name == name) {
+        Some(at) => Some(found.swap_remove(at)),
+        None if found.len() == 1 => found.pop(),
+        None => None,
+    }
 }
 
 /// All topics, one a line.
 pub(super) fn list() -> String {
     let mut text = format!("{}\n", Style::Strong.paint("Topics"));
-    let topics = all();
-    let column = topics.iter().map(|topic| topic.name.len()).max().unwrap_or_default();
-    for Topic { name, title, .. } in topics.iter().filter(|topic| topic.name != ALL) {
-        writeln!(text, "  {name:<column$}  {title}").expect("text takes all");
+    for Topic { name, .. } in all() {
+        writeln!(text, "  {name}").expect("text takes all");
     }
-    text + &format!("\nRun {} to read one.\n", call("TOPIC"))
+    text + &format!("\nRun {} to read one; the beginning of its name is enough.\n", help_call("TOPIC"))
 }
 
 impl Topic {
