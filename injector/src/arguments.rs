@@ -97,8 +97,18 @@ pub(crate) const SECTIONS: &[Sections] = &[
         exits: &[("0", "ended by a signal"), ("1", "failed"), ("2", "invalid flags")],
     },
     Sections {
-        command: "environment inspect",
-        examples: &["sidecar-injector environment inspect"],
+        command: "environment inspect status",
+        examples: &["sidecar-injector environment inspect status"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment inspect version",
+        examples: &["sidecar-injector environment inspect version --address 10.1.2.3:8000"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment inspect log",
+        examples: &["sidecar-injector environment inspect log level=DEBUG"],
         exits: EXITS,
     },
 ];

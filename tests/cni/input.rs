@@ -81,7 +81,7 @@ fn unknown_keys_are_refused_with_their_value_and_the_nearest_name() {
         ("exclude_namespace", "did you mean exclude_namespaces?"),
         ("runtimeconfig", "did you mean runtimeConfig?"),
         ("kube_config", "did you mean kubeconfig?"),
-        ("zzz", "ours are capture, defaults"),
+        ("zzz", "expected one of capture, defaults"),
     ] {
         let error = node.call("ADD", &node.configuration(&json!({key: "its value"})), &pod.path()).refused(2);
         says(&error, &[key, "its value", expected]);

@@ -23,7 +23,7 @@ fn a_name_of_ip_netns_is_enough() {
     assert_eq!(output.code, Some(2), "{stderr}");
     // One of the two has it.
     assert_eq!(output.stdout.trim(), "table inet sidecar_init", "{stderr}");
-    assert!(stderr.contains("ip netns knows db, payments"), "{stderr}");
+    assert!(stderr.contains("known names: db, payments"), "{stderr}");
     assert!(stderr.contains("did you mean payments?"), "{stderr}");
 }
 

@@ -44,7 +44,7 @@ impl Program {
         fs::write(folder.0.join("pod.yaml"), "").expect("a file");
         for shell in ["bash", "fish", "zsh"] {
             let script = output(Command::new(self.path).args(["completions", shell]));
-            fs::write(folder.0.join(shell), script).expect("a script");
+            fs::write(folder.0.join(format!("script.{shell}")), script).expect("a script");
             for (line, expected) in cases {
                 let line = format!("{} {line}", self.name);
                 let mut found = self.proposed(shell, &line, &folder.0);
@@ -58,17 +58,19 @@ impl Program {
 
     fn proposed(&self, shell: &str, line: &str, folder: &Path) -> Vec<String> {
         let function = self.name.replace('-', "_");
-        let words = line.replace('=', " = ") + if line.ends_with(' ') { "''" } else { "" };
+        // bash takes words apart around an equals sign.
+        let words = if shell == "bash" { line.replace('=', " = ") } else { line.to_owned() };
+        let words = words + if line.ends_with(' ') { "''" } else { "" };
         let call = match shell {
             "bash" => format!(
-                "source ./bash; compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+                "source ./script.bash; compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
                  _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
             ),
-            "fish" => format!("source ./fish; complete -C \"{line}\""),
+            "fish" => format!("source ./script.fish; complete -C \"{line}\""),
             // What the script would describe is what it proposes; files are those of the folder.
             _ => format!(
-                "compdef() {{ :; }}; _files() {{ ls -p | grep -v / | grep yaml; }}; \
-                 _describe() {{ print -rl -- ${{(@P)2%%:*}}; }}; compset() {{ :; }}; source ./zsh; \
+                "compdef() {{ :; }}; _files() {{ ls *.yaml; }}; \
+                 _describe() {{ print -rl -- ${{(@P)2%%:*}}; }}; compset() {{ :; }}; source ./script.zsh; \
                  words=({words}); CURRENT=${{#words}}; _{}",
                 self.name
             ),
@@ -82,8 +84,7 @@ impl Program {
             let word = line.split('\t').next().unwrap_or_default();
             word.rsplit_once('=').map_or(word, |(_, value)| value).to_owned()
         };
-        let is_file = |word: &str| !["bash", "fish", "zsh", "bin", "bin/"].contains(&word);
-        text.lines().map(word).filter(|word| !word.is_empty() && is_file(word)).collect()
+        text.lines().map(word).filter(|word| !word.is_empty()).collect()
     }
 
     /// Writes the manual, which mandoc has to find correct, and returns its pages as they are shown, by name.
