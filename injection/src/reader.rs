@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("expected one of {}", known.join(", ")),
             };
-            self.problem(&format!("{path}.{field}"), None, format!("no such field; {remedy}"));
+            self.problem(&format!("{path}.{field}"), None, format!("unknown field; {remedy}"));
         }
     }
 

@@ -61,7 +61,7 @@ fn every_problem_is_reported_at_once_by_its_annotation() {
         "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is not a number",
         "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is not a number",
         "sidecar-init/envoy-port: \"0\" is not a port to listen on",
-        "sidecar-init/no-such: no such setting",
+        "sidecar-init/no-such: unknown setting",
         "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
         "sidecar.istio.io/interceptionMode: \"redirect\" is not an interception mode; expected REDIRECT",
         "sidecar.istio.io/proxyCPU: \"a lot\" is not a quantity; expected a number",

@@ -1,8 +1,10 @@
-//! The flags. Each command's own stand beside the command.
+//! The flags, and what help adds to them. Those of a command are beside the command.
 
 use clap::{Parser, Subcommand};
+use command_line::program::Sections;
+use command_line::sections::Exits;
 
-/// Puts the init container and the proxy of a service mesh into pods.
+/// Adds the init container and the proxy of a service mesh to pods.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -12,16 +14,101 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Inject the pods of a manifest and print it
+    /// Inject the pods of a manifest
     Inject(crate::inject::Flags),
+    /// Show whether a pod would be injected, by which webhook, and why
+    Explain(crate::explain::Flags),
+    /// Print the manifests that install the injector
+    Manifests(crate::manifests::Flags),
     /// Run the admission webhook
     Serve(Box<crate::serve::Flags>),
-    /// Print the manifests that install the injector in a cluster
-    Manifests(crate::manifests::Flags),
-    /// Explain whether a pod would be injected, by which webhook, and why
-    Explain(crate::explain::Flags),
-    /// Compare a cluster's injected pods with the result of this injector
+    /// Compare a cluster's injected pods with those of this injector
     CheckTemplates(crate::check_templates::Flags),
-    /// Environments: routes for tagged requests, offline and in a cluster
+    /// Route tagged requests to environments, offline and in a cluster
     Environment(crate::environment::Flags),
 }
+
+const EXITS: &Exits = &[("0", "done"), ("1", "failed, or invalid input"), ("2", "invalid flags")];
+
+/// What help adds to the flags of each command.
+pub(crate) const SECTIONS: &[Sections] = &[
+    Sections {
+        command: "inject",
+        examples: &[
+            "sidecar-injector inject -f shop.yaml | kubectl apply -f -",
+            "sidecar-injector inject -f shop.yaml --diff",
+        ],
+        exits: &[
+            ("0", "injected; with --diff, nothing would change"),
+            ("1", "an object cannot be injected; with --diff, something would change"),
+            ("2", "invalid flags; with --diff, also invalid input"),
+        ],
+    },
+    Sections {
+        command: "explain",
+        examples: &[
+            "sidecar-injector explain -f shop.yaml --namespace-labels istio-injection=enabled",
+            "sidecar-injector explain -f shop.yaml --context prod",
+        ],
+        exits: &[
+            ("0", "all pods are injected"),
+            ("1", "a pod is refused, or invalid input"),
+            ("2", "invalid flags"),
+            ("3", "a pod is not injected"),
+            ("other", "with --explain, the exit status of sidecar-init where it fails"),
+        ],
+    },
+    Sections {
+        command: "manifests",
+        examples: &["sidecar-injector manifests --image registry.example/sidecar-init:0.1.0"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "serve",
+        examples: &["sidecar-injector serve --self-signed"],
+        exits: &[("0", "ended by a signal"), ("1", "failed, or invalid input"), ("2", "invalid flags")],
+    },
+    Sections {
+        command: "check-templates",
+        examples: &[
+            "kubectl -n istio-system get configmap istio-sidecar-injector istio -o yaml > maps.yaml",
+            "kubectl get pods --all-namespaces -o yaml > pods.yaml",
+            "sidecar-injector check-templates -f maps.yaml --against pods.yaml",
+        ],
+        exits: &[
+            ("0", "every template renders, and every pod would be the same"),
+            ("2", "invalid input"),
+            ("3", "a template fails, or a pod would differ"),
+        ],
+    },
+    Sections {
+        command: "environment routes",
+        examples: &["sidecar-injector environment routes -f shop.yaml"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment crd",
+        examples: &["sidecar-injector environment crd | kubectl apply -f -"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment operator",
+        examples: &["sidecar-injector environment operator --namespace shop"],
+        exits: &[("0", "ended by a signal"), ("1", "failed"), ("2", "invalid flags")],
+    },
+    Sections {
+        command: "environment inspect status",
+        examples: &["sidecar-injector environment inspect status"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment inspect version",
+        examples: &["sidecar-injector environment inspect version --address 10.1.2.3:8000"],
+        exits: EXITS,
+    },
+    Sections {
+        command: "environment inspect log",
+        examples: &["sidecar-injector environment inspect log level=DEBUG"],
+        exits: EXITS,
+    },
+];

@@ -1,7 +1,7 @@
 //! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
-use crate::output::{self, Colour, chain, report, warn};
+use crate::output::{self, Colour, chain, fail, warn};
 use crate::{input, sources};
 use clap::Args;
 use diagnose::Style;
@@ -25,12 +25,6 @@ const BAD_INPUT: u8 = 2;
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
 
 #[derive(Args)]
-#[command(after_help = "\
-Exit codes: 0 where all templates make pods, or all pods would be as they are; 3 where one does not, or would not; 2 for bad input.
-
-  kubectl -n istio-system get configmap istio-sidecar-injector istio -o yaml > maps.yaml
-  kubectl get pods --all-namespaces -o yaml > pods.yaml
-  sidecar-injector check-templates -f maps.yaml --against pods.yaml")]
 pub(crate) struct Flags {
     /// ConfigMaps istio-sidecar-injector and istio, as kubectl prints them; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
@@ -52,7 +46,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let (text, is_equal) = match checked(flags) {
         Ok(checked) => checked,
         Err(problems) => {
-            report(format_args!("sidecar-injector: {}", chain(&problems)));
+            fail(chain(&problems));
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

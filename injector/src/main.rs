@@ -15,9 +15,9 @@ mod reference;
 mod serve;
 mod sources;
 
-use arguments::{Arguments, Command};
-use clap::Parser;
-use output::{chain, report};
+use arguments::{Arguments, Command, SECTIONS};
+use command_line::program;
+use output::{chain, fail};
 use std::process::ExitCode;
 
 /// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest. Without huge
@@ -26,7 +26,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let arguments: Arguments = match program::parse(std::env::args_os(), SECTIONS) {
+        Ok(arguments) => arguments,
+        Err(answered) => return answered,
+    };
+    let done = match arguments.command {
         Command::Inject(flags) => inject::run(&flags),
         Command::Serve(flags) => serve::run(&flags),
         Command::Manifests(flags) => manifests::run(&flags),
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         Command::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {
-        report(format_args!("sidecar-injector: {}", chain(&*error)));
+        fail(chain(&*error));
         ExitCode::from(1)
     })
 }

@@ -52,6 +52,11 @@ pub(crate) fn report(text: impl Display) {
     anstream::eprintln!("{}", fold(&text.to_string(), HANG, width(&io::stderr())));
 }
 
+/// Prints why a command fails.
+pub(crate) fn fail(text: impl Display) {
+    report(format_args!("{} {text}", Style::Dropped.paint("error:")));
+}
+
 /// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
     report(format_args!("{} {text}", Style::Passing.paint("warning:")));

@@ -2,8 +2,9 @@
 //!
 //! `UPDATE_GOLDENS=1` writes it instead.
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, SECTIONS};
 use clap::{Arg, Command, CommandFactory};
+use command_line::program;
 use std::{env, fmt::Write, fs};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/injector-reference.md");
@@ -23,7 +24,7 @@ struct Section {
 
 fn page() -> String {
     let mut sections = Vec::new();
-    collect(&mut sections, "sidecar-injector", &Arguments::command());
+    collect(&mut sections, "sidecar-injector", &program::command(Arguments::command(), SECTIONS));
     let lines = || sections.iter().flat_map(|section| &section.flags);
     let is_shared = |line: &str| lines().filter(|(_, other)| other == line).count() > 1;
     let mut text = HEAD.to_owned() + "\n## Shared flags\n\nSeveral commands take these flags.\n\n";

@@ -7,11 +7,12 @@ use clap::{
     builder::{NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
     value_parser,
 };
+use command_line::program::Sections;
 use sidecar_init::engine::Choice;
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
 
-/// What a node needs beside the plugin: repairs pods that started without it
+/// Repairs pods that started before the CNI plugin was ready
 #[derive(Debug, Parser)]
 #[command(name = "sidecar-node", version)]
 pub(crate) struct Arguments {
@@ -21,33 +22,51 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Repair pods that started before the plugin was there
+    /// Repair pods whose traffic is not captured
     #[command(
-        long_about = "Looks at the injected pods of a node whose validation has found that nothing captures their \
-                      traffic, and repairs, labels or deletes them.",
-        after_help = "Exit codes: 0 done, 1 a pod could not be repaired, 2 bad input."
+        long_about = "Finds the injected pods of a node whose validation failed because nothing captures their \
+                            traffic, and repairs, labels or deletes them."
     )]
     Repair(Box<Repair>),
-    /// Print what the API server knows of a pod, for the plugin
-    #[command(
-        after_help = "Exit codes: 0 printed, 1 the API server did not answer, 2 bad input, 4 there is no such pod."
-    )]
+    /// Print a pod as the API server has it, for the plugin
     Pod(Lookup),
 }
+
+/// What help adds to the flags of each command.
+pub(crate) const SECTIONS: &[Sections] = &[
+    Sections {
+        command: "repair",
+        examples: &[
+            "sidecar-node repair --watch --node worker-1",
+            "sidecar-node repair --node worker-1 --kubeconfig admin.conf --action label",
+        ],
+        exits: &[("0", "done"), ("1", "a pod could not be repaired"), ("2", "invalid input")],
+    },
+    Sections {
+        command: "pod",
+        examples: &["sidecar-node pod --kubeconfig plugin.conf --namespace shop --name web-0"],
+        exits: &[
+            ("0", "printed"),
+            ("1", "the API server did not answer"),
+            ("2", "invalid input"),
+            ("4", "the pod does not exist"),
+        ],
+    },
+];
 
 /// `sidecar-node repair`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// Go on looking, until ended by a signal
+    /// Keep running until ended by a signal
     #[arg(long)]
     pub(crate) watch: bool,
-    /// What is done for a broken pod
+    /// What to do with a broken pod
     #[arg(long, value_name = "ACTION", value_enum, default_value_t = Action::Repair)]
     pub(crate) action: Action,
-    /// The node whose pods are looked at
+    /// The node whose pods to repair
     #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) node: String,
-    /// How the API server is reached; without it, as a pod of the cluster
+    /// Kubeconfig for the API server [default: the service account of the pod]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     #[command(flatten)]
@@ -55,27 +74,27 @@ pub(crate) struct Repair {
     /// The label of --action label
     #[arg(long, value_name = "KEY=VALUE", default_value = "cni.istio.io/uninitialized=true", value_parser = label)]
     pub(crate) label: Label,
-    /// By what a pod's rules are set
+    /// The backend that sets the rules
     #[arg(long, value_name = "NAME", default_value = "nftables", value_parser = backend())]
     pub(crate) backend: Choice,
-    /// Namespaces of the cluster whose pods are not repaired
+    /// Namespaces whose pods are not repaired
     #[arg(long = "exclude-namespaces", value_name = "NAMES", default_value = "kube-system", value_parser = names)]
     pub(crate) excluded_namespaces: Names,
-    /// The most pods that are repaired in a minute
+    /// Pods to repair a minute, at most
     #[arg(long, value_name = "NUMBER", default_value = "60", value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub(crate) rate: usize,
     #[command(flatten)]
     pub(crate) places: Places,
-    /// How long the API server is asked to keep a watch open
+    /// How long the API server should keep a watch open
     #[arg(long, value_name = "SECONDS", default_value = "240", value_parser = seconds(1..=290))]
     pub(crate) watch_timeout: Duration,
     /// How long any other call may take
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds(1..=600))]
     pub(crate) call_timeout: Duration,
-    /// Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:15014
+    /// Serve /metrics, /healthz and /readyz at this address, such as 0.0.0.0:15014
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Which log lines are written to standard error, as JSON
+    /// Level of the log, which is JSON on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
     pub(crate) log_level: LevelFilter,
 }
@@ -83,13 +102,13 @@ pub(crate) struct Repair {
 /// `sidecar-node pod`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
-    /// How the API server is reached
+    /// Kubeconfig for the API server
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: PathBuf,
     /// The pod's namespace
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: String,
-    /// Its name
+    /// The pod's name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// How long to try

@@ -14,9 +14,9 @@ mod repairer;
 mod sandbox;
 mod validation_failure;
 
-use arguments::{Arguments, Command, Lookup, Repair};
-use clap::Parser;
+use arguments::{Arguments, Command, Lookup, Repair, SECTIONS};
 use cluster::{error::describe, readiness::Readiness, status, termination::Termination};
+use command_line::program;
 use controller::Ended;
 use lookup::Unknown;
 use metrics::Metrics;
@@ -39,7 +39,10 @@ const BAD_INPUT: u8 = 2;
 const NO_SUCH_POD: u8 = 4;
 
 fn main() -> ExitCode {
-    let Arguments { command } = Arguments::parse();
+    let Arguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
+        Ok(arguments) => arguments,
+        Err(answered) => return answered,
+    };
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error, ExitCode::FAILURE),

@@ -323,7 +323,7 @@ mod tests {
         let faults = |flags| asked(flags, "8080").problems.flags;
         assert_eq!(
             faults("--mesh linkerd -b 80"),
-            ["-b: is a flag of istio; linkerd says it by --ports-to-redirect"]
+            ["-b: is a flag of istio; for linkerd use --ports-to-redirect"]
         );
         assert_eq!(
             faults("--inbound-ports-to-ignore 80"),

@@ -2,16 +2,16 @@
 //!
 //! Flags are taken as Go's pflag takes them ([`mesh::sources::pflag`]): `-p 15001`, `-p15001`, `-p=15001`,
 //! `--envoy-port=15001`; switches bare or with `=true`; the last of a repeated flag wins; values may be empty or start with
-//! a dash. All errors are reported together, including invalid values of known flags. clap answers what is not a call:
-//! help, the version, and words that name no command. It does not read calls, because it stops at the first unknown word
-//! and because building its tree takes longer than the rest of a dry run.
+//! a dash. All errors are reported together, including invalid values of known flags. clap prints help, and does not read
+//! calls, because it stops at the first unknown word and because building its tree takes longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, Entry, is_global};
-use super::tree::tree;
-use super::{Exit, linkerd_init, report};
+use super::tree::{Extent, HELP, VERSION};
+use super::{Exit, help, linkerd_init, report};
 use crate::cni;
+use command_line::errors;
 use mesh::Mesh;
-use mesh::settings::{self, Row, Setting};
+use mesh::settings::{self, Row, Setting, nearest};
 use mesh::sources::pflag::{self, Flags, Word};
 use mesh::{Problem, Problems, sources};
 use std::{
@@ -38,11 +38,8 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     let words = with_command(arguments.collect());
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
-        if let Read::ForClap(flag) = parser.read(word) {
-            let asked = flag.map_or_else(|| word.clone(), OsString::from);
-            let path: Vec<OsString> = parser.path().map(OsString::from).collect();
-            let for_clap = [&words[..1], &path, &[asked], &words[at + 1..]].concat();
-            return Err(answer(for_clap, parser.mesh, parser.problems));
+        if let Read::Answer(asked) = parser.read(word) {
+            return Err(answer(asked, &parser, &words[at + 1..]));
         }
     }
     let Parser { mesh, entry, group, next, given: flags, mut problems, behind, .. } = parser;
@@ -58,7 +55,10 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
             Err(report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)])))
         }
-        None if problems.is_empty() => Err(answer(words, mesh, problems)),
+        None if problems.is_empty() => {
+            report::advice(&help::text([], mesh, Extent::Summary));
+            Err(Exit::BadInput)
+        }
         None => Err(report::bad_input(&Problems(problems))),
     }
 }
@@ -79,18 +79,24 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Prints clap's answer to words that are not a call. Earlier problems take precedence, except over help.
-fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
-    let mut parser = tree(mesh);
-    match parser.try_get_matches_from_mut(words) {
-        Err(error) if problems.is_empty() || !error.use_stderr() => {
-            // Nothing sensible is left to do when even the answer can't be printed.
-            let _ = error.print();
-            if error.use_stderr() { Exit::BadInput } else { Exit::Done }
+/// Answers words that are not a call. Earlier problems take precedence, except over help.
+fn answer(asked: Asked, parser: &Parser, rest: &[OsString]) -> Exit {
+    let mut problems = parser.problems.clone();
+    match (asked, rest.first()) {
+        (Asked::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),
+        (Asked::Topic, _) if problems.is_empty() => help::run(rest, parser.mesh),
+        (Asked::Version, None) if problems.is_empty() => {
+            report::text(concat!("sidecar-init ", env!("CARGO_PKG_VERSION"), "\n"))
         }
-        Err(_) => report::bad_input(&Problems(problems)),
-        // The one command that is clap's alone.
-        Ok(_) => report::text(&parser.render_version()),
+        (Asked::Version, Some(word)) if ["-h", "--help"].iter().any(|flag| word == flag) => {
+            report::text(&help::text([VERSION], parser.mesh, Extent::Full))
+        }
+        (Asked::Version, Some(word)) => {
+            let text = format!("is not expected; {VERSION} takes no arguments");
+            problems.push(Problem::with_item("argument", &sources::text(word), text));
+            report::bad_input(&Problems(problems))
+        }
+        (Asked::Version | Asked::Topic | Asked::Refusal, _) => report::bad_input(&Problems(problems)),
     }
 }
 
@@ -128,8 +134,19 @@ pub(super) enum Next {
 /// What a word was.
 pub(super) enum Read {
     OfCall,
-    /// No part of a call: clap answers, to the word itself or to this flag that is in it.
-    ForClap(Option<String>),
+    /// No part of a call, which ends here.
+    Answer(Asked),
+}
+
+/// What is asked for in place of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Help(Extent),
+    Version,
+    /// `help` and what follows.
+    Topic,
+    /// Nothing that is known; the last problem says so.
+    Refusal,
 }
 
 impl Parser {
@@ -181,7 +198,11 @@ impl Parser {
     fn read_any(&mut self, word: &str) -> Read {
         match pflag::word(word, &self.flags) {
             Word::End => match self.entry {
-                None => return Read::ForClap(None),
+                None => {
+                    let text = "is not expected before a command (see --help)";
+                    self.problems.push(Problem::with_item("argument", word, text));
+                    return Read::Answer(Asked::Refusal);
+                }
                 Some(entry) if entry.behind.is_some() => self.next = Next::Behind,
                 Some(_) => self.next = Next::Argument,
             },
@@ -190,13 +211,13 @@ impl Parser {
                 self.take(given);
                 self.next = Next::Value(row);
             }
-            Word::Unknown { name, has_value } if self.is_of_clap(&name, has_value) => {
-                return Read::ForClap(Some(name));
-            }
-            Word::Unknown { name, has_value } => {
-                self.refuse(&name);
-                self.next = if has_value { Next::Any } else { Next::UnknownValue };
-            }
+            Word::Unknown { name, has_value } => match self.asked(&name, has_value) {
+                Some(asked) => return Read::Answer(asked),
+                None => {
+                    self.refuse(&name);
+                    self.next = if has_value { Next::Any } else { Next::UnknownValue };
+                }
+            },
             Word::Bare if self.entry.is_some() => self.take_argument(word.to_owned()),
             Word::Bare => return self.read_command(word),
         }
@@ -204,13 +225,25 @@ impl Parser {
     }
 
     fn read_command(&mut self, word: &str) -> Read {
+        let is_first = self.group.is_none();
         self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
         if let Some(entry) = self.entry {
             self.flags = entry.flags(self.mesh);
-        } else if self.group.is_none() && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
+        } else if is_first && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
             self.group = Some(word.to_owned());
+        } else if is_first && word == VERSION {
+            return Read::Answer(Asked::Version);
+        } else if is_first && word == HELP {
+            return Read::Answer(Asked::Topic);
         } else {
-            return Read::ForClap(None);
+            let known = COMMANDS.iter().filter(|entry| entry.within().0 == self.group.as_deref());
+            let groups = [cni::COMMAND, VERSION, HELP].into_iter().filter(|_| is_first);
+            let meant = nearest(word, known.map(|entry| entry.within().1).chain(groups));
+            let whole = |word: &str| self.path().chain([word]).collect::<Vec<_>>().join(" ");
+            let text = errors::unknown("command", meant.map(whole).as_deref());
+            let problem = Problem::of(&whole(word), text);
+            self.problems.push(problem);
+            return Read::Answer(Asked::Refusal);
         }
         Read::OfCall
     }
@@ -243,14 +276,15 @@ impl Parser {
         self.problems.push(Problem::of(flag, text));
     }
 
-    /// Whether clap answers: every command has help, and the program alone has a version.
-    fn is_of_clap(&self, name: &str, has_value: bool) -> bool {
+    /// What a flag asks for that ends the call: every command has help, and the program alone has a version.
+    fn asked(&self, name: &str, has_value: bool) -> Option<Asked> {
         match name {
-            "-h" => true,
-            "--help" => !has_value,
-            "-V" => self.entry.is_none(),
-            "--version" => self.entry.is_none() && !has_value,
-            _ => false,
+            "-h" => Some(Asked::Help(Extent::Summary)),
+            "--help" if !has_value => Some(Asked::Help(Extent::Full)),
+            "--help-all" if !has_value => Some(Asked::Help(Extent::All)),
+            "-V" if self.entry.is_none() => Some(Asked::Version),
+            "--version" if self.entry.is_none() && !has_value => Some(Asked::Version),
+            _ => None,
         }
     }
 
@@ -307,11 +341,11 @@ mod tests {
         assert_eq!(
             reported,
             [
-                "--nope: no such flag; --help lists those there are",
-                "--neither: no such flag; --help lists those there are",
+                "unknown flag --nope (see --help)",
+                "unknown flag --neither (see --help)",
                 "argument: \"stray\" is not expected; values of switches are written --dry-run=false",
-                "-Z: no such flag; --help lists those there are",
-                "--envoy-prot: no such flag; did you mean --envoy-port?",
+                "unknown flag -Z (see --help)",
+                "unknown flag --envoy-prot; did you mean --envoy-port?",
                 "--istio-inbound-ports: needs a value; write --flag= for an empty one",
             ]
         );

@@ -4,6 +4,7 @@ mod table;
 
 pub(super) use table::COMMANDS;
 
+use command_line::sections::Exits;
 use mesh::Mesh;
 use mesh::kuma::Kuma;
 use mesh::settings::{self, Row, Setting, Topic};
@@ -43,6 +44,10 @@ pub(super) struct Entry {
     pub(super) about: &'static str,
     /// The description that `--help` shows.
     pub(super) long_about: &'static str,
+    /// Calls to copy.
+    pub(super) examples: &'static [&'static str],
+    /// Its exit statuses and their meanings.
+    pub(super) exits: &'static Exits,
     /// The groups of settings that it takes.
     pub(super) topics: &'static [&'static [Topic]],
     /// Additional settings.
@@ -150,6 +155,16 @@ mod tests {
             ["clean", "trace", "apply", "check", "doctor"].map(short),
             [Some('o'), Some('o'), None, None, None]
         );
+    }
+
+    #[test]
+    fn every_command_shows_calls_and_exit_statuses() {
+        for entry in COMMANDS {
+            let call = format!("sidecar-init {}", entry.name);
+            assert!(entry.examples.iter().any(|example| example.contains(&call)), "{call}");
+            assert!(entry.exits.iter().any(|(code, _)| *code == "0"), "{call}");
+            assert!(entry.about.chars().count() <= 72 && !entry.about.ends_with('.'), "{}", entry.about);
+        }
     }
 
     #[test]

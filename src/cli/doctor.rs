@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, ipv6, report, scenes};
+use super::{Exit, ipv6, report, scenes, tree};
 use diagnose::{Style, fold};
 use mesh::{
     Capture, Mesh, Policy, Problems, Setting,
@@ -89,7 +89,7 @@ fn usual(mesh: Mesh) -> Option<Capture> {
     mesh::resolve(&raw, &RemoteHost::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
-/// A section of the answer: the topics of its findings, its heading, and the section of `docs/troubleshooting.md`.
+/// A section of the answer: the topics of its findings, its heading, and the topic of `sidecar-init help`.
 struct Section {
     topics: &'static [&'static str],
     heading: &'static str,
@@ -110,9 +110,9 @@ const SECTIONS: [Section; 10] = [
 ];
 
 /// Where a finding is explained, but for those that need no explanation.
-fn help(finding: &Finding) -> Option<String> {
+fn explained(finding: &Finding) -> Option<String> {
     let section = SECTIONS.iter().find(|section| section.topics.contains(&finding.topic))?;
-    (finding.level != Level::Ok).then(|| format!("docs/troubleshooting.md#{}", section.help))
+    (finding.level != Level::Ok).then(|| tree::help_call(section.help))
 }
 
 /// The signs of the levels, for output without colours.
@@ -151,7 +151,7 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
             let text = finding.text.replace('\n', &format!("\n{margin}"));
             out.push_str(&fold(&format!("  {sign} {text}\n"), indent, width));
             let remedy = finding.remedy.iter().map(|remedy| format!("-> {remedy}"));
-            for quiet in remedy.chain(help(finding).map(|help| format!("   {help}"))) {
+            for quiet in remedy.chain(explained(finding).map(|call| format!("   see: {call}"))) {
                 let quiet = quiet.replace('\n', &format!("\n{margin}"));
                 out.push_str(&fold(&format!("{margin}{}\n", Style::Quiet.paint(quiet)), indent, width));
             }
@@ -199,7 +199,7 @@ struct Item<'a> {
     text: &'a str,
     /// The remedy; null without a problem.
     remedy: Option<&'a str>,
-    /// Where it is explained; null where nothing has to be.
+    /// The command that explains it; null where nothing has to be explained.
     help: Option<String>,
 }
 
@@ -217,13 +217,20 @@ impl<'a> Item<'a> {
             Level::Warn => "warning",
             Level::Fail => "failure",
         };
-        Self { level, topic, text, remedy: remedy.as_deref(), help: help(finding) }
+        Self { level, topic, text, remedy: remedy.as_deref(), help: explained(finding) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_section_is_explained_by_a_topic_of_help() {
+        for section in &SECTIONS {
+            assert!(crate::cli::help::has_topic(section.help), "{}", section.help);
+        }
+    }
 
     #[test]
     fn what_pods_of_a_mesh_usually_have_is_its_own() {

@@ -13,6 +13,7 @@ mod diff;
 mod doctor;
 mod exit;
 mod explain;
+mod help;
 mod host;
 mod install;
 mod ipv6;

@@ -38,6 +38,12 @@ pub(super) fn text(text: &str) -> Exit {
     }
 }
 
+/// Prints on standard error what helps to make a call.
+pub(super) fn advice(text: &str) {
+    // Where this fails, the exit code is left.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
 /// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
     printed(write(text), "the answer", String::new())

@@ -4,9 +4,9 @@
 //! its variables, what of a pod sets the same, and an example.
 
 use super::command::{COMMANDS, Entry, is_global};
-use super::report;
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
+use command_line::sections::{Exits, described, width};
 use mesh::Mesh;
 use mesh::settings::{self, Kind, Row, Setting, Topic, mapping};
 
@@ -16,45 +16,79 @@ pub(super) const VERSION_ABOUT: &str = "Print the version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
 /// What commands of two words are a part of.
 pub(super) const GROUP: &str = "Serve a container runtime as a CNI plugin";
-/// The widest that a line of help gets: longer ones are hard to read.
-const WIDTH: usize = 100;
+pub(super) const HELP: &str = "help";
+const HELP_ABOUT: &str = "Show help on a command or a topic";
+/// What the meaning of a flag without effect begins with.
+const NO_EFFECT: &str = "No effect";
+/// The commands of every program.
+pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, VERSION_ABOUT)];
+
+/// The call that prints a topic of help.
+pub(super) fn help_call(topic: &str) -> String {
+    format!("sidecar-init {HELP} {topic}")
+}
+
+/// How much help shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The most common options, a line each.
+    Summary,
+    Full,
+    /// Flags without effect as well.
+    All,
+}
 
 pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained behind those that give a container its \
     interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
     flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
     gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
-    annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
-    done, 1 failed, with the error on standard output as the specification has it.";
+    annotations say what is captured, where the runtime hands them over; else the network configuration.";
+pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"];
+pub(super) const PLUGIN_EXITS: &Exits =
+    &[("0", "done"), ("1", "failed; standard output holds the error as the specification has it")];
 
-/// The tree of commands with the flags of a mesh.
-pub(super) fn tree(mesh: Mesh) -> Command {
+/// The tree of commands with the flags of a mesh. Specialised commands come last.
+pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     let of = |group| {
         let entries = COMMANDS.iter().filter(move |entry| entry.within().0 == group);
-        entries.map(move |entry| command(entry, mesh))
+        entries.map(move |entry| command(entry, mesh, extent))
     };
     let globals = settings::of(mesh).filter(|row| is_global(row));
+    let basic = BASIC.map(|(name, about)| Command::new(name).about(about));
     Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .subcommand_required(true)
-        .arg_required_else_help(true)
-        .args_override_self(true)
-        .term_width(report::width().min(WIDTH))
+        .disable_help_subcommand(true)
+        .disable_help_flag(true)
+        .term_width(width())
         .subcommands(of(None))
         .subcommand(
             Command::new(cni::COMMAND)
                 .about(GROUP)
-                .long_about(PLUGIN)
+                .long_about(described(PLUGIN, PLUGIN_EXAMPLES, PLUGIN_EXITS, width()))
                 .subcommands(of(Some(cni::COMMAND)))
+                .arg(help_flag())
                 .after_help(cni::help()),
         )
-        .subcommand(Command::new(VERSION).about(VERSION_ABOUT))
-        .args(globals.map(|row| argument(row, row.short).global(true)))
+        .subcommands(basic)
+        .arg(help_flag())
+        .args(globals.map(|row| argument(row, row.short, extent).global(true)))
+        .after_help("Run sidecar-init help COMMAND for a command, and sidecar-init help topics for topics.")
+}
+
+fn help_flag() -> Arg {
+    Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::SetTrue)
+        .help("Print help; -h is a summary, --help-all adds flags without effect")
 }
 
 /// One command with its flags for a mesh.
-pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
-    let command = Command::new(entry.within().1).about(entry.about).long_about(entry.long_about);
+pub(super) fn command(entry: &Entry, mesh: Mesh, extent: Extent) -> Command {
+    let about = described(entry.long_about, entry.examples, entry.exits, width());
+    let command = Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
     let environment: String = entry.rows(mesh).filter(|row| row.long.is_empty()).map(only_variable).collect();
     let command = match environment.is_empty() {
         true => command,
@@ -70,15 +104,20 @@ pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
         Some((name, help)) => command.arg(Arg::new(name).help(help).last(true).num_args(0..)),
         None => command,
     };
-    let arguments =
-        rows(entry, mesh).into_iter().map(|row| argument(row, entry.short(row)).global(is_global(row)));
-    command.args(arguments)
+    let arguments = rows(entry, mesh)
+        .into_iter()
+        .map(|row| argument(row, entry.short(row), extent).global(is_global(row)));
+    command.arg(help_flag()).args(arguments)
 }
 
-/// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does.
+/// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
+/// about capture, what a pod may ask for precedes what is the same for all pods of a mesh, such as the ports of the proxy.
 pub(super) fn rows(entry: &Entry, mesh: Mesh) -> Vec<&'static Row> {
     let mut rows: Vec<&Row> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
-    rows.sort_by_key(|row| (!row.topic.is_of_one_command(), is_global(row)));
+    let headings: Vec<&str> = rows.iter().map(|row| row.topic.heading()).collect();
+    let place = |row: &Row| headings.iter().position(|heading| *heading == row.topic.heading());
+    let is_of_pods = |row: &Row| row.topic != Topic::Capture || pod_source(row).is_some();
+    rows.sort_by_key(|row| (!row.topic.is_of_one_command(), is_global(row), place(row), !is_of_pods(row)));
     rows
 }
 
@@ -95,7 +134,7 @@ fn only_variable(row: &Row) -> String {
     text
 }
 
-fn argument(row: &Row, short: Option<char>) -> Arg {
+fn argument(row: &Row, short: Option<char>, extent: Extent) -> Arg {
     let long_help: Vec<String> = std::iter::once(row.help.to_owned()).chain(details(row, short)).collect();
     let argument = Arg::new(row.long)
         .long(row.long)
@@ -105,7 +144,8 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         .long_help(long_help.join("\n"))
         .help_heading(row.topic.heading())
         // `-h` shows the most common options, `--help` all.
-        .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
+        .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
+        .hide(row.help.starts_with(NO_EFFECT) && extent != Extent::All);
     match row.kind {
         Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
         Kind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),
@@ -139,10 +179,15 @@ pub(super) fn pod_source(row: &Row) -> Option<String> {
 }
 
 pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
+    // The meaning names all values of those that have few, and the default.
+    let is_named = |example: &&str| {
+        let (_, default) = row.help.split_once("[default: ").unwrap_or_default();
+        !row.values.is_empty() || default.trim_end_matches(']') == *example
+    };
     if row.topic == Topic::Compatibility {
         return None;
     }
-    let value = quoted(row.example?);
+    let value = quoted(row.example.filter(|example| !is_named(example))?);
     Some(match (short, row.long) {
         (Some(short), _) => format!("-{short} {value}"),
         (None, "") => format!("{}={value}", row.variables[0]),
@@ -166,7 +211,7 @@ mod tests {
     #[test]
     fn the_tree_is_consistent() {
         for mesh in Mesh::ALL {
-            tree(*mesh).debug_assert();
+            tree(*mesh, Extent::All).debug_assert();
         }
     }
 }

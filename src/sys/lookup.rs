@@ -34,9 +34,9 @@ pub enum LookupError {
     NoNumber,
     #[error("is not there: no process has this number in {}", .0.display())]
     NoProcess(PathBuf),
-    #[error("is not the name of a network namespace: {}", seen(.names, .containers))]
+    #[error("is not a network namespace ({})", seen(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
-    #[error("may be any of {}; give more of its id", some(.0, 12))]
+    #[error("may be any of {}; give more of its id", some(.0, DIGITS_SHOWN))]
     Ambiguous(Vec<String>),
     #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Several(Vec<PathBuf>),
@@ -54,15 +54,9 @@ impl LookupError {
 }
 
 fn seen(names: &[String], containers: &[String]) -> String {
-    let named = match names {
-        [] => "ip netns knows none".to_owned(),
-        names => format!("ip netns knows {}", some(names, usize::MAX)),
-    };
-    let running = match containers {
-        [] => "no container is seen".to_owned(),
-        containers => format!("of containers {} are seen", some(containers, 12)),
-    };
-    format!("{named}, {running}, and there is no such file")
+    let list =
+        |found: &[String], width| if found.is_empty() { "none".to_owned() } else { some(found, width) };
+    format!("known names: {}; containers: {}", list(names, usize::MAX), list(containers, DIGITS_SHOWN))
 }
 
 /// The first few, each cut to so many characters.
@@ -109,6 +103,15 @@ pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
     }
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
+
+/// What [`find`] would find by its name: namespaces of `ip netns`, and containers by the first digits of their ids.
+pub fn known(places: &Places) -> Vec<String> {
+    let short = |id: String| id.chars().take(DIGITS_SHOWN).collect::<String>();
+    names(&places.names).into_iter().chain(containers(&places.proc).into_keys().map(short)).collect()
+}
+
+/// How many digits of an id are shown, as programs of containers do.
+const DIGITS_SHOWN: usize = 12;
 
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -282,9 +285,9 @@ mod tests {
             assert!(error.contains(part), "{word}: {error}");
         };
         text("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
-        text("012", "ip netns knows web, of containers 0123456789ab, 0123f6789abc are seen");
-        text("wbe", "is not the name of a network namespace: ip netns knows web");
-        text("containerd://ffff", "is not the name");
+        text("012", "known names: web; containers: 0123456789ab, 0123f6789abc");
+        text("wbe", "is not a network namespace (known names: web; containers: ");
+        text("containerd://ffff", "is not a network namespace");
         text("pid:11", "no process has this number");
         text("pid:x", "is not a process");
         text("/no/such", "can't be entered: ");

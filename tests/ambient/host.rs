@@ -194,6 +194,6 @@ fn bad_input_is_told_at_once_and_touches_nothing() {
     check(&["--add", "10.0.0.1", "--remove", "10.0.0.1"], &["--remove: \"10.0.0.1\" is in --add too"]);
     check(&["--clean", "--add", "10.0.0.1"], &["--add: \"10.0.0.1\" has no place beside --clean"]);
     check(&["--clean=perhaps"], &["--clean: \"perhaps\" is not a boolean"]);
-    check(&["--ad", "10.0.0.1"], &["--ad: no such flag; did you mean --add?"]);
+    check(&["--ad", "10.0.0.1"], &["unknown flag --ad; did you mean --add?"]);
     check(&["10.0.0.1"], &["argument: \"10.0.0.1\" is not expected"]);
 }

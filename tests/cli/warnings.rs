@@ -147,7 +147,7 @@ fn lines_can_go_to_a_file_and_to_standard_error() {
 
 #[test]
 fn help_lists_every_flag_and_variable() {
-    let help = stdout_of(&[&["istio-iptables", "--help"], &POD[..]].concat());
+    let help = stdout_of(&[&["istio-iptables", "--help-all"], &POD[..]].concat());
     for row in settings() {
         assert!(help.contains(&format!("--{}", row.long)), "{}", row.long);
         assert!(row.variables.iter().all(|name| help.contains(name)), "{:?}", row.variables);

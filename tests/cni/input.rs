@@ -54,7 +54,7 @@ fn wrong_values_are_named() {
         ("capture", json!({"proxy-uid": {}}), "capture.proxy-uid"),
         ("capture", json!({"proxy-uid": null}), "capture.proxy-uid"),
         ("capture", json!({"proxy-gdi": 1}), "did you mean proxy-gid?"),
-        ("capture", json!({"dry-run": true}), "capture.dry-run: no such setting"),
+        ("capture", json!({"dry-run": true}), "capture.dry-run: unknown setting"),
         ("defaults", json!({"proxy-gdi": 1}), "defaults.proxy-gdi"),
         ("exclude_namespaces", json!("kube-system"), "a list of names"),
         ("backend", json!("ipchains"), "iptables-legacy"),
@@ -81,7 +81,7 @@ fn unknown_keys_are_refused_with_their_value_and_the_nearest_name() {
         ("exclude_namespace", "did you mean exclude_namespaces?"),
         ("runtimeconfig", "did you mean runtimeConfig?"),
         ("kube_config", "did you mean kubeconfig?"),
-        ("zzz", "ours are capture, defaults"),
+        ("zzz", "expected one of capture, defaults"),
     ] {
         let error = node.call("ADD", &node.configuration(&json!({key: "its value"})), &pod.path()).refused(2);
         says(&error, &[key, "its value", expected]);

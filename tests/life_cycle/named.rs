@@ -23,8 +23,29 @@ fn a_name_of_ip_netns_is_enough() {
     assert_eq!(output.code, Some(2), "{stderr}");
     // One of the two has it.
     assert_eq!(output.stdout.trim(), "table inet sidecar_init", "{stderr}");
-    assert!(stderr.contains("ip netns knows db, payments"), "{stderr}");
+    assert!(stderr.contains("known names: db, payments"), "{stderr}");
     assert!(stderr.contains("did you mean payments?"), "{stderr}");
+}
+
+/// In a mount namespace of its own, as above.
+#[test]
+fn names_are_completed() {
+    for (flag, start, expected) in [
+        ("status --network-namespace", "", "db\npayments\n"),
+        ("status --network-namespace", "p", "payments\n"),
+        ("cni repair --netns", "d", "db\n"),
+        ("status --network-namespace", "/run/ne", ""),
+    ] {
+        let line = format!("sidecar-init {flag} '{start}'");
+        // Containers of the machine are proposed as well.
+        let script = format!(
+            "mount -t tmpfs none /run && ip netns add payments && ip netns add db && \
+             {PROGRAM} completions bash -- {line} | grep -vxE 'words|files|[0-9a-f]{{12}}' || true"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--net", "sh", "-c", &script]);
+        assert_eq!(command.outcome().with(0, &line).stdout, expected, "{line}");
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
         &["render", "--mesh", "linkerd", "-i", "*", "-b", "80"],
         &[
             "-i: is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
-            "-b: is a flag of istio; linkerd says it by --ports-to-redirect",
+            "-b: is a flag of istio; for linkerd use --ports-to-redirect",
         ],
     );
     let add = "--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd";

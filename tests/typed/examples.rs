@@ -20,7 +20,7 @@ fn examples_are_taken() {
     let mut count = 0;
     for command in commands() {
         let flags = flags(&command);
-        let help = flat(&stdout(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help"]].concat()));
+        let help = flat(&stdout(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help-all"]].concat()));
         // Without an address, there is no pod.
         let has_pod = flags.iter().any(|(flag, _)| flag == "pod-ips");
         let pod: &[&str] = if has_pod { &["--pod-ips=10.1.2.3"] } else { &[] };

@@ -45,6 +45,8 @@ fn pages_tell_what_help_tells() {
             };
             assert!(shown.contains(&form), "{name} lacks {form:?}:\n{shown}");
         }
-        assert!(shown.contains("Exit codes: "), "{shown}");
+        for section in ["\nSYNOPSIS\n", "\nEXIT STATUS\n", "\nEXAMPLES\n", "\nSEE ALSO\n"] {
+            assert!(shown.contains(section), "{name} lacks {section:?}:\n{shown}");
+        }
     }
 }

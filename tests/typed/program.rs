@@ -9,7 +9,7 @@ use std::{
 
 /// The commands by their words, as help lists them.
 pub(crate) fn commands() -> Vec<String> {
-    // Two are no commands of ours, and one starts those of two words.
+    // Two take no flags, and one starts those of two words.
     let others = ["help", "version", "cni"];
     let names = |words: &[&str]| {
         let help = stdout(&[words, &["--help"]].concat());
@@ -29,7 +29,7 @@ pub(crate) fn commands() -> Vec<String> {
 /// The long flags of a command by its help, each with what stands for its value; switches have none.
 pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
     let words: Vec<&str> = command.split(' ').collect();
-    let help = stdout(&[&words[..], &["--help"]].concat());
+    let help = stdout(&[&words[..], &["--help-all"]].concat());
     crate::support::flags::listed(&help)
 }
 

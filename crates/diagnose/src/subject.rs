@@ -130,7 +130,7 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
         let same = counterparts(setting, mesh);
         let remedy = match same.is_empty() {
             true => format!("drop it, as {mesh} has nothing like it"),
-            false => format!("add --mesh {mesh} and say it by {}", same.join(" or ")),
+            false => format!("add --mesh {mesh} and use {}", same.join(" or ")),
         };
         let text = format!("is {of}'s, and the pod is {mesh}'s; {remedy}");
         Problem::of(&flags.named(&given.source), text)

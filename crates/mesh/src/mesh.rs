@@ -178,9 +178,7 @@ impl FromStr for Mesh {
 
 /// The mesh that is named. A name that none has is a problem.
 pub fn of(reader: &mut Reader<'_>) -> Mesh {
-    let given = reader.raw.get(Setting::Mesh).map(|given| given.value.trim());
-    let meant = given.and_then(Mesh::nearest).map(|name| format!("did you mean {name}? "));
-    let complaint = format!("is not a mesh; {}expected {}", meant.unwrap_or_default(), names());
+    let complaint = format!("is not a mesh; expected {}", names());
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
 }

@@ -25,8 +25,22 @@ impl Problem {
     }
 }
 
+/// What a text begins with where the name itself is unknown.
+const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
+
+impl Problem {
+    /// The remainder of a text that says of a bare name that it is unknown.
+    fn unknown(&self) -> Option<(&'static str, &str)> {
+        let is_bare = self.item.is_none() && !self.name.contains(": ");
+        UNKNOWN.into_iter().filter(|_| is_bare).find_map(|what| Some((what, self.text.strip_prefix(what)?)))
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((what, rest)) = self.unknown() {
+            return write!(f, "{what} {}{rest}", self.name);
+        }
         match self {
             Self { name, item: Some(item), text } => write!(f, "{name}: {item:?} {text}"),
             Self { name, item: None, text } => write!(f, "{name}: {text}"),
@@ -54,5 +68,22 @@ impl Problems {
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.headed(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+
+    #[test]
+    fn unknown_names_are_a_part_of_the_sentence() {
+        let check = |name: &str, text: &str, expected: &str| {
+            assert_eq!(Problem::of(name, text).to_string(), expected);
+        };
+        check("--bogus", "unknown flag (see --help)", "unknown flag --bogus (see --help)");
+        check("aply", "unknown command; did you mean apply?", "unknown command aply; did you mean apply?");
+        let place = "pod.yaml: container istio-init: --bogus";
+        check(place, "unknown flag (see --help)", &format!("{place}: unknown flag (see --help)"));
+        check("--family", "needs a value", "--family: needs a value");
     }
 }

@@ -209,6 +209,14 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
     best.map(|(_, name)| name)
 }
 
+/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. [`nearest`] is for
+/// names, which are longer; of words with three letters it finds most alike.
+pub fn nearest_value<'a>(wanted: &str, values: &[&'a str]) -> Option<&'a str> {
+    let typos = |value: &str| strsim::osa_distance(&wanted.to_lowercase(), &value.to_lowercase());
+    let limit = if wanted.chars().count() < 6 { 1 } else { 2 };
+    values.iter().copied().filter(|value| typos(value) <= limit).min_by_key(|value| typos(value))
+}
+
 impl Setting {
     pub(crate) const fn at(table: Table, place: u16) -> Self {
         Self { table, place }
@@ -243,6 +251,22 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misspelt_values_are_recognised() {
+        let formats = ["text", "json", "yaml"];
+        for (wanted, expected) in [
+            ("jsn", Some("json")),
+            ("JSON", Some("json")),
+            ("yml", Some("yaml")),
+            ("xml", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest_value(wanted, &formats), expected, "{wanted}");
+        }
+        assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));
+    }
 
     #[test]
     fn each_row_stands_where_its_setting_says() {

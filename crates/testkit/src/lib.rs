@@ -4,6 +4,7 @@
 
 pub mod certificates;
 pub mod cluster;
+pub mod command_line;
 pub mod http;
 
 use std::{

@@ -27,11 +27,11 @@ pub(crate) struct Flags {
 
 #[derive(Subcommand)]
 enum Question {
-    /// What it knows: the VirtualEnvironment that acts, Services, labels of workloads
+    /// Show its active VirtualEnvironment, Services and labels of workloads
     Status,
-    /// Which version it is
+    /// Show its version
     Version,
-    /// Change which log lines it writes
+    /// Show or set its log level
     Log {
         /// level=ERROR, level=INFO or level=DEBUG
         level: Option<String>,

@@ -21,11 +21,11 @@ pub(crate) struct Flags {
 enum Command {
     /// Print the routes of a manifest's Services and workloads
     Routes(routes::Flags),
-    /// Print the definition of VirtualEnvironment for a cluster
+    /// Print the custom resource definition of VirtualEnvironment
     Crd(CrdFlags),
     /// Keep the routes of namespaces in a cluster
     Operator(operator::Flags),
-    /// Ask an operator what it knows
+    /// Query a running operator
     Inspect(inspect::Flags),
 }
 

@@ -25,9 +25,6 @@ const PROBLEMS: u8 = 1;
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes: 0 where all pods are injected, 3 where one is not, 1 where one is refused or the input is wrong, 2 for a wrong call. \
-With --explain, that of sidecar-init where it fails.
-
 The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest. With --kubeconfig or --context the \
 cluster is asked for its namespaces, for the webhooks that inject, for the ConfigMaps that their injectors go by, and for the \
 versions of its kubelets; flags and the manifest win over it.")]

@@ -62,7 +62,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     match done {
         // With --diff, 1 is not an error.
         Err(error) if flags.diff => {
-            output::report(format_args!("sidecar-injector: {error}"));
+            output::fail(error);
             Ok(ExitCode::from(2))
         }
         done => done,

@@ -4,6 +4,7 @@ mod authority;
 mod callers;
 mod check_templates;
 mod client;
+mod command_line;
 mod environment;
 mod explain;
 mod explain_cluster;

@@ -1,5 +1,6 @@
 //! The program as a whole, against a server that plays the API server and, for repair, a real network namespace.
 
+mod command_line;
 mod faults;
 mod lookup;
 mod namespace;

@@ -29,6 +29,8 @@ const NONE: Entry = Entry {
     name: "",
     about: "",
     long_about: "",
+    examples: &[],
+    exits: &[],
     topics: &[],
     also: &[],
     without: &[],
@@ -43,14 +45,24 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Apply,
         name: "apply",
-        about: "Set the rules, repairing what differs",
+        about: "Apply the rules, fixing any drift",
         long_about: "Brings the network namespace to the state that the flags describe, whatever its state: empty, \
-            half done, changed by another program, or set up with other flags. Either the whole change takes effect \
-            or the old state is kept. While one state replaces another, no connection that both capture gets past \
-            the proxy. Rules of other programs are kept; ours are placed before them. Where another mesh captures, \
-            the command refuses; --replace exchanges one for the other.\n\nIt is idempotent: if everything is in \
-            place, nothing is written.\n\nExit codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in \
-            place, but rules of other programs come before ours.",
+            half done, changed by another program, or set up with other flags. Either the whole change takes \
+            effect or the old state is kept. While one state replaces another, no connection that both capture \
+            gets past the proxy. Rules of other programs are kept; ours are placed before them. Where another mesh \
+            captures, the command refuses; --replace exchanges one for the other.\n\nIt is idempotent: if \
+            everything is in place, nothing is written.",
+        examples: &[
+            "sidecar-init apply -i '*' -b '*' -d 15090,15021,15020",
+            "sidecar-init apply -f pod.yaml --network-namespace web",
+            "sidecar-init apply -i 10.0.0.0/8 --dry-run",
+        ],
+        exits: &[
+            ("0", "the rules are in place"),
+            ("1", "failed"),
+            ("2", "invalid input; nothing was changed"),
+            ("3", "in place, but rules of other programs come first"),
+        ],
         topics: &[CAPTURE, &[Topic::Operation], ANY],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
         changes: true,
@@ -59,16 +71,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Check,
         name: "check",
-        about: "Show how the rules differ from those of the flags, or of the settings noted beside them",
+        about: "Compare the rules with the desired ones",
         long_about: "Compares the rules, policy rules, routes and addresses in the namespace with those that apply \
-            would set with the same flags. Without capture flags and -f, it uses the settings that are noted beside \
-            the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. Reads \
-            only.\n\nPrints the source of the desired rules, which packets the difference concerns, then the difference \
-            chain by chain: a line with - is \
-            there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a foreign \
-            rule that comes before ours and may decide about packets. Where nothing differs, a line says that the \
-            rules are in place.\n\nExit codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of \
-            other programs come before ours, or another mesh captures here too.",
+            would set with the same flags. Without capture flags and -f, it uses the settings that are noted \
+            beside the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. \
+            Reads only.\n\nPrints the source of the desired rules, then the difference chain by chain: a line with \
+            - is there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a \
+            foreign rule that comes before ours and may decide about packets. Where nothing differs, a line says \
+            that the rules are in place.",
+        examples: &["sidecar-init check", "sidecar-init check -f pod.yaml --network-namespace web"],
+        exits: &[
+            ("0", "no difference"),
+            ("1", "the rules could not be read"),
+            ("2", "invalid input"),
+            ("3", "differences, rules of other programs come first, or another mesh captures too"),
+        ],
         topics: &[CAPTURE, ANY],
         also: &[
             Setting::NetworkNamespace,
@@ -84,13 +101,18 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Clean,
         name: "clean",
-        about: "Remove the rules of this program",
-        long_about: "Removes every rule, policy rule, route and address that this program, or one that it replaces, \
-            has set for any mesh, in both variants of iptables and both families, and names the meshes. With --mesh, \
-            only those of that mesh. It needs no other flags to recognise what is ours. For Istio's sidecar that is: \
-            chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, routing of protocol 137, \
-            and what only istio-iptables makes. Rules of other programs are kept.\n\nExit codes: 0 nothing of ours \
-            is left (or ever was there), 1 failed, or something is left whose owner is not known, 2 bad input.",
+        about: "Remove the rules",
+        long_about: "Removes every rule, policy rule, route and address that this program, or one that it \
+            replaces, has set for any mesh, in both variants of iptables and both families, and names the meshes. \
+            With --mesh, only those of that mesh. It needs no other flags to recognise what is ours. For Istio's \
+            sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
+            routing of protocol 137, and what only istio-iptables makes. Rules of other programs are kept.",
+        examples: &["sidecar-init clean", "sidecar-init clean --mesh linkerd --network-namespace web"],
+        exits: &[
+            ("0", "none of our rules are left"),
+            ("1", "failed, or rules of unknown origin are left"),
+            ("2", "invalid input; nothing was changed"),
+        ],
         topics: &[ANY],
         also: &[
             Setting::Mesh,
@@ -104,52 +126,69 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ..NONE
     },
     Entry {
-        command: Command::Doctor,
-        name: "doctor",
-        about: "Report what this namespace and kernel can do",
-        long_about: "Checks everything that capture relies on, and what commonly goes wrong: the programs of \
-            iptables and their versions, what the kernel can match and do, capabilities, rules of other programs \
-            that see packets before ours, the listeners where rules send traffic, processes that run as the proxy's \
-            user, and IPv6. Changes nothing.\n\nEach finding has a sign: ok, warn or fail, or \u{2714}, \u{25b2} and \
-            \u{2718} where the locale has them. Warnings and failures come with a remedy and a link to its \
-            explanation.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
-        topics: &[CAPTURE, ANY],
-        also: &[Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
-        without: &[Setting::Filename],
-        ..NONE
-    },
-    Entry {
         command: Command::Explain,
         name: "explain",
         about: "Show whether a packet is captured, and why",
         long_about: "Walks a packet through the rules of the network namespace, and shows where it ends and which \
-            rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless --live \
-            is given), or those of a listing (--from-save); the first line names the source. Variables describe \
-            none. For a namespace, the kernel is asked which route the packet takes, by its destination, user and \
-            mark. Names are resolved on this machine.\n\nEvery rule that the packet meets is shown: + for those it \
-            matches, with the condition that failed for the others, and with the option that made the rule.\n\nWhere \
-            a rule of another program is not understood and could decide, the verdict is unknown. Changes nothing. \
-            All flags of istio-iptables are taken, so that a manifest's arguments can be pasted; those of another \
-            mesh with --mesh.\n\nExamples:\n  sidecar-init explain 8080\n  sidecar-init explain --network-namespace \
-            web --uid 1337 https://example.com/\n  sidecar-init explain -i '*' 10.0.0.5:443\n  kubectl get pod web \
-            -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad \
-            input, 3 the packet does not end as --expect says.",
+            rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless \
+            --live is given), or those of a listing (--from-save); the first line names the source. Variables \
+            describe none. For a namespace, the kernel is asked which route the packet takes, by its destination, \
+            user and mark. Names are resolved on this machine.\n\nEvery rule that the packet meets is shown: + for \
+            those it matches, with the condition that failed for the others, and with the option that made the \
+            rule.\n\nWhere a rule of another program is not understood and could decide, the verdict is unknown. \
+            Changes nothing. All flags of istio-iptables are taken, so that a manifest's arguments can be pasted; \
+            those of another mesh with --mesh.",
+        examples: &[
+            "sidecar-init explain 8080",
+            "sidecar-init explain --network-namespace web --uid 1337 https://example.com/",
+            "sidecar-init explain -i '*' 10.0.0.5:443",
+            "kubectl get pod web -o yaml | sidecar-init explain -f - 8080",
+        ],
+        exits: &[
+            ("0", "answered"),
+            ("1", "the rules could not be read"),
+            ("2", "invalid input"),
+            ("3", "the packet does not end as --expect says"),
+        ],
         topics: &[&[Topic::Packet, Topic::Explain], PASTED],
         without: &[Setting::Format],
         word: Some(Setting::Destination),
         ..NONE
     },
     Entry {
+        command: Command::Status,
+        name: "status",
+        about: "Show what is captured, listeners and packet counts",
+        long_about: "Reads the rules of the network namespace, of any mesh and from any program (this one or that \
+            of the mesh, with iptables or nftables), and shows what they mean: what is captured and what is \
+            excluded, with the option that says so; the listeners at the ports that packets are sent to; the \
+            counters of each rule; how the rules were made, and whether they were changed since. Findings follow: \
+            IPv6 that is not captured, rules of other programs that decide, rules without effect.\n\nIt needs no \
+            flags (--mesh leaves out other meshes), reads only, and creates nothing. Rules of the table nat count \
+            the first packet of a connection.",
+        examples: &[
+            "sidecar-init status",
+            "sidecar-init status --watch --interval 500ms",
+            "sidecar-init status --network-namespace /proc/1234/ns/net --format json",
+        ],
+        exits: &[("0", "shown"), ("1", "the rules could not be read"), ("2", "invalid input")],
+        topics: &[&[Topic::Status], ANY],
+        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
+        ..NONE
+    },
+    Entry {
         command: Command::Lint,
         name: "lint",
-        about: "Find likely mistakes in flags, in a manifest, or in the settings noted beside the rules",
+        about: "Find likely mistakes in flags or manifests",
         long_about: "Checks the capture flags, or those of a manifest (-f), or without any those that are noted \
-            beside the rules of the network namespace, and the rules that they make, for what is valid but probably \
-            not intended: rules that nothing reaches, options without effect, items that other items contain, \
-            misspelt annotations, containers that run as the proxy's user. Each finding names the option and a \
-            remedy. Notes about limits of the rules are shown with --notes. With --network-namespace, it also checks \
-            there whether the pod has IPv6 that is not captured. For rules without a note, it shows the findings of \
-            status. Touches nothing.\n\nExit codes: 0 done, 1 with --deny if there is a warning, 2 bad input.",
+            beside the rules of the network namespace, and the rules that they make, for what is valid but \
+            probably not intended: rules that nothing reaches, options without effect, items that other items \
+            contain, misspelt annotations, containers that run as the proxy's user. Each finding names the option \
+            and a remedy. Notes about limits of the rules are shown with --notes. With --network-namespace, it \
+            also checks there whether the pod has IPv6 that is not captured. For rules without a note, it shows \
+            the findings of status. Touches nothing.",
+        examples: &["sidecar-init lint -f pod.yaml", "sidecar-init lint --deny -i '*' -b '*' -d 15090"],
+        exits: &[("0", "checked"), ("1", "warnings, with --deny"), ("2", "invalid input")],
         topics: &[&[Topic::Lint], PASTED],
         without: &[Setting::Format],
         ..NONE
@@ -158,65 +197,95 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Diff,
         name: "diff",
         about: "Show which packets two configurations treat differently",
-        long_about: "Compares what becomes of all packets by two configurations, and prints those whose verdict changes, in \
-            groups, with the verdict and the reason by each. Touches nothing.\n\nThe configurations are: with -f twice, \
+        long_about: "Compares the verdicts of two configurations for all packets, and prints those that change, in \
+            groups, with both verdicts and reasons. Touches nothing.\n\nThe configurations are: with -f twice, \
             the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags over \
             both; with -f once and flags of capture, the manifest without and with these flags; with -f once and \
             --network-namespace, the rules there and the manifest; with flags alone, the rules of the network \
-            namespace and the flags.\n\nExamples:\n  sidecar-init diff -f old.yaml -f new.yaml\n  sidecar-init diff -f \
-            pod.yaml -o 5432\n  git show main:pod.yaml | sidecar-init diff -f - -f pod.yaml\n  sidecar-init diff \
-            --network-namespace web -f pod.yaml --format json\n\nExit codes: 0 no verdict changes, 1 the rules can't be \
-            read, 2 bad input, 3 a verdict changes, or a pod is in one file alone.",
+            namespace and the flags.",
+        examples: &[
+            "sidecar-init diff -f old.yaml -f new.yaml",
+            "sidecar-init diff -f pod.yaml -o 5432",
+            "git show main:pod.yaml | sidecar-init diff -f - -f pod.yaml",
+            "sidecar-init diff --network-namespace web -f pod.yaml --format json",
+        ],
+        exits: &[
+            ("0", "no verdict changes"),
+            ("1", "the rules could not be read"),
+            ("2", "invalid input"),
+            ("3", "a verdict changes, or a pod is in one file only"),
+        ],
         topics: &[PASTED],
         ..NONE
     },
     Entry {
         command: Command::Render,
         name: "render",
-        about: "Print the rules that the flags describe, as text, data or a picture",
+        about: "Print the rules as text, data or a picture",
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
             commands, or as JSON. Or draws a picture of what happens to the pod's traffic and by which option, in \
             the terminal (picture) or as svg; or of hooks and chains, with the rules that lead from one to another \
-            (mermaid, dot, or svg with --of rules). Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
+            (mermaid, dot, or svg with --of rules). Touches nothing.",
+        examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format picture"],
+        exits: &[("0", "printed"), ("2", "invalid input")],
         topics: &[&[Topic::Render], PASTED],
         without: &[Setting::Format],
         ..NONE
     },
     Entry {
-        command: Command::Status,
-        name: "status",
-        about: "Show what is captured here, the listeners, and the traffic so far",
-        long_about: "Reads the rules of the network namespace, of any mesh and from any program (this one or that of \
-            the mesh, with iptables or nftables), and shows what they mean: what is captured and what is excluded, \
-            with the option that says so; the listeners at the ports that packets are sent to; the counters of each \
-            rule; how the rules were made, and whether they were changed since. Findings follow: IPv6 that is not \
-            captured, rules of other programs that decide, rules without effect.\n\nIt needs no flags (--mesh leaves \
-            out other meshes), reads only, and creates nothing. Rules of the table nat count the first packet of a \
-            connection.\n\nExamples:\n  sidecar-init status\n  sidecar-init status --watch --interval 500ms\n  \
-            sidecar-init status --network-namespace /proc/1234/ns/net --format json\n\nExit codes: 0 shown, 1 the \
-            rules can't be read, 2 bad input.",
-        topics: &[&[Topic::Status], ANY],
+        command: Command::Trace,
+        name: "trace",
+        about: "Show packets, the rules they match and their verdicts",
+        long_about: "Prints each packet as it meets rules: the time, protocol, addresses, interfaces, the sending \
+            user and group, then the rules that it matches, in order, with the option that made each, and its \
+            verdict: captured, not captured or dropped, and why.\n\nWhere rules report, which are those set with \
+            --iptables-trace-logging by any backend, it shows their reports: it listens to NFLOG group 1337 and \
+            adds nothing to the namespace. NAT rules see the first packet of a connection only.\n\nWhere no rule \
+            reports, and everywhere with --enable, all rules of nf_tables are shown, including those of iptables \
+            (nft) and of other programs. A table for the trace, inet sidecar_init_trace, makes the kernel trace \
+            packets; it is removed when the trace ends, in whatever way. For TCP, packets that begin a connection \
+            are traced. The kernel does not trace rules of iptables (legacy) this way: set those with \
+            --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the time \
+            --for. With --format json it prints one object a line for each packet.",
+        examples: &[
+            "sidecar-init trace --enable --count 10",
+            "sidecar-init trace --network-namespace web --for 1m --format json",
+        ],
+        exits: &[
+            ("0", "ended as requested"),
+            ("1", "no rule can report, or the reports could not be read"),
+            ("2", "invalid input"),
+        ],
+        topics: &[&[Topic::Trace], ANY],
         also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
         ..NONE
     },
     Entry {
         command: Command::Probe,
         name: "probe",
-        about: "Try real connections, and report whether they end as flags or rules say",
-        long_about: "Makes connections in the network namespace and observes where each arrives: outbound ones, the \
-            proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by IPv4 and \
-            IPv6. The expected outcome of each follows from the rules of the flags; the first line names their \
-            source. The command's own listener proves the outcome by a token and by the original destination; where \
-            a proxy listens already, conntrack proves it. The rules are not changed.\n\nOther machines are not \
-            affected: calls go to the pod itself, to addresses for documentation, or into a network that a list \
-            names, and no packet gets further than the first router. No data is sent to unknown servers. Packets \
-            from outside can't be tried; check compares those rules.\n\nWithout capture flags and -f, the expected \
-            outcome follows from the settings that are noted beside the rules; without a note, from the rules \
-            themselves, which have to capture something. Calling as the proxy needs CAP_SETUID and CAP_SETGID; \
-            asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. What can't be tried is \
-            reported with the reason.\n\nExamples:\n  sidecar-init probe -i '*' -b '*' -d 15090\n  sidecar-init \
-            probe -f pod.yaml --network-namespace /run/netns/web\n\nExit codes: 0 all that was tried ended as \
-            expected, 1 nothing could be tried, 2 bad input, 126 something ended otherwise.",
+        about: "Test capture with real connections",
+        long_about: "Makes connections in the network namespace and observes where each arrives: outbound ones, \
+            the proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by IPv4 \
+            and IPv6. The expected outcome of each follows from the rules of the flags; the first line names their \
+            source. The command's own listener proves the outcome by a token and by the original destination; \
+            where a proxy listens already, conntrack proves it. The rules are not changed.\n\nOther machines are \
+            not affected: calls go to the pod itself, to addresses for documentation, or into a network that a \
+            list names, and no packet gets further than the first router. No data is sent to unknown servers. \
+            Packets from outside can't be tried; check compares those rules.\n\nWithout capture flags and -f, the \
+            expected outcome follows from the settings that are noted beside the rules; without a note, from the \
+            rules themselves, which have to capture something. Calling as the proxy needs CAP_SETUID and \
+            CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. What can't \
+            be tried is reported with the reason.",
+        examples: &[
+            "sidecar-init probe -i '*' -b '*' -d 15090",
+            "sidecar-init probe -f pod.yaml --network-namespace /run/netns/web",
+        ],
+        exits: &[
+            ("0", "every connection ended as expected"),
+            ("1", "no connection could be tried"),
+            ("2", "invalid input"),
+            ("126", "a connection ended otherwise"),
+        ],
         topics: &[CAPTURE, ANY],
         also: &[
             Setting::NetworkNamespace,
@@ -232,63 +301,172 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ..NONE
     },
     Entry {
-        command: Command::Trace,
-        name: "trace",
-        about: "Show packets as they meet rules, and their verdicts",
-        long_about: "Prints each packet as it meets rules: the time, protocol, addresses, interfaces, the sending \
-            user and group, then the rules that it matches, in order, with the option that made each, and its \
-            verdict: captured, not captured or dropped, and why.\n\nWhere rules report, which are those set with \
-            --iptables-trace-logging by any backend, it shows their reports: it listens to NFLOG group 1337 and adds \
-            nothing to the namespace. NAT rules see the first packet of a connection only.\n\nWhere no rule reports, \
-            and everywhere with --enable, all rules of nf_tables are shown, including those of iptables (nft) and of \
-            other programs. A table for the trace, inet sidecar_init_trace, makes the kernel trace packets; it is \
-            removed when the trace ends, in whatever way. For TCP, packets that begin a connection are traced. The \
-            kernel does not trace rules of iptables (legacy) this way: set those with \
-            --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the time \
-            --for. With --format json it prints one object a line for each packet.\n\nExit codes: 0 ended as asked, \
-            1 can't listen, or no rule can report, 2 bad input.",
-        topics: &[&[Topic::Trace], ANY],
-        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
+        command: Command::Doctor,
+        name: "doctor",
+        about: "Check what this kernel and namespace support",
+        long_about: "Checks everything that capture relies on, and what commonly goes wrong: the programs of \
+            iptables and their versions, what the kernel can match and do, capabilities, rules of other programs \
+            that see packets before ours, the listeners where rules send traffic, processes that run as the \
+            proxy's user, and IPv6. Changes nothing.\n\nEach finding has a sign: ok, warn or fail, or \u{2714}, \
+            \u{25b2} and \u{2718} where the locale has them. Warnings and failures come with a remedy and a link \
+            to its explanation.",
+        examples: &["sidecar-init doctor", "sidecar-init doctor --network-namespace web --format json"],
+        exits: &[("0", "no failures"), ("1", "at least one failure"), ("2", "invalid input")],
+        topics: &[CAPTURE, ANY],
+        also: &[Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
+        without: &[Setting::Filename],
         ..NONE
     },
     Entry {
         command: Command::Sandbox,
         name: "sandbox",
-        about: "Show the rules at work in a temporary pod, or run a command in it",
+        about: "Try the rules in a temporary pod, or run a command in it",
         long_about: "Makes a temporary pod: an unnamed network namespace, connected by a veth pair to another one, \
             the world, whose servers answer at every address. The rules are set in the pod, and a small proxy \
             listens where they send connections to: it logs each and passes it on. Works as root, and as any user \
             where user namespaces are allowed.\n\nWithout a command, a demo of a minute shows what happens to \
             connections, and why. With a command behind --, that runs in the pod, as an application would; the \
-            proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the world 10.9.0.2 and fd09::2. \
-            The world answers HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echoes anything else, resolves \
-            every name, and calls the pod for clients of its HTTP proxy at port 3128. Flags say what is captured; \
-            their defaults are those of the mesh's injector: all ports but 15090, 15021 and 15020, all networks, \
-            both families.\n\nExamples:\n  sidecar-init sandbox\n  sidecar-init sandbox -x 10.1.0.0/16 \
-            --redirect-dns\n  sidecar-init sandbox -- curl http://10.9.0.2\n  sidecar-init sandbox -f pod.yaml -- \
-            sh\n  sidecar-init sandbox --proxy none --run-as root -- ./start-my-proxy\n\nExit codes: those of the \
-            command, 127 if it does not exist, 126 if it can't be started, 128 and the number of the signal that has \
-            ended it; without a command, 0 if every connection went as the rules say. 1 if no pod can be made, 2 bad \
-            input.",
+            proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the world 10.9.0.2 and \
+            fd09::2. The world answers HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echoes anything else, \
+            resolves every name, and calls the pod for clients of its HTTP proxy at port 3128. Flags say what is \
+            captured; their defaults are those of the mesh's injector: all ports but 15090, 15021 and 15020, all \
+            networks, both families.",
+        examples: &[
+            "sidecar-init sandbox",
+            "sidecar-init sandbox -x 10.1.0.0/16 --redirect-dns",
+            "sidecar-init sandbox -- curl http://10.9.0.2",
+            "sidecar-init sandbox -f pod.yaml -- sh",
+            "sidecar-init sandbox --proxy none --run-as root -- ./start-my-proxy",
+        ],
+        exits: &[
+            ("0", "without a command: every connection went as the rules say"),
+            ("1", "the pod could not be created"),
+            ("2", "invalid input"),
+            ("126", "the command could not be started"),
+            ("127", "the command does not exist"),
+            ("128+N", "signal N ended the command"),
+            ("other", "the exit status of the command"),
+        ],
         topics: &[&[Topic::Sandbox, Topic::Capture, Topic::Manifest], ANY],
         also: &[Setting::Backend, Setting::Timeout],
         behind: Some(("COMMAND", "What to run, with its arguments")),
         ..NONE
     },
     Entry {
+        command: Command::Completions,
+        name: "completions",
+        about: "Print shell completions",
+        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where they are \
+            few, and files. It completes istio-iptables too, where the program has that name. The script asks \
+            sidecar-init, which has to be on PATH: with the words of a line behind --, the command prints what may \
+            stand in the place of the last one.",
+        examples: &[
+            "sidecar-init completions bash >/etc/bash_completion.d/sidecar-init",
+            "sidecar-init completions zsh >/usr/local/share/zsh/site-functions/_sidecar-init",
+            "sidecar-init completions fish >/etc/fish/completions/sidecar-init.fish",
+        ],
+        exits: &[("0", "printed"), ("1", "failed"), ("2", "invalid input")],
+        topics: &[ANY],
+        also: &[Setting::Shell],
+        word: Some(Setting::Shell),
+        behind: Some(("WORD", "The words of a line, the last one to be completed")),
+        ..NONE
+    },
+    Entry {
+        command: Command::Man,
+        name: "man",
+        about: "Write the manual pages",
+        long_about: "Writes pages of the manual into a folder: sidecar-init.1 and one for each command, such as \
+            sidecar-init-apply.1. Other files there are kept.",
+        examples: &["sidecar-init man /usr/local/share/man/man1"],
+        exits: &[("0", "written"), ("1", "failed"), ("2", "invalid input")],
+        topics: &[ANY],
+        also: &[Setting::ManDirectory],
+        word: Some(Setting::ManDirectory),
+        ..NONE
+    },
+    Entry {
+        command: Command::IstioIptables,
+        name: "istio-iptables",
+        about: "Apply the rules with the flags of istio-iptables",
+        long_about: "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
+            istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. Lists are \
+            separated by commas. Ports may be ranges: 8000-9000. Rules of ours that differ from the desired ones \
+            are an error unless --reconcile is given.",
+        examples: &["sidecar-init istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i '*' -b '*'"],
+        exits: &[
+            ("0", "done"),
+            ("1", "failed"),
+            ("2", "invalid input; nothing was changed"),
+            ("3", "done, but rules of other programs come first"),
+            ("126", "validation failed"),
+        ],
+        topics: &[PASTED],
+        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
+        mesh: Some(Mesh::Istio),
+        changes: true,
+        ..NONE
+    },
+    Entry {
+        command: Command::LinkerdInit,
+        name: "linkerd-init",
+        about: "Apply linkerd's rules with the flags of its proxy-init",
+        long_about: "Sets the rules that send a pod's traffic through linkerd's proxy, taking the flags of \
+            proxy-init, which it replaces where the program is called proxy-init or linkerd2-proxy-init. It reads \
+            one variable, NATIVE_NFTABLES, by which an image says that it holds no iptables.\n\nItems of lists are \
+            separated by commas, or the flag is repeated. Either all rules take effect or the old state is kept, \
+            and a second call writes nothing.",
+        examples: &[
+            "sidecar-init linkerd-init --incoming-proxy-port 4143 --outgoing-proxy-port 4140 --proxy-uid 2102",
+        ],
+        exits: &[("0", "done"), ("1", "failed, or invalid input; nothing was changed")],
+        topics: &[&[Topic::Capture, Topic::DropIn], ANY],
+        also: &[Setting::NativeNftables, Setting::Timeout],
+        without: &[Setting::Mesh],
+        mesh: Some(Mesh::Linkerd),
+        changes: true,
+        ..NONE
+    },
+    Entry {
+        command: Command::KumaInit,
+        name: "kuma-init",
+        about: "Apply or remove Kuma's rules with the flags of kumactl",
+        long_about: "Sets the rules that send a machine's or a pod's traffic through Kuma's proxy, or removes \
+            them, taking the words, files and variables of kumactl: kuma-init install transparent-proxy, and \
+            kuma-init uninstall transparent-proxy. The command line wins over the environment, which wins over \
+            files, which win over defaults.\n\nEither the whole change takes effect or the old state is kept. \
+            Rules that are in place are not written again, and rules are replaced without a gap.",
+        examples: &[
+            "sidecar-init kuma-init install transparent-proxy --kuma-dp-user 5678",
+            "sidecar-init kuma-init uninstall transparent-proxy",
+        ],
+        exits: &[("0", "done"), ("1", "failed, or invalid input; nothing was changed")],
+        topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
+        also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables, Setting::Timeout],
+        without: &[Setting::Mesh],
+        word: Some(Kuma::Verb),
+        mesh: Some(Mesh::Kuma),
+        changes: true,
+        ..NONE
+    },
+    Entry {
         command: Command::CniInstall,
         name: "cni install",
-        about: "Put the plugin among a runtime's plugins, and into its network configuration",
+        about: "Install the plugin on this node",
         long_about: "Copies this program to BIN-DIR/sidecar-cni, with sidecar-node if that is next to it, and puts \
             the plugin's entry into the first file of CONF-DIR that a runtime would use, last in its list of \
             plugins; every other byte of the file is kept. A file with a single plugin becomes a list, X.conf \
-            X.conflist. Where there is no file yet, it waits. Files are exchanged as a whole: at any moment each is \
-            the old one or the new one.\n\nThe entry is checked as the plugin will read it. Keys without a flag are \
-            given by --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni \
-            --help.\n\nWith --watch it keeps running, one on a node, and restores what other programs overwrite. On \
-            SIGTERM everything is left installed, as the plugin needs no daemon and a node without it would start \
-            pods uncaptured while a DaemonSet is replaced; --uninstall-on-exit removes it.\n\nExit codes: 0 \
-            installed, or ended as asked, 1 failed, 2 bad input.",
+            X.conflist. Where there is no file yet, it waits. Files are exchanged as a whole: at any moment each \
+            is the old one or the new one.\n\nThe entry is checked as the plugin will read it. Keys without a flag \
+            are given by --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni \
+            --help.\n\nWith --watch it keeps running, one on a node, and restores what other programs overwrite. \
+            On SIGTERM everything is left installed, as the plugin needs no daemon and a node without it would \
+            start pods uncaptured while a DaemonSet is replaced; --uninstall-on-exit removes it.",
+        examples: &[
+            "sidecar-init cni install --watch",
+            "sidecar-init cni install --conf-dir /etc/cni/net.d --bin-dir /opt/cni/bin",
+        ],
+        exits: &[("0", "installed, or ended as requested"), ("1", "failed"), ("2", "invalid input")],
         topics: &[&[Topic::Install], ANY],
         without: &[Setting::KeepProgram],
         changes: true,
@@ -302,8 +480,9 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             sidecar-node from BIN-DIR. A file that was not changed since is restored to the byte; a list that was \
             made of a single plugin becomes that file again. An install --watch on the node has to end \
             first.\n\nSome runtimes remember the plugins of each container and call them when it is removed (CRI-O \
-            does): there, use --keep-program until those containers are gone.\n\nExit codes: 0 nothing is left (or \
-            ever was there), 1 failed, 2 bad input.",
+            does): there, use --keep-program until those containers are gone.",
+        examples: &["sidecar-init cni uninstall", "sidecar-init cni uninstall --keep-program"],
+        exits: &[("0", "nothing is left"), ("1", "failed"), ("2", "invalid input")],
         topics: &[ANY],
         also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
         changes: true,
@@ -312,15 +491,25 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::CniRepair,
         name: "cni repair",
-        about: "Set the rules of a container that runs without them, and verify",
-        long_about: "Brings the network namespace of a container to the state that the flags, or its pod's manifest \
-            (-f), describe, from the node, and compares it afterwards. For pods that started before the plugin was \
-            installed: their validation ends with 126 again and again until the rules are set.\n\nUsers and groups \
-            are given by number. DNS servers are those of the process (--pid), or have to be given (--dns-servers). \
-            Counted for the metrics of cni install --watch if the state directory exists.\n\ncni repair --watch runs \
-            sidecar-node, found next to this program or on PATH, with the remaining arguments: it repairs broken \
-            pods on the node. See sidecar-node repair --help.\n\nExit codes: 0 in place, 1 failed, 2 bad input \
-            (nothing was touched), 3 in place, but rules of other programs come before ours, 126 validation failed.",
+        about: "Apply the rules to a container that runs without them",
+        long_about: "Brings the network namespace of a container to the state that the flags, or its pod's \
+            manifest (-f), describe, from the node, and compares it afterwards. For pods that started before the \
+            plugin was installed: their validation ends with 126 again and again until the rules are set.\n\nUsers \
+            and groups are given by number. DNS servers are those of the process (--pid), or have to be given \
+            (--dns-servers). Counted for the metrics of cni install --watch if the state directory exists.\n\ncni \
+            repair --watch runs sidecar-node, found next to this program or on PATH, with the remaining arguments: \
+            it repairs broken pods on the node. See sidecar-node repair --help.",
+        examples: &[
+            "sidecar-init cni repair --pid 4711 -f pod.yaml",
+            "sidecar-init cni repair --watch --node worker-1",
+        ],
+        exits: &[
+            ("0", "the rules are in place"),
+            ("1", "failed"),
+            ("2", "invalid input; nothing was changed"),
+            ("3", "in place, but rules of other programs come first"),
+            ("126", "validation failed"),
+        ],
         topics: &[&[Topic::Repair], CAPTURE, &[Topic::Validation], ANY],
         also: &[
             Setting::StateDir,
@@ -338,17 +527,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::AmbientHost,
         name: "ambient-host",
-        about: "On the host: give its own calls to pods of the ambient mesh an address that their rules know",
+        about: "Give the host's calls to ambient pods an address that the rules exclude",
         long_about: "Makes a table of nf_tables on the host, inet sidecar_init_ambient_host, with the addresses of \
             the captured pods (by apply --mesh ambient). Calls of the host's own processes to them by TCP, such as \
             the probes of its kubelet, then come from the probe address, which the rules in the pods exclude. What \
             the host only forwards keeps its source, and is captured.\n\nWithout a flag the table is made, or \
-            repaired if it was changed; its pods are kept. --add and --remove may be combined. The change is atomic. \
-            Adding a pod that is there, or removing one that is not, is not an error. A probe address is kept until \
-            another is given.\n\nIt works in the current network namespace: on a node, the host's; from elsewhere, \
-            name it with --network-namespace pid:1.\n\nExamples:\n  sidecar-init ambient-host --add \
-            10.1.2.3,fd00::3\n  sidecar-init ambient-host --remove 10.1.2.3\n  sidecar-init ambient-host \
-            --clean\n\nExit codes: 0 done, 1 failed, 2 bad input (nothing was touched).",
+            repaired if it was changed; its pods are kept. --add and --remove may be combined. The change is \
+            atomic. Adding a pod that is there, or removing one that is not, is not an error. A probe address is \
+            kept until another is given.\n\nIt works in the current network namespace: on a node, the host's; from \
+            elsewhere, name it with --network-namespace pid:1.",
+        examples: &[
+            "sidecar-init ambient-host --add 10.1.2.3,fd00::3",
+            "sidecar-init ambient-host --remove 10.1.2.3",
+            "sidecar-init ambient-host --clean",
+        ],
+        exits: &[("0", "done"), ("1", "failed"), ("2", "invalid input; nothing was changed")],
         topics: &[&[Topic::AmbientHost], ANY],
         also: &[
             Ambient::ProbeAddress,
@@ -358,84 +551,6 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             Setting::Format,
         ],
         mesh: Some(Mesh::Ambient),
-        changes: true,
-        ..NONE
-    },
-    Entry {
-        command: Command::Completions,
-        name: "completions",
-        about: "Print the completions of a shell",
-        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where they are \
-            few, and files. It completes istio-iptables too, where the program has that name. The script asks \
-            sidecar-init, which has to be on PATH: with the words of a line behind --, the command prints what may \
-            stand in the place of the last one.\n\nExamples:\n  \
-            sidecar-init completions bash >/etc/bash_completion.d/sidecar-init\n  sidecar-init completions zsh \
-            >/usr/local/share/zsh/site-functions/_sidecar-init\n  sidecar-init completions fish \
-            >/etc/fish/completions/sidecar-init.fish\n\nExit codes: 0 printed, 1 failed, 2 bad input.",
-        topics: &[ANY],
-        also: &[Setting::Shell],
-        word: Some(Setting::Shell),
-        behind: Some(("WORD", "The words of a line, the last one to be completed")),
-        ..NONE
-    },
-    Entry {
-        command: Command::Man,
-        name: "man",
-        about: "Write the manual, a page for each command",
-        long_about: "Writes pages of the manual into a folder: sidecar-init.1 and one for each command, such as \
-            sidecar-init-apply.1. Other files there are kept.\n\nExamples:\n  sidecar-init man \
-            /usr/local/share/man/man1\n\nExit codes: 0 written, 1 failed, 2 bad input.",
-        topics: &[ANY],
-        also: &[Setting::ManDirectory],
-        word: Some(Setting::ManDirectory),
-        ..NONE
-    },
-    Entry {
-        command: Command::IstioIptables,
-        name: "istio-iptables",
-        about: "Set the rules, taking the flags and variables of istio-iptables",
-        long_about: "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
-            istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. Lists are \
-            separated by commas. Ports may be ranges: 8000-9000. Rules of ours that differ from the desired ones are \
-            an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad input (nothing was \
-            touched), 3 done, but rules of other programs come before ours, 126 validation failed.",
-        topics: &[PASTED],
-        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
-        mesh: Some(Mesh::Istio),
-        changes: true,
-        ..NONE
-    },
-    Entry {
-        command: Command::LinkerdInit,
-        name: "linkerd-init",
-        about: "Set the rules of linkerd, taking the flags of its proxy-init",
-        long_about: "Sets the rules that send a pod's traffic through linkerd's proxy, taking the flags of \
-            proxy-init, which it replaces where the program is called proxy-init or linkerd2-proxy-init. It reads \
-            one variable, NATIVE_NFTABLES, by which an image says that it holds no iptables.\n\nItems of lists are \
-            separated by commas, or the flag is repeated. Either all rules take effect or the old state is kept, and \
-            a second call writes nothing.\n\nExit codes: 0 done, 1 failed or bad input (nothing was touched).",
-        topics: &[&[Topic::Capture, Topic::DropIn], ANY],
-        also: &[Setting::NativeNftables, Setting::Timeout],
-        without: &[Setting::Mesh],
-        mesh: Some(Mesh::Linkerd),
-        changes: true,
-        ..NONE
-    },
-    Entry {
-        command: Command::KumaInit,
-        name: "kuma-init",
-        about: "Set or remove the rules, taking the words of kumactl (install transparent-proxy)",
-        long_about: "Sets the rules that send a machine's or a pod's traffic through Kuma's proxy, or removes them, \
-            taking the words, files and variables of kumactl: kuma-init install transparent-proxy, and kuma-init \
-            uninstall transparent-proxy. The command line wins over the environment, which wins over files, which \
-            win over defaults.\n\nEither the whole change takes effect or the old state is kept. Rules that are in \
-            place are not written again, and rules are replaced without a gap.\n\nExit codes: 0 done, 1 failed, or \
-            bad input (nothing was touched).",
-        topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
-        also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables, Setting::Timeout],
-        without: &[Setting::Mesh],
-        word: Some(Kuma::Verb),
-        mesh: Some(Mesh::Kuma),
         changes: true,
         ..NONE
     },

@@ -9,7 +9,7 @@ use mesh::settings::{self, Kind, Row};
 const HEAD: &str = "# Reference
 
 All commands of `sidecar-init` and the settings that they share, generated from the code. `sidecar-init COMMAND --help` describes
-all options of a command, with an example for each, and its exit codes.
+all options of a command, with examples and exit codes.
 
 - Lists are separated by commas. Ports may be ranges: `8000-9000`.
 - A switch is written bare, or with `=true` or `=false`.

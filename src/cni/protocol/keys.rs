@@ -100,7 +100,7 @@ pub(super) fn complaint(name: &str) -> Option<String> {
         Some(similar) => format!("unknown key; did you mean {similar}?"),
         None => {
             let ours: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            format!("no such key; ours are {}", ours.join(", "))
+            format!("unknown key; expected one of {}", ours.join(", "))
         }
     })
 }

@@ -103,7 +103,7 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
         _ => {
             let text = match nearest(path, KEYS.iter().map(|(key, _)| *key)) {
                 Some(meant) => format!("unknown key; did you mean {meant}?"),
-                None => "no such key; docs/kuma.md lists those there are".to_owned(),
+                None => "unknown key (see docs/kuma.md)".to_owned(),
             };
             file.problems.push(Problem::of(&source(path), text));
         }

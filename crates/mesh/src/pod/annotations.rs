@@ -117,7 +117,7 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
                 Some(meant) => format!("unknown setting; did you mean {prefix}{meant}?"),
-                None => format!("no such setting; expected the name of a flag, such as {prefix}proxy-uid"),
+                None => format!("unknown setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
             settings.fault(None, source.clone(), None, text);
         }

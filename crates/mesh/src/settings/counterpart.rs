@@ -38,7 +38,7 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     let same = counterparts(*setting, mesh);
     Some(match same.is_empty() {
         true => format!("{whose}, and {mesh} has nothing like it; drop it, or give --mesh {first}"),
-        false => format!("{whose}; {mesh} says it by {}", same.join(" or ")),
+        false => format!("{whose}; for {mesh} use {}", same.join(" or ")),
     })
 }
 
@@ -54,11 +54,11 @@ mod tests {
                 Mesh::Linkerd,
                 "is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
             ),
-            ("-b", Mesh::Linkerd, "is a flag of istio; linkerd says it by --ports-to-redirect"),
+            ("-b", Mesh::Linkerd, "is a flag of istio; for linkerd use --ports-to-redirect"),
             (
                 "--istio-local-exclude-ports",
                 Mesh::Kuma,
-                "is a flag of istio; kuma says it by --exclude-inbound-ports",
+                "is a flag of istio; for kuma use --exclude-inbound-ports",
             ),
             ("--inbound-ports-to-ignore", Mesh::Istio, "is a flag of linkerd; add --mesh linkerd"),
             ("--ipv6", Mesh::Istio, "is a flag of linkerd and ambient; add --mesh linkerd"),

@@ -212,8 +212,8 @@ settings! {
     }
     Generate {
         Shell: "shell" _ []
-            example "bash" of ["bash", "zsh", "fish"], Value("SHELL"),
-            "For which shell: bash, zsh or fish";
+            example "bash" of ["bash", "zsh", "fish", "powershell"], Value("SHELL"),
+            "The shell: bash, zsh, fish or powershell";
         ManDirectory: "directory" _ [] example "man1", Value("DIR"), "Where to write the pages; created if missing";
     }
 }

@@ -82,8 +82,8 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     let similar =
         name.strip_prefix("--").and_then(|misspelt| nearest(misspelt, flags.rows().map(|row| row.long)));
     match similar {
-        Some(flag) => format!("no such flag; did you mean --{flag}?"),
-        None => "no such flag; --help lists those there are".to_owned(),
+        Some(flag) => format!("unknown flag; did you mean --{flag}?"),
+        None => "unknown flag (see --help)".to_owned(),
     }
 }
 

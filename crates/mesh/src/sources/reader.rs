@@ -3,7 +3,7 @@
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source};
-use crate::settings::Setting;
+use crate::settings::{Setting, nearest_value};
 use crate::{Problem, Problems};
 use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
 use std::{net::IpAddr, time::Duration};
@@ -106,7 +106,13 @@ impl<'a> Reader<'a> {
         let Given { value, source } = self.raw.get(setting)?;
         let parsed = parse(trim(value));
         if parsed.is_none() {
-            self.problem(source, value, complaint);
+            match nearest_value(trim(value), setting.row().values) {
+                None => self.problem(source, value, complaint),
+                Some(meant) => {
+                    let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
+                    self.problem(source, value, format!("{what}; did you mean {meant}? {form}").trim_end());
+                }
+            }
         }
         parsed
     }

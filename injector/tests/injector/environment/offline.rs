@@ -210,10 +210,7 @@ fn broken_rules_are_reported_for_services_with_routes_only() {
         assert_eq!(stderr.matches(expected).count(), 1, "{stderr}");
     }
     let both = refused(&broken.replace("defaultSubset: base", "splitter: ab"));
-    assert!(
-        both.starts_with("sidecar-injector: 2 problems in the manifests; nothing is printed\n"),
-        "{both}"
-    );
+    assert!(both.starts_with("error: 2 problems in the manifests; nothing is printed\n"), "{both}");
     assert!(both.contains("-:1: VirtualEnvironment default/demo: spec.envLabel.splitter: \"ab\""), "{both}");
 }
 
@@ -237,7 +234,7 @@ fn fields_were_quoted_twice_and_known_to_nobody() {
     let stderr = refused(&MANIFEST.replace("{envLabel: {defaultSubset: base}}", wrong));
     for expected in [
         "spec.envHeader.autoInject: \"yes\" is a string; expected true or false, without quotes",
-        "spec.envHeader.nam: no such field; did you mean name?",
+        "spec.envHeader.nam: unknown field; did you mean name?",
         "spec.envHeader.name: \"5\" is a number; expected a string",
         "spec.envHeader.aliases: \"1\" is a number; expected a list",
         "VirtualEnvironment default/demo: spec.envLabel: \"7\" is a number; expected a mapping",

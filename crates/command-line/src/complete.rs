@@ -1,0 +1,115 @@
+//! Proposals for a line that a clap command describes.
+
+use crate::shell::Proposals;
+use clap::{Arg, ArgAction, Command, ValueHint};
+
+/// The completions of the last word of a line, of which the first word is the program. Where `whole` words are needed, a
+/// value comes with its `--flag=`. The command has to be built.
+pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
+    let (last, before) = line.split_last().map_or(("", line), |(last, before)| (last.as_str(), before));
+    let mut command = program;
+    let mut waiting = None;
+    for word in before.iter().skip(1) {
+        if waiting.take().is_some() {
+            continue;
+        }
+        match word.strip_prefix('-') {
+            Some(_) if !word.contains('=') => waiting = flag(command, word).filter(|arg| takes_value(arg)),
+            Some(_) => {}
+            None => command = command.find_subcommand(word).unwrap_or(command),
+        }
+    }
+    if let Some(arg) = waiting {
+        return values(arg, "", last);
+    }
+    if let Some((name, value)) = last.split_once('=').filter(|(name, _)| name.starts_with("--")) {
+        let before = if whole { format!("{name}=") } else { String::new() };
+        return flag(command, name).map_or(Proposals::Words(Vec::new()), |arg| values(arg, &before, value));
+    }
+    let mut words = if last.starts_with('-') { flags(command) } else { commands(command) };
+    words.retain(|(word, _)| word.starts_with(last));
+    match command.get_positionals().next() {
+        Some(arg) if words.is_empty() && !last.starts_with('-') => values(arg, "", last),
+        Some(_) | None => Proposals::Words(words),
+    }
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| match word.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg.get_short().is_some_and(|letter| word == format!("-{letter}")),
+    })
+}
+
+fn values(arg: &Arg, before: &str, start: &str) -> Proposals {
+    let known: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| value.get_name().to_owned())
+        .collect();
+    let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+    match (arg.get_value_hint(), name) {
+        _ if !known.is_empty() => Proposals::starting(known, start, before),
+        (ValueHint::DirPath, _) | (_, Some("DIR" | "FOLDER")) => Proposals::Folders,
+        (ValueHint::FilePath | ValueHint::AnyPath, _) | (_, Some("FILE" | "PATH")) => Proposals::Files,
+        _ => Proposals::Words(Vec::new()),
+    }
+}
+
+fn flags(command: &Command) -> Vec<(String, String)> {
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional());
+    let forms = |arg: &Arg| {
+        let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let short = arg.get_short().map(|letter| format!("-{letter}"));
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        short.into_iter().chain(long).map(move |form| (form, about.clone())).collect::<Vec<_>>()
+    };
+    shown.flat_map(forms).collect()
+}
+
+fn commands(command: &Command) -> Vec<(String, String)> {
+    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    let about = |below: &Command| below.get_about().map(ToString::to_string).unwrap_or_default();
+    shown.map(|below| (below.get_name().to_owned(), about(below))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &[&str]) {
+        let inject = Command::new("inject")
+            .arg(Arg::new("file").long("filename").short('f').value_name("FILE"))
+            .arg(Arg::new("format").long("format").value_parser(["text", "json"]))
+            .arg(Arg::new("old").long("old").hide(true))
+            .arg(Arg::new("diff").long("diff").action(ArgAction::SetTrue));
+        let man = Command::new("man").arg(Arg::new("folder").value_name("DIR"));
+        let mut program = Command::new("program").subcommand(inject).subcommand(man);
+        program.build();
+        let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let found = match proposals(&program, &line, false) {
+            Proposals::Words(words) => words.into_iter().map(|(word, _)| word).collect(),
+            Proposals::Files => vec!["FILES".to_owned()],
+            Proposals::Folders => vec!["FOLDERS".to_owned()],
+        };
+        assert_eq!(found, expected, "{line:?}");
+    }
+
+    #[test]
+    fn of_commands_flags_and_values() {
+        check("program ", &["inject", "man", "help"]);
+        check("program in", &["inject"]);
+        check("program inject ", &[]);
+        check("program inject --", &["--filename", "--format", "--diff", "--help"]);
+        check("program inject --format ", &["text", "json"]);
+        check("program inject --format=j", &["json"]);
+        check("program inject --diff --fi", &["--filename"]);
+        check("program inject -f ", &["FILES"]);
+        check("program man ", &["FOLDERS"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! What clap refuses, as all other problems of the input are reported.
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use mesh::settings::{nearest, nearest_value};
+use mesh::{Problem, Problems};
+use std::error::Error as _;
+
+/// The problems with a call that clap refuses.
+pub fn problems(error: &Error, commands: &[&str]) -> Problems {
+    let flag = |kind| text(error, kind).map(|form| name(&form)).unwrap_or_default();
+    let value = || text(error, ContextKind::InvalidValue).unwrap_or_default();
+    let own = flag(ContextKind::InvalidArg);
+    let problem = match error.kind() {
+        ErrorKind::UnknownArgument if own.starts_with('-') => {
+            let meant = text(error, ContextKind::SuggestedArg).map(|form| name(&form));
+            Problem::of(&own, unknown("flag", meant.as_deref()))
+        }
+        ErrorKind::UnknownArgument => Problem::with_item("argument", &own, "is not expected"),
+        ErrorKind::InvalidSubcommand => {
+            let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let meant = nearest(&command, commands.iter().copied());
+            Problem::of(&command, unknown("command", meant))
+        }
+        ErrorKind::InvalidValue if value().is_empty() => Problem::of(&own, "needs a value"),
+        ErrorKind::InvalidValue => Problem::with_item(&own, &value(), not_among(error, &value())),
+        ErrorKind::ValueValidation => {
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            Problem::with_item(&own, &value(), format!("is not valid: {cause}"))
+        }
+        ErrorKind::MissingRequiredArgument => return missing(error),
+        ErrorKind::ArgumentConflict => {
+            let other = flag(ContextKind::PriorArg);
+            let text = match other == own || other.is_empty() {
+                true => "is given more than once; give it once".to_owned(),
+                false => format!("contradicts {other}; give one of them"),
+            };
+            Problem::of(&own, text)
+        }
+        ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            Problem::of(&own, "has the wrong number of values (see --help)")
+        }
+        _ => Problem::of("arguments", first_line(error)),
+    };
+    Problems(vec![problem])
+}
+
+/// What follows of a name that nothing has.
+pub fn unknown(what: &str, meant: Option<&str>) -> String {
+    match meant {
+        Some(meant) => format!("unknown {what}; did you mean {meant}?"),
+        None => format!("unknown {what} (see --help)"),
+    }
+}
+
+fn missing(error: &Error) -> Problems {
+    let forms = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(forms)) => forms.clone(),
+        Some(ContextValue::String(form)) => vec![form.clone()],
+        _ => Vec::new(),
+    };
+    Problems(forms.iter().map(|form| Problem::of(&name(form), format!("is required: {form}"))).collect())
+}
+
+fn not_among(error: &Error, value: &str) -> String {
+    let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
+        return "is not valid (see --help)".to_owned();
+    };
+    let known: Vec<&str> = values.iter().map(String::as_str).collect();
+    let meant = nearest_value(value, &known).map(|meant| format!("; did you mean {meant}?"));
+    let list = match known.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => "valid".to_owned(),
+    };
+    format!("is not {list}{}", meant.unwrap_or_default())
+}
+
+fn text(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        _ => None,
+    }
+}
+
+/// The flag of a form such as `--action <ACTION>`, or the name of an argument.
+fn name(form: &str) -> String {
+    form.split([' ', '=']).next().unwrap_or_default().trim_matches(['<', '>', '[', ']']).to_owned()
+}
+
+fn first_line(error: &Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, ArgAction, Command, value_parser};
+
+    fn command() -> Command {
+        let repair = Command::new("repair")
+            .arg(Arg::new("node").long("node").value_name("NAME").required(true))
+            .arg(Arg::new("action").long("action").value_name("ACTION").value_parser(["repair", "label"]))
+            .arg(Arg::new("rate").long("rate").value_name("NUMBER").value_parser(value_parser!(u16)))
+            .arg(Arg::new("watch").long("watch").action(ArgAction::SetTrue))
+            .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).conflicts_with("watch"));
+        Command::new("program").subcommand_required(true).subcommand(repair)
+    }
+
+    #[test]
+    fn every_refusal_has_the_style_of_the_others() {
+        for (call, expected) in [
+            ("repai", "unknown command repai; did you mean repair?"),
+            ("zzz", "unknown command zzz (see --help)"),
+            ("--bogus", "unknown flag --bogus (see --help)"),
+            ("repair --nod 1", "unknown flag --nod; did you mean --node?"),
+            ("repair --node 1 stray", "argument: \"stray\" is not expected"),
+            ("repair", "--node: is required: --node <NAME>"),
+            (
+                "repair --node 1 --action labl",
+                "--action: \"labl\" is not repair or label; did you mean label?",
+            ),
+            ("repair --node 1 --action x", "--action: \"x\" is not repair or label"),
+            ("repair --node 1 --action", "--action: needs a value"),
+            ("repair --node 1 --rate x", "--rate: \"x\" is not valid: invalid digit found in string"),
+            ("repair --node 1 --watch --once", "--watch: contradicts --once; give one of them"),
+            ("repair --node 1 --node 2", "--node: is given more than once; give it once"),
+        ] {
+            let words = std::iter::once("program").chain(call.split(' '));
+            let error = command().try_get_matches_from(words).expect_err(call);
+            let found: Vec<String> =
+                problems(&error, &["repair"]).0.iter().map(ToString::to_string).collect();
+            assert_eq!(found, [expected], "{call}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What the command lines of all programs share: sections of help, errors in one style, completions and manual pages.
+//!
+//! `sidecar-init` reads calls by its own tables and uses the parts; the other programs describe themselves to clap, and
+//! [`program`] does the rest.
+
+#![forbid(unsafe_code)]
+
+pub mod complete;
+pub mod errors;
+pub mod program;
+pub mod roff;
+pub mod sections;
+pub mod shell;

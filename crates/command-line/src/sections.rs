@@ -1,0 +1,54 @@
+//! The sections of help that options are not: examples and exit statuses.
+
+use diagnose::fold;
+use std::fmt::Write;
+
+/// Exit statuses and their meanings.
+pub type Exits = [(&'static str, &'static str)];
+
+/// The widest that a line of help gets: longer ones are hard to read.
+pub const WIDTH: usize = 100;
+
+/// The columns that help may take: those of the terminal; elsewhere 80, what fits everywhere.
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).min(WIDTH)
+}
+
+/// The description of a command with its examples and exit statuses, in lines of at most `width` columns.
+pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) -> String {
+    let mut text = about.to_owned();
+    if !examples.is_empty() {
+        text.push_str("\n\nExamples:");
+        examples.iter().for_each(|example| write!(text, "\n  {example}").expect("text takes all"));
+    }
+    if !exits.is_empty() {
+        text.push_str("\n\nExit status:");
+        text.push_str(&self::exits(exits, width));
+    }
+    text
+}
+
+/// Exit statuses, one a line, each behind a line break.
+pub fn exits(exits: &Exits, width: usize) -> String {
+    let column = exits.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
+    let line = |(code, meaning): &(&str, &str)| {
+        let line = format!("  {code:<column$}  {meaning}");
+        format!("\n{}", fold(&line, column + 4, width))
+    };
+    exits.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_follow_the_description() {
+        let exits = [("0", "done"), ("128+N", "signal N ended the command")];
+        assert_eq!(
+            described("Does it.", &["prog do", "prog do -x"], &exits, 28),
+            "Does it.\n\nExamples:\n  prog do\n  prog do -x\n\nExit status:\n  0      done\n  128+N  signal N ended the\n         command"
+        );
+        assert_eq!(described("Does it.", &[], &[], 80), "Does it.");
+    }
+}

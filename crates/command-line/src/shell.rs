@@ -1,0 +1,225 @@
+//! Shells: the scripts by which they complete a program's calls, and the form in which they read proposals.
+//!
+//! A script passes the words of a line to `PROGRAM completions SHELL -- WORD..`, so the program itself decides what may come
+//! next. The answer's first line is its kind: `words`, `files` or `folders`.
+
+use std::ffi::{OsStr, OsString};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    PowerShell,
+}
+
+/// What can complete a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proposals {
+    /// Words, and what each is for.
+    Words(Vec<(String, String)>),
+    Files,
+    Folders,
+}
+
+impl Shell {
+    pub const ALL: [Self; 4] = [Self::Bash, Self::Zsh, Self::Fish, Self::PowerShell];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::PowerShell => "powershell",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|shell| shell.name() == name)
+    }
+
+    /// The script for the first of these programs, which are names of one and the same.
+    pub fn script(self, names: &[&str]) -> String {
+        let (script, separator) = match self {
+            Self::Bash => (BASH, " "),
+            Self::Zsh => (ZSH, " "),
+            Self::Fish => (FISH, " "),
+            Self::PowerShell => (POWERSHELL, ", "),
+        };
+        let program = names.first().copied().unwrap_or_default();
+        script
+            .replace("@NAMES@", &names.join(separator))
+            .replace("@FUNCTION@", &program.replace('-', "_"))
+            .replace("@PROGRAM@", program)
+    }
+
+    /// The words of a line as the program reads them: bash takes `--flag=value` for three.
+    pub fn words(self, line: Vec<OsString>) -> Vec<OsString> {
+        if self == Self::Bash { joined(line) } else { line }
+    }
+
+    /// Whether the shell replaces the whole word, so that a value has to come with its `--flag=`.
+    pub fn replaces_whole_words(self) -> bool {
+        matches!(self, Self::Fish | Self::PowerShell)
+    }
+
+    /// The answer to a script.
+    pub fn answer(self, proposals: Proposals) -> String {
+        let word = |(word, about): (String, String)| match self {
+            Self::Bash => format!("{word}\n"),
+            Self::Zsh => format!("{}:{about}\n", word.replace(':', "\\:")),
+            Self::Fish | Self::PowerShell => format!("{word}\t{about}\n"),
+        };
+        match proposals {
+            Proposals::Files => "files\n".to_owned(),
+            Proposals::Folders => "folders\n".to_owned(),
+            Proposals::Words(words) => {
+                "words\n".to_owned() + &words.into_iter().map(word).collect::<String>()
+            }
+        }
+    }
+}
+
+impl Proposals {
+    /// Those of these words that begin so, each behind `before`.
+    pub fn starting<W: Into<String> + AsRef<str>>(
+        words: impl IntoIterator<Item = W>,
+        start: &str,
+        before: &str,
+    ) -> Self {
+        let words = words.into_iter().filter(|word| word.as_ref().starts_with(start));
+        Self::Words(words.map(|word| (before.to_owned() + word.as_ref(), String::new())).collect())
+    }
+}
+
+fn joined(line: Vec<OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut goes_on = false;
+    for word in line {
+        let is_sign = word == OsStr::new("=");
+        match words.last_mut() {
+            Some(last) if is_sign || goes_on => last.push(word),
+            Some(_) | None => words.push(word),
+        }
+        goes_on = is_sign;
+    }
+    words
+}
+
+const BASH: &str = r#"# What bash completes for @PROGRAM@. Printed by: @PROGRAM@ completions bash
+_@FUNCTION@() {
+    local current=${COMP_WORDS[COMP_CWORD]} answer
+    if [[ $current == = ]]; then current=''; fi
+    mapfile -t answer < <(@PROGRAM@ completions bash -- "${COMP_WORDS[@]:0:COMP_CWORD + 1}" 2>/dev/null)
+    case ${answer[0]-} in
+    files)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        ;;
+    folders)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        ;;
+    *) COMPREPLY=("${answer[@]:1}") ;;
+    esac
+}
+complete -F _@FUNCTION@ @NAMES@
+"#;
+
+/// A file `_PROGRAM` of a folder in `fpath`, or for `source`.
+const ZSH: &str = r#"#compdef @NAMES@
+# What zsh completes for @PROGRAM@. Printed by: @PROGRAM@ completions zsh
+_@PROGRAM@() {
+    local -a answer proposals
+    answer=("${(@f)$(@PROGRAM@ completions zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)}")
+    if [[ $words[CURRENT] == --*=* ]]; then compset -P '*='; fi
+    case $answer[1] in
+    files) _files ;;
+    folders) _files -/ ;;
+    *)
+        proposals=("${(@)answer[2,-1]}")
+        _describe proposal proposals
+        ;;
+    esac
+}
+
+if [[ $funcstack[1] == _@PROGRAM@ ]]; then
+    _@PROGRAM@ "$@"
+else
+    compdef _@PROGRAM@ @NAMES@
+fi
+"#;
+
+const FISH: &str = r#"# What fish completes for @PROGRAM@. Printed by: @PROGRAM@ completions fish
+function __@FUNCTION@_proposals
+    set -l current (commandline -ct)
+    set -l answer (@PROGRAM@ completions fish -- (commandline -opc) "$current" 2>/dev/null)
+    switch "$answer[1]"
+        case files
+            __fish_complete_path "$current"
+        case folders
+            __fish_complete_directories "$current"
+        case words
+            set -e answer[1]
+            printf '%s\n' $answer
+    end
+end
+for name in @NAMES@
+    complete -c $name -f -a '(__@FUNCTION@_proposals)'
+end
+"#;
+
+/// PowerShell completes files where nothing is returned. An empty last word reaches the program from PowerShell 7.3 on.
+const POWERSHELL: &str = r#"# What PowerShell 7.3 and later complete for @PROGRAM@. Printed by: @PROGRAM@ completions powershell
+Register-ArgumentCompleter -Native -CommandName @NAMES@ -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $elements = $commandAst.CommandElements | Where-Object { $_.Extent.StartOffset -lt $cursorPosition }
+    $words = @($elements | ForEach-Object { $_.ToString() })
+    if ($wordToComplete -eq '') { $words += '' }
+    $answer = @(& '@PROGRAM@' completions powershell '--' @words 2>$null)
+    if ($answer.Count -eq 0 -or $answer[0] -ne 'words') { return }
+    $answer | Select-Object -Skip 1 | ForEach-Object {
+        $word, $about = $_ -split "`t", 2
+        if (-not $about) { $about = $word }
+        [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $about)
+    }
+}
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_name_the_program_everywhere() {
+        for shell in Shell::ALL {
+            let script = shell.script(&["sidecar-init", "istio-iptables"]);
+            assert!(
+                !script.contains('@')
+                    || !["@PROGRAM@", "@NAMES@", "@FUNCTION@"].iter().any(|mark| script.contains(mark))
+            );
+            assert!(script.contains(&format!("sidecar-init completions {}", shell.name())));
+            assert!(script.contains("istio-iptables"), "{script}");
+            assert_eq!(Shell::named(shell.name()), Some(shell));
+        }
+    }
+
+    /// There is no PowerShell for tests: its script is compared with what was tried by hand, and its blocks are closed.
+    #[test]
+    fn the_script_of_powershell() {
+        let script = Shell::PowerShell.script(&["a-b", "c"]);
+        let mut open = Vec::new();
+        for c in script.chars() {
+            match c {
+                '{' | '(' | '[' => open.push(c),
+                '}' => assert_eq!(open.pop(), Some('{')),
+                ')' => assert_eq!(open.pop(), Some('(')),
+                ']' => assert_eq!(open.pop(), Some('[')),
+                _ => {}
+            }
+        }
+        assert_eq!(open, []);
+        assert!(script.contains("-CommandName a-b, c -ScriptBlock {"), "{script}");
+        assert!(script.contains("& 'a-b' completions powershell '--' @words"), "{script}");
+    }
+}

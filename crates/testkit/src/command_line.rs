@@ -1,0 +1,147 @@
+//! A program's command line as a user meets it: refusals, completions in real shells, the manual in mandoc.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// What is completed before the last word of a line, and what is proposed for it.
+pub type Case = (&'static str, &'static [&'static str]);
+
+/// A program, by its path and its name.
+pub struct Program {
+    pub path: &'static str,
+    pub name: &'static str,
+}
+
+impl Program {
+    /// What the program prints of a call that it refuses as invalid.
+    ///
+    /// # Panics
+    /// Where the call is not refused.
+    pub fn refused(&self, call: &str) -> String {
+        let output = Command::new(self.path)
+            .args(call.split_whitespace())
+            .env_remove("NODE_NAME")
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program starts");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{call}: {output:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    }
+
+    /// Completes lines in bash, fish and zsh as their scripts do, each shell in a folder with a file `pod.yaml`.
+    ///
+    /// # Panics
+    /// Where other words are proposed.
+    pub fn completes(&self, cases: &[Case]) {
+        let folder = Folder::new();
+        fs::create_dir_all(folder.0.join("bin")).expect("a folder");
+        symlink(self.path, folder.0.join("bin").join(self.name)).expect("a link");
+        fs::write(folder.0.join("pod.yaml"), "").expect("a file");
+        for shell in ["bash", "fish", "zsh"] {
+            let script = output(Command::new(self.path).args(["completions", shell]));
+            fs::write(folder.0.join(format!("script.{shell}")), script).expect("a script");
+            for (line, expected) in cases {
+                let line = format!("{} {line}", self.name);
+                let mut found = self.proposed(shell, &line, &folder.0);
+                found.sort();
+                let mut expected: Vec<String> = expected.iter().map(|&word| word.to_owned()).collect();
+                expected.sort();
+                assert_eq!(found, expected, "{shell}: {line:?}");
+            }
+        }
+    }
+
+    fn proposed(&self, shell: &str, line: &str, folder: &Path) -> Vec<String> {
+        let function = self.name.replace('-', "_");
+        // bash takes words apart around an equals sign.
+        let words = if shell == "bash" { line.replace('=', " = ") } else { line.to_owned() };
+        let words = words + if line.ends_with(' ') { "''" } else { "" };
+        let call = match shell {
+            "bash" => format!(
+                "source ./script.bash; compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+                 _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            ),
+            "fish" => format!("source ./script.fish; complete -C \"{line}\""),
+            // What the script would describe is what it proposes; files are those of the folder.
+            _ => format!(
+                "compdef() {{ :; }}; _files() {{ ls *.yaml; }}; \
+                 _describe() {{ print -rl -- ${{(@P)2%%:*}}; }}; compset() {{ :; }}; source ./script.zsh; \
+                 words=({words}); CURRENT=${{#words}}; _{}",
+                self.name
+            ),
+        };
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(shell);
+        command.args(if shell == "fish" { &["--no-config", "-c"][..] } else { &["-fc"] }).arg(call);
+        let path = format!("{}:{path}", folder.join("bin").display());
+        let text = output(command.env("PATH", path).env("HOME", folder).current_dir(folder));
+        let word = |line: &str| {
+            let word = line.split('\t').next().unwrap_or_default();
+            word.rsplit_once('=').map_or(word, |(_, value)| value).to_owned()
+        };
+        text.lines().map(word).filter(|word| !word.is_empty()).collect()
+    }
+
+    /// Writes the manual, which mandoc has to find correct, and returns its pages as they are shown, by name.
+    ///
+    /// # Panics
+    /// Where a page is not correct.
+    pub fn manual(&self) -> Vec<(String, String)> {
+        let folder = Folder::new();
+        output(Command::new(self.path).arg("man").arg(&folder.0));
+        let entries = fs::read_dir(&folder.0).expect("the folder");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+        names.sort();
+        let page = |name: String| {
+            let lint = Command::new("mandoc")
+                .args(["-T", "lint", "-W", "warning", &name])
+                .current_dir(&folder.0)
+                .output()
+                .expect("mandoc");
+            let lint = String::from_utf8_lossy(&lint.stdout).into_owned();
+            let faults: Vec<&str> = lint.lines().filter(|line| !line.contains("missing date")).collect();
+            assert_eq!(faults, [""; 0], "{name}");
+            let mut show = Command::new("mandoc");
+            let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&folder.0));
+            // Bold and underlined letters are printed over each other.
+            let plain = shown.split('\u{8}').fold(String::new(), |mut text, part| {
+                text.pop();
+                text + part
+            });
+            (name, plain)
+        };
+        names.into_iter().map(page).collect()
+    }
+}
+
+/// What a program prints, which has to succeed.
+fn output(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    assert!(output.status.success() || output.stderr.is_empty(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("command-line-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

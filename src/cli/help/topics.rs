@@ -1,0 +1,116 @@
+//! The topics of `sidecar-init help`.
+
+use super::markdown;
+use crate::cli::command::COMMANDS;
+use crate::cli::tree::help_call;
+use command_line::sections;
+use diagnose::{Style, fold};
+use mesh::settings;
+use std::fmt::Write;
+
+/// A page of the documentation whose sections are topics.
+const TROUBLESHOOTING: &str = include_str!("../../../docs/troubleshooting.md");
+
+/// A topic.
+pub(super) struct Topic {
+    pub(super) name: String,
+    pub(super) title: String,
+    body: Body,
+}
+
+enum Body {
+    ExitCodes,
+    Environment,
+    /// Of a page in Markdown.
+    Section(&'static str),
+}
+
+pub(super) fn all() -> Vec<Topic> {
+    let made = |name: &str, title: &str, body| Topic { name: name.to_owned(), title: title.to_owned(), body };
+    let mut topics = vec![
+        made("exit-codes", "Exit codes of all commands", Body::ExitCodes),
+        made("environment", "Variables that commands read", Body::Environment),
+    ];
+    topics.extend(markdown::sections(TROUBLESHOOTING).into_iter().map(|(title, text)| Topic {
+        name: markdown::anchor(title),
+        title: markdown::inline(title),
+        body: Body::Section(text),
+    }));
+    topics
+}
+
+/// The topic with this name, or the only one whose name begins so.
+pub(super) fn find(name: &str) -> Option<Topic> {
+    let mut found: Vec<Topic> = all().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
+    match found.iter().position(|topic| topic.name == name) {
+        Some(at) => Some(found.swap_remove(at)),
+        None if found.len() == 1 => found.pop(),
+        None => None,
+    }
+}
+
+/// All topics, one a line.
+pub(super) fn list() -> String {
+    let mut text = format!("{}\n", Style::Strong.paint("Topics"));
+    for Topic { name, .. } in all() {
+        writeln!(text, "  {name}").expect("text takes all");
+    }
+    text + &format!("\nRun {} to read one; the beginning of its name is enough.\n", help_call("TOPIC"))
+}
+
+impl Topic {
+    /// The topic in lines of at most `width` columns, where its words allow it.
+    pub(super) fn text(&self, width: usize) -> String {
+        let body = match self.body {
+            Body::ExitCodes => exit_codes(width),
+            Body::Environment => environment(width),
+            Body::Section(text) => markdown::plain(text, width),
+        };
+        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), body.trim_matches('\n'))
+    }
+}
+
+fn exit_codes(width: usize) -> String {
+    let command = |(name, exits)| format!("{name}{}\n\n", sections::exits(exits, width));
+    COMMANDS.iter().map(|entry| (entry.name, entry.exits)).map(command).collect()
+}
+
+fn environment(width: usize) -> String {
+    let with_variables = settings::all().filter(|row| !row.variables.is_empty());
+    let entry = |row: &settings::Row| {
+        let flag = if row.long.is_empty() { String::new() } else { format!("{}: ", row.option()) };
+        format!("{}\n{}\n", row.variables.join(", "), fold(&format!("    {flag}{}", row.help), 4, width))
+    };
+    let mut entries: Vec<String> = with_variables.map(entry).collect();
+    entries.sort();
+    entries.dedup();
+    entries.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diagnose::plain;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_topic_has_a_name_of_its_own_and_fits() {
+        let names: BTreeSet<String> = all().into_iter().map(|topic| topic.name).collect();
+        assert_eq!(names.len(), all().len());
+        assert!(names.len() > 20, "{names:?}");
+        for topic in all() {
+            let text = plain(&topic.text(80));
+            assert!(text.lines().count() > 2, "{}", topic.name);
+            for line in text.lines() {
+                // What a user copies is not folded.
+                let is_code = line.starts_with("    ");
+                assert!(is_code || line.chars().count() <= 80 || !line.trim().contains(' '), "{line}");
+                assert!(is_code || !line.contains("](") && !line.contains('`'), "{line}");
+            }
+        }
+        let codes = plain(&find("exit-codes").expect("a topic").text(80));
+        assert!(codes.contains("\napply\n  0  the rules are in place\n"), "{codes}");
+        let variables = plain(&find("environment").expect("a topic").text(80));
+        assert!(variables.contains("PROXY_UID\n    --proxy-uid: "), "{variables}");
+    }
+}
