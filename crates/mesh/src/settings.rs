@@ -210,11 +210,14 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
 }
 
 /// The value that a misspelt one was probably meant to be: few letters differ, or only their case. [`nearest`] is for
-/// names, which are longer; of words with three letters it finds most alike.
+/// names, which are longer; of words with three letters it finds most alike. Another digit is
+/// another value, as in ipv4 and ipv6.
 pub fn nearest_value<'a>(wanted: &str, values: &[&'a str]) -> Option<&'a str> {
     let typos = |value: &str| strsim::osa_distance(&wanted.to_lowercase(), &value.to_lowercase());
     let limit = if wanted.chars().count() < 6 { 1 } else { 2 };
-    values.iter().copied().filter(|value| typos(value) <= limit).min_by_key(|value| typos(value))
+    let digits = |word: &str| word.chars().filter(char::is_ascii_digit).collect::<String>();
+    let is_near = |value: &&str| digits(value) == digits(wanted) && typos(value) <= limit;
+    values.iter().copied().filter(is_near).min_by_key(|value| typos(value))
 }
 
 impl Setting {
@@ -265,6 +268,7 @@ mod tests {
         ] {
             assert_eq!(nearest_value(wanted, &formats), expected, "{wanted}");
         }
+        assert_eq!(nearest_value("ipv6", &["dualstack", "ipv4"]), None);
         assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));
     }
 
