@@ -271,7 +271,10 @@ impl Parser {
             None if of_commands.any(|row| flag == row.option()) => {
                 format!("belongs after a command: sidecar-init COMMAND {flag}")
             }
-            Some(_) | None => pflag::unknown(flag, &self.flags),
+            Some(_) | None => match pflag::unknown(flag, &self.flags) {
+                text if text == pflag::UNKNOWN => format!("{text} (see --help)"),
+                text => text,
+            },
         };
         self.problems.push(Problem::of(flag, text));
     }

@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// There is no PowerShell for tests: its script is compared with what was tried by hand, and its blocks are closed.
+    /// There is no PowerShell for tests: only the text of its script is checked.
     #[test]
     fn the_script_of_powershell() {
         let script = Shell::PowerShell.script(&["a-b", "c"]);

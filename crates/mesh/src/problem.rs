@@ -83,7 +83,7 @@ mod tests {
         check("--bogus", "unknown flag (see --help)", "unknown flag --bogus (see --help)");
         check("aply", "unknown command; did you mean apply?", "unknown command aply; did you mean apply?");
         let place = "pod.yaml: container istio-init: --bogus";
-        check(place, "unknown flag (see --help)", &format!("{place}: unknown flag (see --help)"));
+        check(place, "unknown flag", &format!("{place}: unknown flag"));
         check("--family", "needs a value", "--family: needs a value");
     }
 }

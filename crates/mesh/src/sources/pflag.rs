@@ -71,6 +71,9 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     mesh
 }
 
+/// The problem with a flag that resembles none.
+pub const UNKNOWN: &str = "unknown flag";
+
 /// The problem with a flag that a call does not take. Where another mesh could be named there, its flags
 /// are known as such.
 pub fn unknown(name: &str, flags: &Flags) -> String {
@@ -83,7 +86,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
         name.strip_prefix("--").and_then(|misspelt| nearest(misspelt, flags.rows().map(|row| row.long)));
     match similar {
         Some(flag) => format!("unknown flag; did you mean --{flag}?"),
-        None => "unknown flag (see --help)".to_owned(),
+        None => UNKNOWN.to_owned(),
     }
 }
 
