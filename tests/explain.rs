@@ -46,8 +46,36 @@ fn a_bare_word() {
         &["10.0.0.5:443"],
         "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
     );
-    let refused = bare(&[&["explain", "8080", "9090"], &POD[..]].concat()).outcome().with(2, "it must fail");
-    assert!(refused.stderr.contains("argument: \"9090\" is not expected"));
+}
+
+#[test]
+fn several_packets_are_answered_in_order() {
+    let words = ["explain", "8080", "10.0.0.5:443", "15090", "--expect", "captured"];
+    let call =
+        |more: &[&str]| bare(&[&words, &POD[..], more].concat()).outcome().with(3, "15090 passes").stdout;
+    let text = call(&[]);
+    let answers: Vec<&str> = by_flags(&text).split("== ").filter(|answer| !answer.is_empty()).collect();
+    let heads: Vec<&str> = answers.iter().filter_map(|answer| answer.lines().next()).collect();
+    assert_eq!(heads, ["8080", "10.0.0.5:443", "15090"], "{text}");
+    for (answer, verdict) in answers.iter().zip(["captured: ", "captured: ", "not captured: "]) {
+        assert!(answer.lines().nth(1).is_some_and(|line| line.starts_with(verdict)), "{text}");
+    }
+    let document: Value = serde_json::from_str(&call(&["--format", "json"])).expect("JSON");
+    let ports: Vec<(Option<&str>, Option<u64>)> = document["answers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|answer| (answer["object"].as_str(), answer["answer"]["destination_port"].as_u64()))
+        .collect();
+    assert_eq!(
+        ports,
+        [(Some("8080"), Some(8080)), (Some("10.0.0.5:443"), Some(443)), (Some("15090"), Some(15090))]
+    );
+    let refused = bare(&["explain", "8080", "x", "99999"]).outcome().with(2, "two are wrong").stderr;
+    assert!(
+        refused.contains("2 problems") && refused.contains("\"x\"") && refused.contains("\"99999\""),
+        "{refused}"
+    );
 }
 
 /// The kernel sends these elsewhere than they look.

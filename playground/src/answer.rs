@@ -4,33 +4,18 @@ use crate::compared::{Compared, compared};
 use crate::fields::{Field, Told};
 use crate::findings::{self, Shown};
 use crate::link::{Link, link};
+use crate::request::{MANIFEST, Prepared, Request, prepare};
 use crate::styles::{Span, spans};
-use crate::tables::{Cases, cases};
+use crate::tables::{Cases, cases, kind};
 use crate::words::Input;
 use diagnose::Subject;
-use diagnose::explain::{Explanation, PacketQuery, Place, Pod, Scene, explain, packet};
+use diagnose::explain::{Explanation, PacketQuery, Scene, explain};
 use diagnose::lint::{Item, Level, items, lint, runs_as_proxy};
 use diagnose::picture::{Disposition, DrawnRow, DrawnRows, Picture};
 use diagnose::subject::each;
-use mesh::Capture;
-use mesh::Problems;
 use mesh::preview::{self, Preview};
-use mesh::sources::Reader;
 use mesh::sources::RemoteHost;
-use serde::{Deserialize, Serialize};
-
-/// The content of the fields.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct Request {
-    pub flags: String,
-    pub manifest: String,
-    pub packet: String,
-    /// The configuration before a change, if two are to be compared.
-    #[serde(default)]
-    pub flags_before: String,
-    #[serde(default)]
-    pub manifest_before: String,
-}
+use serde::Serialize;
 
 /// What the page shows.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -109,9 +94,6 @@ pub struct Verdict {
     pub way: Vec<Span>,
 }
 
-/// The name of a manifest in messages.
-pub(crate) const MANIFEST: &str = "manifest";
-
 pub fn answer(request: &Request) -> Answer {
     let input = Input::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
@@ -175,25 +157,6 @@ fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
         notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
     }
     notes
-}
-
-/// A subject that is understood.
-pub(crate) struct Prepared {
-    pub(crate) capture: Capture,
-    pub(crate) pod: Pod,
-    packet: Option<PacketQuery>,
-    warnings: Vec<String>,
-}
-
-pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
-    let mut reader = Reader::new(&subject.raw, subject.before.clone());
-    let host = subject.host();
-    let capture = mesh::configure(&mut reader, &*host, false);
-    let pod = Pod::from_settings(&subject.raw, Some(&*capture), Some(&*host));
-    let place = Place { pod: &pod, ways: &pod, names: &|_| None };
-    let packet = if asks { packet(&mut reader, &place) } else { None };
-    let warnings = reader.finish()?;
-    Ok(Prepared { capture, pod, packet, warnings })
 }
 
 fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
@@ -265,16 +228,6 @@ fn arrows(picture: &Picture) -> Arrows {
         Arrow { at, part, packets: packets + &option, kind, end, lit, top, height }
     };
     Arrows { width, height, rows: rows.into_iter().map(arrow).collect() }
-}
-
-/// The verdict as a word for the style sheet.
-pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
-    match explained.outcome().verdict {
-        rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
-        rules::simulate::Verdict::Pass => "passing",
-        rules::simulate::Verdict::Drop => "dropped",
-        rules::simulate::Verdict::Unknown => "unknown",
-    }
 }
 
 #[cfg(test)]

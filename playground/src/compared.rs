@@ -1,7 +1,7 @@
 //! Two configurations side by side: the packets whose verdict changes.
 
-use crate::answer::{MANIFEST, Prepared, Request, prepare};
 use crate::fields::Field;
+use crate::request::{MANIFEST, Prepared, Request, prepare};
 use crate::words::Input;
 use diagnose::Subject;
 use diagnose::compare::{self, Change, End, Side};

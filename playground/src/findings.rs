@@ -1,7 +1,7 @@
 //! Findings with what follows their remedy: the new text of a field.
 
-use crate::answer::{MANIFEST, Request};
 use crate::edit::{OfAnnotation, in_flags, in_manifest};
+use crate::request::{MANIFEST, Request};
 use diagnose::Subject;
 use diagnose::lint::{self, Edit, Item, Level};
 use mesh::pod::{self, Remark};

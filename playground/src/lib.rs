@@ -11,14 +11,16 @@ mod fields;
 mod findings;
 mod interface;
 mod link;
+mod request;
 mod styles;
 mod tables;
 mod words;
 
-pub use answer::{Answer, Arrow, Arrows, Part, Request, Verdict, answer};
+pub use answer::{Answer, Arrow, Arrows, Part, Verdict, answer};
 pub use compared::{Changed, Compared, Ended};
 pub use fields::Told;
 pub use findings::{Fix, Shown};
 pub use link::Link;
+pub use request::Request;
 pub use styles::Span;
 pub use tables::{Cases, Cell, Meaning, Packet, Row, Table};

@@ -1,7 +1,7 @@
 //! What a link to the page holds: the input without what may be secret.
 
-use crate::answer::{MANIFEST, Request};
 use crate::edit::joined;
+use crate::request::{MANIFEST, Request};
 use crate::words::{is_program, split_words, variable};
 use mesh::pod::{self, values};
 use serde::Serialize;

@@ -1,6 +1,5 @@
 //! The common cases as tables, and the packets that take a rule or an arrow.
 
-use crate::answer::kind;
 use diagnose::explain::{self, Case, Explanation, Pod, Scene, usual_cases, written};
 use diagnose::picture::Picture;
 use mesh::Capture;
@@ -145,4 +144,14 @@ fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
         }
     }
     found
+}
+
+/// The verdict as a word for the style sheet.
+pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
+    match explained.outcome().verdict {
+        rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
+        rules::simulate::Verdict::Pass => "passing",
+        rules::simulate::Verdict::Drop => "dropped",
+        rules::simulate::Verdict::Unknown => "unknown",
+    }
 }

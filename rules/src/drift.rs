@@ -83,7 +83,7 @@ impl fmt::Display for Reason {
             Self::Extra => "extra",
             Self::Moved => "moved",
             Self::Changed => "changed",
-            Self::ForeignBefore => "foreign rule before ours",
+            Self::ForeignBefore => "foreign rule first",
         })
     }
 }
@@ -288,7 +288,7 @@ mod tests {
         check(&all(&[a, c]), &all(&[a, b]), &["-changed", "+changed"]);
         check(&all(&[jump, accept]), jump, &[]);
         check(&all(&[log, jump]), jump, &[]);
-        check(&all(&[accept, jump]), jump, &["foreign rule before ours"]);
+        check(&all(&[accept, jump]), jump, &["foreign rule first"]);
         check(accept, jump, &["+missing"]);
     }
 }

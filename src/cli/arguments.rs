@@ -174,7 +174,8 @@ impl Parser {
 
     /// The setting of the next positional argument.
     pub(super) fn argument(&self) -> Option<Setting> {
-        self.entry?.words().nth(self.positional)
+        let entry = self.entry?;
+        entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
     }
 
     pub(super) fn read(&mut self, word: &OsStr) -> Read {

@@ -29,8 +29,8 @@ enum Host {
 /// Cleaning has kept rules of unknown owners.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "what is surely ours is gone; left is what {} or another program may have made: remove it by hand if it is not \
-     needed{}",
+    "the rules that sidecar-init surely set are removed; left is what {} or another program may have made: \
+     remove it by hand if it is not needed{}",
     .by,
     .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
@@ -121,7 +121,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
     let done = match (left.is_empty(), summary.steps.is_empty()) {
         (true, true) => "no rules of this program were found",
         (true, false) => "no rules of this program remain",
-        (false, _) => "what is surely ours is gone",
+        (false, _) => "the rules that sidecar-init surely set are removed",
     };
     let predecessors = engine::predecessors(&owner);
     Ok(Report { left, predecessors, ..Report::new(&summary, start, done) }.logged())

@@ -8,7 +8,7 @@ use mesh::OWNERS;
 use mesh::Problems;
 use rules::{
     Ownership,
-    drift::{Compared, Reason},
+    drift::{Compared, Reason, Side},
     render,
 };
 use serde::Serialize;
@@ -87,18 +87,26 @@ fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
 /// How many rules differ, and which packets that concerns.
 fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
     let differences = &compared.differences;
-    let of_chains =
-        differences.chains.iter().flat_map(|(.., drift)| drift.lines.iter().map(|line| line.reason));
-    let of_table = differences.nftables.iter().flat_map(|part| part.lines.iter().map(|line| line.reason));
-    let of_routes = differences.routes.iter().map(|(_, reason)| Some(*reason));
-    let reasons: Vec<Reason> = of_chains.chain(of_table).chain(of_routes).flatten().collect();
-    let count = |reason: Reason| reasons.iter().filter(|one| **one == reason).count();
+    let of_chains = differences.chains.iter().flat_map(|(.., drift)| &drift.lines);
+    let of_chains = of_chains.map(|line| (line.side, line.reason));
+    let of_table = differences.nftables.iter().flat_map(|part| &part.lines);
+    let of_table = of_table.map(|line| (line.side, line.reason));
+    let of_routes = differences.routes.iter().map(|(_, reason)| match reason {
+        Reason::Missing => (Side::Desired, Some(*reason)),
+        _ => (Side::Live, Some(*reason)),
+    });
+    let lines: Vec<(Side, Option<Reason>)> = of_chains.chain(of_table).chain(of_routes).collect();
+    // What is changed or moved has a line on each side.
+    let count = |reason: Reason| {
+        let on = |side: Side| lines.iter().filter(|line| **line == (side, Some(reason))).count();
+        on(Side::Both) + on(Side::Live).max(on(Side::Desired))
+    };
     let counted = [
         (Reason::Missing, "missing"),
         (Reason::Extra, "extra"),
         (Reason::Changed, "changed"),
         (Reason::Moved, "moved"),
-        (Reason::ForeignBefore, "of other programs before ours"),
+        (Reason::ForeignBefore, "of other programs first"),
     ];
     let counted =
         counted.into_iter().map(|(reason, word)| (count(reason), word)).filter(|(count, _)| *count > 0);
@@ -108,6 +116,9 @@ fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
     match scenes::changed_verdicts(&call.run, &call.capture, subject.dialect()) {
         Ok(comparison) => {
             let changes = comparison.shown().0;
+            if !changes.is_empty() {
+                text.push_str("Verdicts, as desired -> as live:\n");
+            }
             for change in changes.iter().take(CHANGES) {
                 text.push_str(&fold(&format!("  {}\n", change.line()), 4, report::line_width()));
             }

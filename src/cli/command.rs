@@ -56,6 +56,8 @@ pub(super) struct Entry {
     pub(super) without: &'static [Setting],
     /// The setting of a positional argument.
     pub(super) word: Option<Setting>,
+    /// Whether it may be given several times.
+    pub(super) repeats: bool,
     /// Another command line that it takes behind `--`: its name in help, and what it is for.
     pub(super) behind: Option<(&'static str, &'static str)>,
     /// Its mesh; `None` where `--mesh` selects one.

@@ -11,7 +11,7 @@ use diagnose::explain::{
 };
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, Style, basis, status};
-use mesh::sources::{Raw, Reader, Source};
+use mesh::sources::{Given, Raw, Reader, Source};
 use mesh::{Capture, Policy};
 use mesh::{Problems, Setting};
 use rules::Family;
@@ -52,6 +52,30 @@ impl Names {
 /// The value of `--expect`: whether the packet is to be captured.
 type Expected = Option<bool>;
 
+/// A subject with one of the packets.
+struct Asked {
+    subject: Subject,
+    /// The heading of its answer, where there are several.
+    title: Option<String>,
+}
+
+impl Asked {
+    fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
+        let [_, _, ..] = destinations else {
+            return vec![Self { subject: subject.clone(), title: subject.title.clone() }];
+        };
+        let asked = |destination: &String| {
+            let mut subject = subject.clone();
+            let source = Source::Flag(Setting::Destination.row().long);
+            let given = Given { value: destination.clone(), source };
+            subject.raw = Raw::of([(Setting::Destination, given)]).over(subject.raw);
+            let of = subject.title.iter().map(|title| format!("{title}: ")).collect::<String>();
+            Self { subject, title: Some(of + destination) }
+        };
+        destinations.iter().map(asked).collect()
+    }
+}
+
 /// A question with its settings, resolved.
 struct Request {
     run: Run,
@@ -68,32 +92,36 @@ struct Request {
     question: Question,
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
-    let requests = manifest::each(subjects, read_request)?;
+/// Explains the packets to these destinations, or the one that the settings describe.
+pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
+    let asked: Vec<Asked> = subjects.iter().flat_map(|subject| Asked::all(subject, destinations)).collect();
+    let requests = manifest::each(&asked, |asked| read_request(&asked.subject))?;
     let Some(first) = requests.first() else { return Ok(Exit::Done) };
-    manifest::begin(
-        subjects,
-        &first.logging,
-        requests.iter().map(|request| &request.warnings),
-        Stdout::Answer,
-    )?;
+    let of_each = requests.iter().step_by(destinations.len().max(1));
+    manifest::begin(subjects, &first.logging, of_each.map(|request| &request.warnings), Stdout::Answer)?;
     let form = first.form;
+    // What all answers have in common is printed once.
+    let is_shared = subjects.len() == 1
+        && asked.len() > 1
+        && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
+    let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (subject, request) in subjects.iter().zip(requests) {
+    for (Asked { subject, title }, request) in asked.iter().zip(requests) {
         let scenes = match scenes(subject, &request) {
             Ok(scenes) => scenes,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
         let request = request.of(&scenes, subject);
-        let answer = answer(&scenes, subject, &request, subjects.len() == 1);
+        let answer = answer(&scenes, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &=
             request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
-        sections.push(Section { title: subject.title.clone(), body: answer.body });
+        sections.push(Section { title: title.clone(), body: answer.body });
     }
     let printed = match form {
-        ExplainFormat::Text | ExplainFormat::Picture => {
-            manifest::print(&sections, |title| format!("== {title}"))
-        }
+        ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
+            Exit::Done => manifest::print(&sections, |title| format!("== {title}")),
+            exit => exit,
+        },
         ExplainFormat::Svg => manifest::print(&sections, render::as_comment),
         ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections),
         ExplainFormat::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),

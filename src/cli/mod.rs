@@ -75,8 +75,11 @@ pub(crate) fn main() -> ExitCode {
 
 fn call(invocation: Invocation) -> Exit {
     let Invocation { command, mesh, flags, mut problems, behind } = invocation;
-    let is_file = |(setting, _): &&(Setting, String)| *setting == Setting::Filename;
-    let files: Vec<String> = flags.iter().filter(is_file).map(|(_, file)| file.clone()).collect();
+    let given = |setting: Setting| {
+        let given = flags.iter().filter(move |(given, _)| *given == setting);
+        given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
+    };
+    let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
     let takes = |row: &Row| {
@@ -93,7 +96,7 @@ fn call(invocation: Invocation) -> Exit {
         logging::prefer_sentences(&raw);
     }
     problems.extend(enter_namespace(&raw));
-    let done = run_command(command, raw, problems, &files, &behind);
+    let done = run_command(command, raw, problems, [&files, &destinations], &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
@@ -150,14 +153,14 @@ fn run_command(
     command: Command,
     raw: Raw,
     problems: Vec<Problem>,
-    files: &[String],
+    [files, destinations]: [&[String]; 2],
     behind: &[OsString],
 ) -> Result<Exit, Problems> {
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Diff => diff::run(&raw, &problems, files),
         Command::Doctor => doctor(&raw, problems),
-        Command::Explain => explain::run(&subjects(raw, problems)?),
+        Command::Explain => explain::run(&subjects(raw, problems)?, destinations),
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
         Command::Status => status::run(&raw, problems),

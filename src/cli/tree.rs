@@ -94,7 +94,8 @@ pub(super) fn command(entry: &Entry, mesh: Mesh, extent: Extent) -> Command {
         true => command,
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
     };
-    let words: String = entry.words().map(|word| format!(" [{}]", name_of(word))).collect();
+    let more = if entry.repeats { "..." } else { "" };
+    let words: String = entry.words().map(|word| format!(" [{}]{more}", name_of(word))).collect();
     let behind = entry.behind.map(|(name, _)| format!(" [-- <{name}>...]")).unwrap_or_default();
     let command = match words.is_empty() {
         true => command,

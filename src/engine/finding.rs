@@ -79,8 +79,10 @@ pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Findi
                 for (chain, content) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
                     let Some(line) = plan::foreign_before(&content.lines, owner) else { continue };
                     let rule = rules::render::iptables::appended(chain, line);
-                    let text = format!("{family} {table} ({backend}): {rule} sees packets before ours");
-                    findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));
+                    let text = format!(
+                        "{family} {table} ({backend}): {rule} sees packets before sidecar-init's rules"
+                    );
+                    findings.push(Finding::warn("foreign", text, "sidecar-init apply puts its own first"));
                 }
             }
         }

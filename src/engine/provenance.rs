@@ -22,7 +22,7 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
     // No finding where no rule is seen but not all can be read.
     if found.is_empty() && snapshot.unreadable.is_empty() {
-        found.push(Finding::ok(TOPIC, "none of ours"));
+        found.push(Finding::ok(TOPIC, NONE));
     }
     for route in snapshot.inheritance(&one).routing {
         let text = format!("made by {}: {}", predecessor(&one), route.object);
@@ -53,6 +53,7 @@ pub(super) fn together(names: &[&str]) -> String {
 /// The remedy where several meshes capture at once.
 pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
 
+const NONE: &str = "none set by sidecar-init";
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
 
 fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
@@ -61,11 +62,11 @@ fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let text_of =
         |maker| Some(content(snapshot, owner, &[maker]).join(", ")).filter(|text_of| !text_of.is_empty());
     if let Some(content) = text_of(Maker::Owner) {
-        found.push(Finding::ok(TOPIC, format!("ours: {content}")));
+        found.push(Finding::ok(TOPIC, format!("set by sidecar-init: {content}")));
     }
     let predecessor = predecessor(owner);
     if let Some(content) = text_of(Maker::Either) {
-        let text = format!("ours: {content}; or those of {predecessor}, which writes the same");
+        let text = format!("set by sidecar-init, or by {predecessor}, which writes the same: {content}");
         found.push(Finding::ok(TOPIC, text));
     }
     if let Some(content) = text_of(Maker::Predecessor) {

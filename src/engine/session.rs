@@ -80,7 +80,9 @@ impl Session {
     /// The same after a change, which a failure to look does not undo: it is reported like them.
     pub fn preceding_rules_if_known(&mut self) -> Vec<String> {
         self.preceding_rules().unwrap_or_else(|error| {
-            vec![format!("could not check for rules of other programs that come before ours: {error}")]
+            vec![format!(
+                "could not check for rules of other programs that come before sidecar-init's: {error}"
+            )]
         })
     }
 }

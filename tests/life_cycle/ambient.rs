@@ -89,7 +89,7 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
         assert!(printed.contains("ambient mode captures here") && printed.contains("stays"), "{printed}");
         let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
         assert!(
-            printed.contains("ambient mode captures here") && printed.contains("none of ours"),
+            printed.contains("ambient mode captures here") && printed.contains("none set by sidecar-init"),
             "{printed}"
         );
         let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
@@ -112,7 +112,7 @@ fn clean_of_all_meshes_takes_ambient_away() {
         let before = state(&namespace);
         set(&namespace, variant);
         let printed = succeed(&namespace, &["clean"]).stderr;
-        assert!(printed.contains("ambient mode captures here") && printed.contains("goes"), "{printed}");
+        assert!(printed.contains("removing the rules of Istio's ambient mode"), "{printed}");
         same(&before, &state(&namespace), "something of ambient is left");
     }
 }

@@ -60,7 +60,7 @@ fn a_fresh_namespace_is_fine() {
         "iptables-legacy 1.",
         "iptables-nft 1.",
         "has all matches and targets",
-        "none of ours",
+        "none set by sidecar-init",
         "enabled",
     ] {
         assert!(says(&printed, "ok", text), "{text:?} is not in\n{printed}");
@@ -74,10 +74,12 @@ fn rules_of_ours_are_counted() {
         succeed(&namespace, &call("apply", variant, FULL));
         let (code, printed) = findings(&namespace, &POD);
         assert_eq!(code, Some(0), "{printed}");
-        let line =
-            printed.lines().find(|line| line.contains("ours: ")).unwrap_or_else(|| panic!("{printed}"));
+        let line = printed
+            .lines()
+            .find(|line| line.contains("set by sidecar-init: "))
+            .unwrap_or_else(|| panic!("{printed}"));
         assert!(line.contains("IPv4") && line.contains("IPv6") && line.contains(variant.name()), "{line}");
-        assert!(!printed.contains("sees packets before ours"), "{printed}");
+        assert!(!printed.contains("sees packets before sidecar-init's rules"), "{printed}");
     }
 }
 
@@ -100,12 +102,15 @@ fn who_made_what_is_named() {
         }
         succeed(&namespace, &[&["apply"], flags].concat());
         let (_, printed) = findings(&namespace, &POD);
-        assert!(says(&printed, "ok", "ours: ") && !printed.contains("istio-iptables"), "{printed}");
+        assert!(
+            says(&printed, "ok", "set by sidecar-init: ") && !printed.contains("istio-iptables"),
+            "{printed}"
+        );
     }
     let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
     let (_, printed) = findings(&namespace, &POD);
-    assert!(says(&printed, "ok", "or those of istio-iptables, which writes the same"), "{printed}");
+    assert!(says(&printed, "ok", "or by istio-iptables, which writes the same"), "{printed}");
     let namespace = Namespace::new();
     upstream::set_native(&namespace);
     let (_, printed) = findings(&namespace, &POD);
@@ -128,7 +133,7 @@ fn missing_rights_are_named() {
             "{printed}"
         );
         assert!(printed.contains("CAP_NET_RAW is not held"), "{printed}");
-        assert!(!printed.contains("none of ours"), "it can't know that: {printed}");
+        assert!(!printed.contains("none set by sidecar-init"), "it can't know that: {printed}");
     }
 }
 
@@ -189,7 +194,7 @@ fn rules_that_can_not_be_read_are_not_none() {
             variant.name()
         );
         assert!(says(&ended.stdout, "fail", &line), "{line:?} is not in\n{}", ended.stdout);
-        assert!(!ended.stdout.contains("none of ours"), "{}", ended.stdout);
+        assert!(!ended.stdout.contains("none set by sidecar-init"), "{}", ended.stdout);
     }
 }
 
@@ -313,7 +318,10 @@ fn foreign_rules_before_ours_are_named() {
         let script = "*nat\n-I OUTPUT 1 -p tcp -m tcp --dport 83 -j ACCEPT\n-A OUTPUT -p tcp -m tcp --dport 84 -j ACCEPT\nCOMMIT\n";
         namespace.restore(variant, Family::V4, script);
         let (_, printed) = findings(&namespace, &POD);
-        assert!(says(&printed, "warn", "--dport 83 -j ACCEPT sees packets before ours"), "{printed}");
+        assert!(
+            says(&printed, "warn", "--dport 83 -j ACCEPT sees packets before sidecar-init's rules"),
+            "{printed}"
+        );
         assert!(!printed.contains("--dport 84"), "{printed}");
     }
 }

@@ -173,7 +173,7 @@ impl Scene {
             self.put(victim, &format!("-I {chain} 1 {accept}"));
             let printed = run(&self.namespace, &self.call("check")).with(3, &format!("{what} before")).stdout;
             assert!(
-                printed.contains("foreign rule before ours") && printed.contains("--dport 9"),
+                printed.contains("foreign rule first") && printed.contains("--dport 9"),
                 "{what}: {printed}"
             );
             succeed(&self.namespace, &self.call("apply"));

@@ -208,7 +208,7 @@ fn rules_of_others_and_lost_jumps_are_seen() {
         pod.stdout(&iptables, &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
         pod.stdout(&iptables, &["-A", "INPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]);
         let status = json(&pod);
-        with_finding(&status, "foreign", "sees packets before ours");
+        with_finding(&status, "foreign", "sees packets before sidecar-init's rules");
         with_finding(
             &status,
             "foreign",

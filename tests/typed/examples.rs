@@ -75,6 +75,8 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
         ("explain", _) => &["10.0.0.5:443"],
         ("completions", _) => &["bash"],
         ("man", _) => &["pages"],
+        ("diff", "filename") => &["--filename=pod.yaml"],
+        ("diff", _) => &["--filename=pod.yaml", "--filename=pod.yaml"],
         ("render", "of" | "family") => &["--format=svg", "--of=rules"],
         ("status", "interval") => &["--watch"],
         ("cni install", "ready-file" | "ready-address" | "metrics") => &["--watch"],

@@ -21,6 +21,11 @@ pub fn problems(error: &Error, commands: &[&str]) -> Problems {
             let meant = nearest(&command, commands.iter().copied());
             Problem::of(&command, unknown("command", meant))
         }
+        ErrorKind::MissingSubcommand => {
+            let within = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let own = list(&strings(error, ContextKind::ValidSubcommand));
+            Problem::of(&within, format!("needs a command: {own}"))
+        }
         ErrorKind::InvalidValue if value().is_empty() => Problem::of(&own, "needs a value"),
         ErrorKind::InvalidValue => Problem::with_item(&own, &value(), not_among(error, &value())),
         ErrorKind::ValueValidation => {
@@ -53,33 +58,39 @@ pub fn unknown(what: &str, meant: Option<&str>) -> String {
 }
 
 fn missing(error: &Error) -> Problems {
-    let forms = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(forms)) => forms.clone(),
-        Some(ContextValue::String(form)) => vec![form.clone()],
-        _ => Vec::new(),
-    };
-    Problems(forms.iter().map(|form| Problem::of(&name(form), format!("is required: {form}"))).collect())
+    Problems(
+        strings(error, ContextKind::InvalidArg)
+            .iter()
+            .map(|form| Problem::of(&name(form), format!("is required: {form}")))
+            .collect(),
+    )
 }
 
 fn not_among(error: &Error, value: &str) -> String {
-    let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
+    let known = strings(error, ContextKind::ValidValue);
+    if known.is_empty() {
         return "is not valid (see --help)".to_owned();
-    };
-    let known: Vec<&str> = values.iter().map(String::as_str).collect();
+    }
     let meant = nearest_value(value, &known).map(|meant| format!("; did you mean {meant}?"));
-    let list = match known.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => "valid".to_owned(),
-    };
-    format!("is not {list}{}", meant.unwrap_or_default())
+    format!("is not {}{}", list(&known), meant.unwrap_or_default())
+}
+
+fn list(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 fn text(error: &Error, kind: ContextKind) -> Option<String> {
-    match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(texts) => texts.first().cloned(),
-        _ => None,
+    strings(error, kind).first().map(|&text| text.to_owned())
+}
+
+fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text],
+        Some(ContextValue::Strings(texts)) => texts.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
     }
 }
 

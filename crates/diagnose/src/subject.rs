@@ -12,6 +12,7 @@ use mesh::{Problem, Problems};
 pub type Machine = fn(&Raw) -> Box<dyn Host>;
 
 /// Flags, or an object of a manifest with the flags over it.
+#[derive(Clone)]
 pub struct Subject {
     /// The object's kind, namespace and name.
     pub title: Option<String>,

@@ -344,10 +344,10 @@ fn flags_that_do_not_fit_are_refused() {
     assert!(run(&[]).contains("--tls-cert and --tls-key: expected both, or --self-signed"));
     let missing = run(&["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
     assert!(missing.contains("--tls-cert cert.pem") && missing.contains("No such file"), "{missing}");
-    assert!(run(&["--self-signed", "--namespace", "Bad_X"]).contains("'Bad_X' for '--namespace"));
+    assert!(run(&["--self-signed", "--namespace", "Bad_X"]).contains("--namespace: \"Bad_X\""));
     assert!(run(&["--max-connections", "0"]).contains("1..=65535"));
     assert!(run(&["--patience", "0"]).contains("expected more than 0"));
-    assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("cannot be used with"));
+    assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("contradicts"));
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
     assert!(run(&["--self-signed", "--name", "https://a"]).contains("expected a DNS name"));
     assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read: "));

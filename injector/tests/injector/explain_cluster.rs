@@ -95,7 +95,12 @@ fn namespaces_webhooks_and_configuration_are_the_clusters() {
     fs::write(&config, "policy: enabled").expect("written");
     check(&cluster, &[&query[..], &["--inject-config", word(&config)]].concat(), 0, &["injected, because"]);
     check(&cluster, &[&query[..], &["--namespace-labels", "mesh=yes,green="]].concat(), 0, &[called]);
-    check(&cluster, &[&query[..], &["--auto"]].concat(), 2, &["cannot be used with"]);
+    check(
+        &cluster,
+        &[&query[..], &["--auto"]].concat(),
+        2,
+        &["--kubeconfig: contradicts --auto; give one of them"],
+    );
 }
 
 /// Kubelets of 1.33 and newer run native sidecars, and the webhook gives pods one where all do.

@@ -238,5 +238,5 @@ fn a_watch_that_can_not_be_is_told_at_the_start() {
     assert!(shown(&["--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
     let unused = shown(&["--kubeconfig", "missing.yaml", "--watch-cluster=off"]);
     assert!(unused.contains("expected --watch-cluster auto or on, or --self-signed"), "{unused}");
-    assert!(shown(&["--native-sidecars=maybe"]).contains("[possible values: auto, true, false]"));
+    assert!(shown(&["--native-sidecars=maybe"]).contains("is not auto, true or false"));
 }

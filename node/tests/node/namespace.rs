@@ -168,7 +168,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     scene.cluster.put(&pod);
     let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("Kuma was asked for") && log.contains("clean --mesh linkerd"), "{log}");
+    assert!(log.contains("Kuma was requested") && log.contains("clean --mesh linkerd"), "{log}");
     assert_eq!(sandbox.rules(), rules);
 }
 

@@ -35,6 +35,7 @@ const NONE: Entry = Entry {
     also: &[],
     without: &[],
     word: None,
+    repeats: false,
     behind: None,
     mesh: None,
     changes: false,
@@ -77,7 +78,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             beside the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. \
             Reads only.\n\nPrints the source of the desired rules, then the difference chain by chain: a line with \
             - is there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a \
-            foreign rule that comes before ours and may decide about packets. Where nothing differs, a line says \
+            foreign rule that comes first and may decide about packets. Where nothing differs, a line says \
             that the rules are in place.",
         examples: &["sidecar-init check", "sidecar-init check -f pod.yaml --network-namespace web"],
         exits: &[
@@ -129,7 +130,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Explain,
         name: "explain",
         about: "Show whether a packet is captured, and why",
-        long_about: "Walks a packet through the rules of the network namespace, and shows where it ends and which \
+        long_about: "Walks packets through the rules of the network namespace, and shows where each ends and which \
             rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless \
             --live is given), or those of a listing (--from-save); the first line names the source. Variables \
             describe none. For a namespace, the kernel is asked which route the packet takes, by its destination, \
@@ -141,18 +142,19 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         examples: &[
             "sidecar-init explain 8080",
             "sidecar-init explain --network-namespace web --uid 1337 https://example.com/",
-            "sidecar-init explain -i '*' 10.0.0.5:443",
+            "sidecar-init explain -i '*' 10.0.0.5:443 10.0.0.5:53",
             "kubectl get pod web -o yaml | sidecar-init explain -f - 8080",
         ],
         exits: &[
             ("0", "answered"),
             ("1", "the rules could not be read"),
             ("2", "invalid input"),
-            ("3", "the packet does not end as --expect says"),
+            ("3", "a packet does not end as --expect says"),
         ],
         topics: &[&[Topic::Packet, Topic::Explain], PASTED],
         without: &[Setting::Format],
         word: Some(Setting::Destination),
+        repeats: true,
         ..NONE
     },
     Entry {
@@ -306,7 +308,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         about: "Check what this kernel and namespace support",
         long_about: "Checks everything that capture relies on, and what commonly goes wrong: the programs of \
             iptables and their versions, what the kernel can match and do, capabilities, rules of other programs \
-            that see packets before ours, the listeners where rules send traffic, processes that run as the \
+            that see packets first, the listeners where rules send traffic, processes that run as the \
             proxy's user, and IPv6. Changes nothing.\n\nEach finding has a sign: ok, warn or fail, or \u{2714}, \
             \u{25b2} and \u{2718} where the locale has them. Warnings and failures come with a remedy and a link \
             to its explanation.",

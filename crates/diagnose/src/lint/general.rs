@@ -26,10 +26,17 @@ pub(super) struct Findings {
     pub(super) redundant: Vec<Redundant>,
 }
 
+/// What is tried for an effect, as each trial walks many packets through two sets of rules.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// Each item is tried alone where all lists together have at most so many.
+    pub(super) max_items: usize,
+    /// Whether every list is tried as a whole, or those of which an item is suspicious.
+    pub(super) every_list: bool,
+}
+
 /// What is suspicious, and what has no effect, as walks of packets confirm.
-///
-/// Each item is tried alone where all lists together have at most `max_items`.
-pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], max_items: usize) -> Findings {
+pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], reach: Reach) -> Findings {
     let policy: &dyn Policy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
@@ -69,16 +76,21 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], m
         let setting = redundant.change.setting;
         !is_moot(setting) && !is_preset(setting)
     };
-    let options = whole_options(comparison).into_iter().filter(|one| !reported.contains(&one.change.setting));
-    let options: Vec<Redundant> = options.filter(counts).collect();
-    let mut redundant = comparison.confirmed(options);
-    let whole: BTreeSet<Setting> = redundant.iter().map(|one| one.change.setting).collect();
     let mut candidates = overlaps(&lists);
     let items = Items::of(&lists);
     candidates.extend(unreachable(comparison, |origin, rule| items.that_makes(origin, rule)));
-    if lists.len() <= max_items {
+    if lists.len() <= reach.max_items {
         candidates.extend(one_by_one(&lists, policy));
     }
+    let is_tried = |setting: Setting| {
+        let mut suspicious = candidates.iter().map(|candidate| candidate.change.setting);
+        reach.every_list || suspicious.any(|one| one == setting)
+    };
+    let options = whole_options(comparison, is_tried);
+    let options = options.into_iter().filter(|one| !reported.contains(&one.change.setting));
+    let options: Vec<Redundant> = options.filter(counts).collect();
+    let mut redundant = comparison.confirmed(options);
+    let whole: BTreeSet<Setting> = redundant.iter().map(|one| one.change.setting).collect();
     candidates.retain(|candidate| !whole.contains(&candidate.change.setting) && counts(candidate));
     redundant.extend(comparison.confirmed(candidates));
     Findings { findings, redundant }
@@ -212,8 +224,8 @@ fn of_other_family(raw: &Raw, policy: &dyn Policy, lists: &[ListItem]) -> Vec<(S
     lists.iter().filter(is_network).map(finding).collect()
 }
 
-/// Options that were given, as candidates for what has no effect: those that the configuration explains, and all lists.
-fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
+/// Options that were given, as candidates for what has no effect: those that the configuration explains, and lists.
+fn whole_options(comparison: &Comparison<'_>, is_tried: impl Fn(Setting) -> bool) -> Vec<Redundant> {
     let given = |setting: Setting| comparison.raw.get(setting).filter(|given| !given.value.trim().is_empty());
     let redundant = |setting: Setting, text: String, remedy: &str| {
         let source = given(setting)?.source.to_string();
@@ -236,7 +248,7 @@ fn whole_options(comparison: &Comparison<'_>) -> Vec<Redundant> {
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
     let text = "has no effect beside the other options";
     let lists = rows
-        .filter(|row| !is_explained(row))
+        .filter(|row| !is_explained(row) && is_tried(row.setting))
         .filter_map(|row| redundant(row.setting, text.to_owned(), "drop the option"));
     explained.chain(lists).collect()
 }

@@ -30,7 +30,7 @@ pub use report::{Item, items, text};
 pub(crate) use probes::probes;
 
 use comparison::{Comparison, MAX_WORK};
-use general::Findings;
+use general::{Findings, Reach};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::shadow::Work;
@@ -45,12 +45,11 @@ pub fn lint(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Find
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
 const BRIEF_RULES: usize = 100;
 
-/// So many items of all lists are tried one by one, as each takes a comparison of all packets; a longer list is looked at for
-/// items that lie in others.
-const MAX_TRIED_ITEMS: usize = 64;
+/// Longer lists are looked at for items that lie in others.
+const WHOLE: Reach = Reach { max_items: 64, every_list: true };
 
 /// The same for [`brief`].
-const BRIEF_ITEMS: usize = 4;
+const BRIEF: Reach = Reach { max_items: 4, every_list: false };
 
 /// As [`lint`], just before the rules are set: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.
@@ -80,8 +79,8 @@ fn lint_within(
     if max_rules.is_some_and(|most| comparison.size() > most) {
         return named(general::of_all(raw, &**capture, held));
     }
-    let max_items = if max_rules.is_some() { BRIEF_ITEMS } else { MAX_TRIED_ITEMS };
-    let Findings { mut findings, redundant } = general::look(&mut comparison, held, max_items);
+    let reach = if max_rules.is_some() { BRIEF } else { WHOLE };
+    let Findings { mut findings, redundant } = general::look(&mut comparison, held, reach);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding_with_edit(raw)));
     if max_rules.is_none() {
         findings.extend(general::limits(&comparison));

@@ -1,12 +1,13 @@
 //! Draws the picture of a configuration from its rules: an arrow is what a rule does to packets, in the order in which rules
 //! decide, and names the setting that makes the rule.
 
-use super::flow::{Flow, Is, with_option};
+use super::flow::{Disposition, Flow, Is, Place, with_option};
 use super::label::Label;
+use super::model::{Picture, option};
 use super::panel::{Panel, Part};
 use super::walk::{Arrow, Assumptions, arrows};
 use super::words::{Before, Known};
-use super::{Disposition, Picture, Place, exceptions, join, option};
+use super::{exceptions, join};
 use crate::lint::probes;
 use mesh::sources::Dialect;
 use mesh::{Capture, DNS_PORT, Proxy, Reason, Selector};

@@ -3,9 +3,10 @@
 //! What passes the proxy by runs behind its box. What it captures ends there, at a port, and goes on from there.
 
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
+use super::flow::{Disposition, Flow, Place};
 use super::letters::Font;
+use super::model::{Picture, Way};
 use super::panel::{Panel, Part};
-use super::{Disposition, Flow, Picture, Place, Way};
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
 const WIDTH: u32 = 700;

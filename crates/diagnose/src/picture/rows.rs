@@ -1,8 +1,9 @@
 //! Where the arrows of a drawn picture are and what they are about, so that a front end can make them answer.
 
 use super::drawing::Area;
+use super::flow::Disposition;
 use super::layout::drawing;
-use super::{Disposition, Picture};
+use super::model::Picture;
 use rules::simulate::Packet;
 
 /// An arrow of a picture that is drawn.

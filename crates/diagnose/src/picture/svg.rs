@@ -2,8 +2,9 @@
 
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke, Text};
+use super::flow::{Disposition, Place};
 use super::layout::drawing;
-use super::{Disposition, Picture, Place};
+use super::model::Picture;
 use std::fmt::Write;
 
 impl Picture {

@@ -1,6 +1,8 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::{Disposition, Flow, Picture, Place, letters};
+use super::flow::{Disposition, Flow, Place};
+use super::letters;
+use super::model::Picture;
 use crate::Style;
 use std::fmt::Write;
 

@@ -142,6 +142,36 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
     })
 }
 
+/// A foreign rule before the mesh's: each claim that it contradicts is shown with a packet of that claim.
+#[test]
+fn foreign_rules_that_come_first_are_shown_with_a_packet() {
+    let flags = [
+        (Setting::InboundPorts, "80,443"),
+        (Setting::ServiceCidr, "10.5.0.0/16"),
+        (Setting::RedirectDns, "true"),
+        (Setting::CaptureAllDns, "true"),
+    ];
+    let ours = render::iptables::restore(&capture(Mesh::Istio, &flags).rules(Family::V4));
+    let check = |chain: &str, rule: &str, expected: &[&str]| {
+        let (before, nat) = ours.split_once("* nat\n").expect("the table");
+        let (declared, rules) = nat.split_once("\n-A ").expect("rules");
+        let text = format!("{before}* nat\n:{chain} ACCEPT [0:0]\n{declared}\n-A {chain} {rule}\n-A {rules}");
+        let v4 = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
+        let views = ByFamily { v4, v6: View::empty(Family::V6) };
+        let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
+        let found: Vec<&str> = status.findings.iter().map(|finding| finding.text.as_str()).collect();
+        let packets: Vec<&str> =
+            found.iter().filter_map(|text| text.split_once(" is to ")).map(|(packet, _)| packet).collect();
+        assert_eq!(packets, expected, "{rule}: {found:#?}");
+    };
+    check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &["a DNS query to an address outside:53"]);
+    check("OUTPUT", "-d 10.5.0.0/16 -j ACCEPT", &["TCP of the application to an address in 10.5.0.0/16:8080"]);
+    check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &["TCP from outside to port 80"]);
+    let to_port_9 = "TCP of the application to an address in 10.5.0.0/16:9";
+    check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[to_port_9]);
+    check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
+}
+
 /// Whichever rules and options make it, each sentence is shown once.
 #[test]
 fn nothing_is_said_twice() {

@@ -124,14 +124,18 @@ fn ports(claim: &Claim, claims: &[Claim], others: &BTreeSet<u16>) -> Vec<u16> {
     if !is_of_ports {
         return Vec::new();
     }
-    let beside = claims.iter().filter(|other| other.direction == claim.direction);
+    let is_beside = |other: &&Claim| other.direction == claim.direction || other.meaning == Meaning::Dns;
+    let beside = claims.iter().filter(is_beside);
     let ports = others.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
     ports.take(MAX_PORTS).collect()
 }
 
-/// Whether a list names the port.
+/// Whether a list names the port, or it is that of captured DNS.
 fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool {
     claims.any(|claim| {
+        if claim.meaning == Meaning::Dns && port == DNS_PORT.number() {
+            return true;
+        }
         let exclusions = claim.exclusions.iter().flat_map(|exclusions| &exclusions.items);
         let mut ranges =
             claim.items.iter().chain(exclusions).filter_map(|item| item.parse::<PortRange>().ok());

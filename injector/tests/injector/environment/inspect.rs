@@ -63,7 +63,7 @@ fn where_nobody_answers_it_says_so() {
     assert_eq!((code, &*stdout), (Some(1), ""));
     assert!(stderr.contains(&format!("--address {free}: no operator answers there")), "{stderr}");
     let (code, _, stderr) = inspect(&free.to_string(), &[]);
-    assert!(code == Some(2) && stderr.contains("Usage"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("environment inspect: needs a command: "), "{stderr}");
 }
 
 #[test]

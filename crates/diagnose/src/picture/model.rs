@@ -1,0 +1,216 @@
+//! The model of a picture: its parts, and the way of a packet through them.
+
+use super::flow::{Disposition, Flow};
+use super::label::Label;
+use super::panel::{Panel, Part};
+use crate::explain::Explanation;
+use mesh::Setting;
+use mesh::sources::Dialect;
+use rules::simulate::{Direction, Packet};
+use rules::{ConnState, Family, InterfaceName, Mark};
+
+/// What becomes of a pod's traffic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    pub(super) title: String,
+    /// What holds for all of it.
+    pub(super) notes: Vec<String>,
+    pub(super) panels: Vec<Panel>,
+    /// What the proxy is called.
+    pub(super) proxy: &'static str,
+    /// Whether only the main paths are shown.
+    pub(super) is_summary: bool,
+    /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
+    pub(super) ipv6: bool,
+    pub(super) machines: Vec<InterfaceName>,
+    /// Marks of packets that it speaks of, beside those that have none.
+    pub(super) marks: Vec<Mark>,
+    pub(super) way: Option<Way>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The panel and the arrow in it.
+    pub(super) at: (usize, usize),
+    /// The packet in words.
+    pub(super) packet: String,
+    /// The rule that decides, as a sentence.
+    pub(super) rule: Option<String>,
+}
+
+impl Way {
+    /// Whether the packet takes this row of this panel.
+    pub(super) fn is_at(&self, panel: usize, row: usize) -> bool {
+        self.at == (panel, row)
+    }
+}
+
+/// A setting as its author writes it: by its letter, where there is one.
+pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
+    match (dialect.name(setting), setting.row().short) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(letter)) => format!("-{letter}"),
+        (None, None) => setting.row().option(),
+    }
+}
+
+impl Picture {
+    /// A picture of these parts, of which `note` states what holds for all. `ipv6` is whether it covers IPv6 too,
+    /// `machines` by which interfaces virtual machines send.
+    pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
+        let title = "Where the pod's traffic goes".to_owned();
+        Self {
+            title,
+            notes: vec![note],
+            panels,
+            proxy: "proxy",
+            is_summary: false,
+            ipv6,
+            machines,
+            marks: Vec::new(),
+            way: None,
+        }
+    }
+
+    /// The same, with the name of the proxy.
+    pub(crate) fn with_proxy(self, proxy: &'static str) -> Self {
+        Self { proxy, ..self }
+    }
+
+    /// The same, that speaks of packets with these marks too.
+    pub(crate) fn and_marked(self, marks: Vec<Mark>) -> Self {
+        Self { marks, ..self }
+    }
+
+    /// Names whose traffic it is, such as a pod.
+    pub fn of_object(mut self, name: &str) -> Self {
+        self.title = format!("Where the traffic of {name} goes");
+        self
+    }
+
+    /// Its parts, in the order in which they are shown.
+    pub fn panels(&self) -> &[Panel] {
+        &self.panels
+    }
+
+    /// The main paths into the pod and out of it, without what always passes.
+    pub fn summary(mut self) -> Self {
+        self.is_summary = true;
+        self.panels.retain(|panel| matches!(panel.part, Part::Inbound | Part::Outbound));
+        self.panels.iter_mut().for_each(Panel::summarize);
+        self
+    }
+
+    /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
+    pub(super) fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
+        let is_shown = |number: usize| self.way.as_ref().is_none_or(|way| way.at.0 == number);
+        self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
+    }
+
+    /// The arrow that speaks of a packet: of one that starts a connection or belongs to none, as it comes from a process
+    /// or arrives. `None` for packets that the picture does not speak of.
+    pub fn flow_of(&self, packet: &Packet) -> Option<&Flow> {
+        let (panel, flow) = self.at(packet)?;
+        Some(&self.panels[panel].flows[flow])
+    }
+
+    pub(super) fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
+        let part = self.part_of(packet)?;
+        // The kernel sends nothing to loopback by another interface.
+        if part == Part::Outbound && packet.destination.ip().is_loopback() {
+            return None;
+        }
+        let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
+        let spoken_of = (packet.mark == 0 || self.marks.iter().any(is_known))
+            && packet.connmark == 0
+            && (packet.family() == Family::V4 || self.ipv6)
+            && matches!(packet.state, ConnState::New | ConnState::Invalid);
+        let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
+        let flow = self.panels[panel].of(packet)?;
+        // What belongs to no connection is dropped at most; what captures never sees it.
+        let last = self.panels[panel].flows.iter().rposition(|flow| flow.disposition == Disposition::Dropped);
+        let seen = packet.state == ConnState::New || last.is_some_and(|last| flow <= last);
+        seen.then_some((panel, flow))
+    }
+
+    fn part_of(&self, packet: &Packet) -> Option<Part> {
+        match &packet.direction {
+            // None comes from outside.
+            Direction::Inbound { interface, .. }
+                if packet.destination.ip().is_loopback()
+                    || *interface == InterfaceName::loopback().as_str() =>
+            {
+                None
+            }
+            Direction::Inbound { interface, .. }
+                if self.machines.iter().any(|name| name.covers(interface)) =>
+            {
+                Some(Part::Machines)
+            }
+            Direction::Inbound { .. } => Some(Part::Inbound),
+            Direction::Outbound { interface, .. } if *interface == InterfaceName::loopback().as_str() => {
+                Some(Part::Within)
+            }
+            Direction::Outbound { .. } => Some(Part::Outbound),
+        }
+    }
+
+    /// Lights the way of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
+    /// otherwise, gets a separate arrow.
+    pub fn with_way(mut self, explanation: &Explanation<'_>) -> Self {
+        let packet = explanation.packet();
+        let disposition = Disposition::from(explanation.outcome().verdict);
+        let at = self
+            .at(packet)
+            .filter(|(panel, flow)| self.panels[*panel].flows[*flow].disposition == disposition);
+        let at = at.unwrap_or_else(|| self.own_arrow(explanation, disposition));
+        self.panels[at.0].flows[at.1].shown = true;
+        let sentence = explanation.sentence();
+        self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
+        self.way = Some(Way { at, packet: explanation.packet_line(), rule: explanation.deciding_rule() });
+        self
+    }
+
+    fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: Disposition) -> (usize, usize) {
+        let part = self.part_of(explanation.packet()).unwrap_or(Part::Inbound);
+        let panel = self.panels.iter().position(|panel| panel.part == part).unwrap_or_else(|| {
+            self.panels.push(Panel { part, flows: Vec::new() });
+            self.panels.len() - 1
+        });
+        let (from, to) = part.ends();
+        let label = Label::plain("this packet");
+        let flow = Flow { needs: Vec::new(), from, to, disposition, label, option: None, shown: true };
+        self.panels[panel].flows.insert(0, flow);
+        (panel, 0)
+    }
+}
+
+/// The picture of a pod of which nothing is captured, whatever its settings.
+pub fn of_skipped(reason: &str) -> Picture {
+    let panel = |part: Part| {
+        let (from, to) = part.ends();
+        let label = Label::plain("everything");
+        let flow = Flow {
+            needs: Vec::new(),
+            from,
+            to,
+            disposition: Disposition::Passing,
+            label,
+            option: None,
+            shown: true,
+        };
+        Panel { part, flows: vec![flow] }
+    };
+    let note = format!("Nothing of the pod is captured: {reason}.");
+    Picture::new(note, vec![panel(Part::Inbound), panel(Part::Outbound)], true, Vec::new())
+}
+
+/// The way of a packet through rules that no configuration describes.
+pub fn of_way(explanation: &Explanation<'_>) -> Picture {
+    Picture {
+        title: String::new(),
+        notes: Vec::new(),
+        ..Picture::new(String::new(), Vec::new(), true, Vec::new())
+    }
+    .with_way(explanation)
+}
