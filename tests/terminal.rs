@@ -103,7 +103,7 @@ fn differences_and_errors_are_in_colour() {
     let path = pod.path();
     let call = ["check", "--network-namespace", &path, "-i", "*", "-b", "*"];
     let shown = in_terminal(200, &call, &[]);
-    assert!(shown.contains("\u{1b}[1m+++ wanted\u{1b}[0m"), "{shown:?}");
+    assert!(shown.contains("\u{1b}[1m+++ desired\u{1b}[0m"), "{shown:?}");
     assert!(shown.contains("\u{1b}[2m# missing\u{1b}[0m"), "{shown:?}");
     assert!(shown.contains("\u{1b}[1mRules differ: "), "{shown:?}");
     let quiet = in_terminal(200, &call, &[("NO_COLOR", "1")]);

@@ -49,6 +49,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     match entry {
         Some(entry) => {
             let mesh = entry.mesh.unwrap_or(mesh);
+            let problems = strays_joined(problems, &pflag::stray(&entry.flags(mesh)));
             Ok(Invocation { command: entry.command, mesh, flags, problems, behind })
         }
         None if group.is_some() => {
@@ -77,6 +78,27 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
         words.insert(1, command.into());
     }
     words
+}
+
+/// So many words that no flag takes are likely to be the names of files: the shell replaces a `*` without quotes by them.
+const MANY_STRAYS: usize = 4;
+
+/// The problems, with many words that are not expected as one.
+fn strays_joined(problems: Vec<Problem>, stray: &str) -> Vec<Problem> {
+    let is_stray = |problem: &Problem| problem.item.is_some() && problem.text == stray;
+    let count = problems.iter().filter(|problem| is_stray(problem)).count();
+    if count < MANY_STRAYS {
+        return problems;
+    }
+    let (strays, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_stray);
+    others.extend(strays.into_iter().take(1).map(|first| Problem {
+        text: format!(
+            "and {} more are not expected; quote '*', which the shell replaces with names of files",
+            count - 1
+        ),
+        ..first
+    }));
+    others
 }
 
 /// Answers words that are not a call. Earlier problems take precedence, except over help.
@@ -333,6 +355,21 @@ mod tests {
             &[(Setting::EnvoyPort, "1"), (Setting::DryRun, "true"), (Setting::RestoreFormat, "0")],
         );
         check(&["-nf"], &[(Setting::DryRun, "true"), (Setting::RestoreFormat, "true")]);
+    }
+
+    #[test]
+    fn a_star_without_quotes_is_one_problem() {
+        let call =
+            ["sidecar-init", "apply", "-b", "Cargo.toml", "README.md", "docs", "src", "tests", "-z", "1"];
+        let reported: Vec<String> = parse(call.iter().map(OsString::from))
+            .expect("no answer")
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let expected = "argument: \"README.md\" and 3 more are not expected; quote '*', which the shell replaces with names \
+                        of files";
+        assert_eq!(reported, [expected]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn nothing_but_colours_is_added() {
         for text in [
-            "--- there: IPv4 nat OUTPUT (iptables-nft)\n+++ wanted\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
+            "--- live: IPv4 nat OUTPUT (iptables-nft)\n+++ desired\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
             "error: the rules differ\n-A OUTPUT\n+A OUTPUT",
         ] {
             assert_eq!(plain(&error(text, usize::MAX)), text);

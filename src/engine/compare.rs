@@ -94,15 +94,15 @@ impl fmt::Display for Differences {
     /// each line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (variant, family, ChainDrift { table, chain, lines }) in &self.chains {
-            writeln!(f, "--- there: {family} {table} {chain} ({variant})")?;
-            writeln!(f, "+++ wanted")?;
+            writeln!(f, "--- live: {family} {table} {chain} ({variant})")?;
+            writeln!(f, "+++ desired")?;
             for compared in lines {
                 line(f, compared, &render::iptables::appended(chain, &compared.line))?;
             }
         }
         for nftables::Difference { subject, lines } in &self.nftables {
-            writeln!(f, "--- there: {subject} (nftables)")?;
-            writeln!(f, "+++ wanted")?;
+            writeln!(f, "--- live: {subject} (nftables)")?;
+            writeln!(f, "+++ desired")?;
             for compared in lines {
                 line(f, compared, &compared.line)?;
             }

@@ -140,7 +140,7 @@ fn a_port_used_again_after_a_reset(stage: &Stage) {
         let again = connect().and_then(|mut caller| caller.ask());
         match stage.mode {
             Mode::Redirect => {
-                assert_eq!(again.expect_err("refused").kind(), io::ErrorKind::ConnectionRefused)
+                assert_eq!(again.expect_err("refused").kind(), io::ErrorKind::ConnectionRefused);
             }
             Mode::Tproxy => assert_eq!(again.expect("delivered"), call.from.expect("given")),
         }

@@ -126,7 +126,7 @@ fn a_changed_rule_is_named() {
         let expected = format!(
             "by the flags given:\nRules differ: 1 changed\nVerdicts, as desired -> as live:\n  outbound TCP to \
              ports other than 80, 443 and 8000-9000 not leaving by br+ and eth1: captured at 15001 -> captured at \
-             15002\n\n--- there: chain nat_ISTIO_REDIRECT (nftables)\n+++ wanted\n{}{}",
+             15002\n\n--- live: chain nat_ISTIO_REDIRECT (nftables)\n+++ desired\n{}{}",
             changed('-', 15002),
             changed('+', 15001)
         );

@@ -49,7 +49,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Table => f.write_str("table"),
-            Self::Inherited(name) => write!(f, "table {name}, made before us"),
+            Self::Inherited(name) => write!(f, "table {name}, made by another program"),
             Self::OfIptables(name) => write!(f, "table {name}"),
             Self::Set(name) => write!(f, "set {name}"),
             Self::Chain(name) => write!(f, "chain {name}"),

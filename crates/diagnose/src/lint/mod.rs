@@ -48,8 +48,8 @@ const BRIEF_RULES: usize = 100;
 /// Longer lists are looked at for items that lie in others.
 const WHOLE: Reach = Reach { max_items: 64, every_list: true };
 
-/// The same for [`brief`].
-const BRIEF: Reach = Reach { max_items: 4, every_list: false };
+/// The same for [`brief`]: what is suspicious by itself.
+const BRIEF: Reach = Reach { max_items: 0, every_list: false };
 
 /// As [`lint`], just before the rules are set: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.

@@ -165,7 +165,11 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
         assert_eq!(packets, expected, "{rule}: {found:#?}");
     };
     check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &["a DNS query to an address outside:53"]);
-    check("OUTPUT", "-d 10.5.0.0/16 -j ACCEPT", &["TCP of the application to an address in 10.5.0.0/16:8080"]);
+    check(
+        "OUTPUT",
+        "-d 10.5.0.0/16 -j ACCEPT",
+        &["TCP of the application to an address in 10.5.0.0/16:8080"],
+    );
     check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &["TCP from outside to port 80"]);
     let to_port_9 = "TCP of the application to an address in 10.5.0.0/16:9";
     check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[to_port_9]);
