@@ -292,7 +292,10 @@ fn tables_of_upstreams_native_mode_give_way() {
         let flags = flags(1);
         upstream::set_native(&namespace);
         let printed = run(&namespace, &call("check", variant, &flags)).with(3, "check").stdout;
-        assert!(printed.contains("--- live: table istio-proxy-nat, made by another program (nftables)"), "{printed}");
+        assert!(
+            printed.contains("--- live: table istio-proxy-nat, made by another program (nftables)"),
+            "{printed}"
+        );
         let before = everything(&namespace);
         run(&namespace, &call("istio-iptables", variant, &flags)).with(1, "without --reconcile");
         same(&before, &everything(&namespace), "refused, and yet something changed");

@@ -33,8 +33,7 @@ pub(crate) fn binary() -> &'static PathBuf {
     })
 }
 
-/// A node copies it, and a container starts it. Code that every start runs is compiled for speed, which takes room that pays
-/// off; what is beyond this is likely to be something that was linked by mistake.
+/// A node copies it, and a container starts it: what is beyond this is likely to be linked by mistake.
 #[test]
 fn it_stays_small() {
     let bytes = fs::metadata(binary()).expect("the binary").len();

@@ -47,12 +47,6 @@ pub trait Reasons {
     /// its conditions and by its target.
     fn read(&self, context: &RuleContext<'_>) -> Option<Reason>;
 
-    /// Whether explanations name the reason of a rule that decides even where only [`Reasons::read`]
-    /// knows it, instead of its place and text.
-    fn explains_listings(&self) -> bool {
-        true
-    }
-
     /// Of several settings that make such rules, the one that this rule shows.
     fn setting(&self, _reason: Reason, _context: &RuleContext<'_>) -> Option<Setting> {
         None

@@ -252,12 +252,10 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     found
 }
 
-/// Why a rule is there that carries no reason, and the setting that made it where it is known. `None` where explanations
-/// give place and text of such rules.
+/// Why a rule is there that carries no reason, and the setting that made it where it is known.
 pub fn read_at(view: &View, at: At) -> Option<(Reason, Option<Setting>)> {
     let recognized = Whole::of(view).recognized(at, usize::MAX)?;
-    let reason = recognized.reason.filter(|_| recognized.mesh.reasons().explains_listings())?;
-    Some((reason, recognized.setting))
+    Some((recognized.reason?, recognized.setting))
 }
 
 /// The reason of each rule of a mesh, as far as the rules alone show it.

@@ -324,13 +324,13 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         name: "sandbox",
         about: "Try the rules in a temporary pod, or run a command in it",
         long_about: "Makes a temporary pod: an unnamed network namespace, connected by a veth pair to another one, \
-            the world, whose servers answer at every address. The rules are set in the pod, and a small proxy \
+            whose test servers answer at every address. The rules are set in the pod, and a small proxy \
             listens where they send connections to: it logs each and passes it on. Works as root, and as any user \
             where user namespaces are allowed.\n\nWithout a command, a demo of a minute shows what happens to \
             connections, and why. With a command behind --, that runs in the pod, as an application would; the \
-            proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the world 10.9.0.2 and \
-            fd09::2. The world answers HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echoes anything else, \
-            resolves every name, and calls the pod for clients of its HTTP proxy at port 3128. Flags say what is \
+            proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the servers are at 10.9.0.2 \
+            and fd09::2. They answer HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echo anything else, \
+            resolve every name, and call the pod for clients of their HTTP proxy at port 3128. Flags say what is \
             captured; their defaults are those of the mesh's injector: all ports but 15090, 15021 and 15020, all \
             networks, both families.",
         examples: &[

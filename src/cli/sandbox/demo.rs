@@ -27,7 +27,7 @@ use std::{
 
 /// What the demo can't show where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
-    proxy makes its own calls from the world instead, and DNS queries are not captured. Run this as root, or with newuidmap \
+    proxy makes its own calls from outside the pod instead, and DNS queries are not captured. Run this as root, or with newuidmap \
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
 pub(super) struct Demo<'a> {

@@ -204,7 +204,7 @@ fn inside(
     ports.extend(scenarios.iter().filter_map(Scenario::port_in_the_world));
     ports.sort_unstable();
     ports.dedup();
-    let of_world = start("the world", &world, || serve_world(&ports, capture.ipv6()))?;
+    let of_world = start("the test server", &world, || serve_world(&ports, capture.ipv6()))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
         let log = log().map_err(Failure::Lost)?;
@@ -217,7 +217,7 @@ fn inside(
             RunAs::Proxy => users.proxy,
             RunAs::Root => users.root,
         };
-        let watched = [Some((of_world, "the world")), proxy.map(|proxy| (proxy, "the proxy"))];
+        let watched = [Some((of_world, "the test server")), proxy.map(|proxy| (proxy, "the proxy"))];
         let watched: Vec<_> = watched.into_iter().flatten().collect();
         return command::run(program, arguments, identity, signals, &watched);
     }
@@ -282,7 +282,7 @@ fn start_proxy(
 
 fn warn_of_shared_user(has_proxy: bool, app: Identity) {
     let proxy = match has_proxy {
-        true => "so it makes its own calls from the world, and DNS queries are not captured",
+        true => "so it makes its own calls from outside the pod, and DNS queries are not captured",
         false => {
             "so its calls come back to it, unless they leave another way, and DNS queries are not captured"
         }

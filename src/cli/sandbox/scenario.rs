@@ -211,11 +211,10 @@ fn inbound(facts: &Facts) -> Vec<Scenario> {
         (None, None) => "It calls the application, and the rules let that pass by its user.".to_owned(),
     };
     let captured = format!(
-        "A client in the world calls the application at {to}. The kernel gives the connection to the proxy, at port \
+        "A client outside calls the application at {to}. The kernel gives the connection to the proxy, at port \
          {listener}. {handed}"
     );
-    let past =
-        |to| format!("A client in the world calls {to}, and reaches the listener there without a proxy.");
+    let past = |to| format!("A client outside calls {to}, and reaches the listener there without a proxy.");
     let http = |title, caller, to, passing| Scenario::http(title, caller, to, captured.clone(), passing);
     let mut scenarios = vec![http("A client calls the application", Caller::World, to, past(to))];
     if let Some(excluded) = excluded {

@@ -80,7 +80,7 @@ fn begins(received: &[u8], method: &[u8]) -> bool {
 fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<()> {
     let who = match server {
         Server::Application => "the application",
-        Server::World => "the world",
+        Server::World => "the test server",
     };
     let body = format!("{who}, called at {}, sees {}\n", client.local_addr()?, client.peer_addr()?);
     let status = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close";
@@ -96,7 +96,7 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     let called = to
         .parse()
-        .map_err(|_| "400 The world calls addresses only".to_owned())
+        .map_err(|_| "400 The test server calls addresses only".to_owned())
         .and_then(|to| tcp::call(tcp::From::default(), to, TIMEOUT).map_err(|error| format!("502 {error}")));
     match called {
         Ok(server) => {

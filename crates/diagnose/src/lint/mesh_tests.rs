@@ -137,7 +137,9 @@ fn what_does_nothing_is_told_of_every_mesh() {
         (
             Linkerd,
             &[("ports-to-redirect", "80"), ("inbound-ports-to-ignore", "9000")],
-            &["SI007 --inbound-ports-to-ignore: has no effect beside the other options -> drop the option"],
+            &[
+                "SI007 --inbound-ports-to-ignore: has no effect: it excludes ports from all ports, but only those of --ports-to-redirect are captured -> drop the option",
+            ],
         ),
         (
             Linkerd,
@@ -184,7 +186,9 @@ fn what_does_nothing_is_told_of_every_mesh() {
         (
             Kuma,
             &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")],
-            &["SI007 --exclude-inbound-ports: has no effect beside the other options -> drop the option"],
+            &[
+                "SI007 --exclude-inbound-ports: has no effect: it excludes ports from all ports, but only those of --include-inbound-ports are captured -> drop the option",
+            ],
         ),
         (
             Kuma,

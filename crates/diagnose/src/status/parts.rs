@@ -124,7 +124,7 @@ fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
     let whole = |meaning: Meaning| of(meaning).any(|claim| claim.items.is_empty());
     let rest = |direction, all| (direction, Phrase { all, ..Phrase::default() });
     let outbound = if whole(Meaning::OutboundNetwork) || whole(Meaning::OutboundPort) {
-        if any(Meaning::Dns) { "all but TCP and DNS" } else { "all but TCP: UDP and DNS, too" }
+        if any(Meaning::Dns) { "all but TCP and DNS" } else { "all but TCP, also UDP and DNS" }
     } else if any(Meaning::OutboundNetwork) || any(Meaning::OutboundPort) {
         "everything else"
     } else {

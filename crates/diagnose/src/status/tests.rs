@@ -333,7 +333,7 @@ fn what_upstreams_programs_left_is_told_with_the_meshs_own_flags() {
             "linkerd outbound: the proxy's own connections: user 2102 (-u)",
             "linkerd outbound: loopback",
             "linkerd outbound: ports 4567, 4568 (--outbound-ports-to-ignore)",
-            "linkerd outbound: all but TCP: UDP and DNS, too",
+            "linkerd outbound: all but TCP, also UDP and DNS",
             "linkerd inbound: ports 4190, 4191 (--inbound-ports-to-ignore)",
             "linkerd inbound: from 10.2.0.0/16 (--subnets-to-ignore)",
             "linkerd inbound: all but TCP",

@@ -105,8 +105,8 @@ impl Policy for CaptureConfig {
         lists(self)
     }
 
-    fn unused(&self) -> &[Unused] {
-        &self.unused
+    fn unused(&self) -> Vec<Unused> {
+        self.unused.clone()
     }
 
     fn keys(&self) -> ConfigKeys {

@@ -54,11 +54,6 @@ impl Reasons for Known {
         read(context).map(Into::into)
     }
 
-    /// Readers of a listing of these rules compare places and texts with upstream's.
-    fn explains_listings(&self) -> bool {
-        false
-    }
-
     fn setting(&self, reason: crate::Reason, context: &RuleContext<'_>) -> Option<Setting> {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])

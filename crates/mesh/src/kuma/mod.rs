@@ -29,7 +29,7 @@ pub use settings::Kuma;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::mesh::{
-    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector,
+    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector, Unused,
 };
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
@@ -103,6 +103,23 @@ impl Policy for CaptureConfig {
             mark: None,
             passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
         }
+    }
+
+    fn unused(&self) -> Vec<Unused> {
+        let cases = [
+            (
+                &self.inbound,
+                Kuma::InboundPortsExclude,
+                "it excludes ports from all ports, but only those of {--include-inbound-ports} are captured",
+            ),
+            (
+                &self.outbound,
+                Kuma::OutboundPortsExclude,
+                "it excludes ports from all ports, but only those of {--include-outbound-ports} are captured",
+            ),
+        ];
+        let unused = cases.into_iter().filter(|(flow, ..)| matches!(flow.ports, Ports::Only(_)));
+        unused.map(|(_, setting, because)| Unused { setting, because, remedy: "drop the option" }).collect()
     }
 
     fn keys(&self) -> ConfigKeys {

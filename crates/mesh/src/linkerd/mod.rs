@@ -26,7 +26,7 @@ pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::mesh::{
-    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector,
+    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector, Unused,
 };
 use defaults::text;
 use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
@@ -87,6 +87,16 @@ impl Policy for CaptureConfig {
             gids: self.proxy_gid.into_iter().collect(),
             ..Proxy::default()
         }
+    }
+
+    fn unused(&self) -> Vec<Unused> {
+        let ignored = Unused {
+            setting: Linkerd::InboundPortsToIgnore,
+            because: "it excludes ports from all ports, but only those of {--ports-to-redirect} are captured",
+            remedy: "drop the option",
+        };
+        let is_unused = matches!(self.inbound_ports, InboundPorts::Only(_));
+        is_unused.then_some(ignored).into_iter().collect()
     }
 
     fn keys(&self) -> ConfigKeys {

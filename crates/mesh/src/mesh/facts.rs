@@ -88,7 +88,7 @@ pub struct NoIpv6 {
 pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
     (None, "take out of them what leaves everything alone");
 
-/// A setting that was given and has no effect beside the others.
+/// A setting that has no effect beside the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unused {
     pub setting: Setting,

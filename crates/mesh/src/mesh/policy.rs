@@ -60,9 +60,9 @@ pub trait Policy: fmt::Debug {
     /// The settings that change what every mesh has.
     fn keys(&self) -> ConfigKeys;
 
-    /// The settings that were given and have no effect beside the others, with why.
-    fn unused(&self) -> &[Unused] {
-        &[]
+    /// The settings that have no effect beside the others where they are given, with why.
+    fn unused(&self) -> Vec<Unused> {
+        Vec::new()
     }
 
     /// Why IPv6 is not captured, where it is not, by the settings. `names_it` is whether they name an IPv6 address of
