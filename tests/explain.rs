@@ -198,6 +198,26 @@ fn a_listing_of_another_program() {
     assert_eq!(text.lines().nth(1), Some(expected), "{text}");
 }
 
+/// Rules without a comment, as upstream's program sets them, are named by the option that makes them.
+#[test]
+fn rules_of_iptables_are_named_by_their_option() {
+    let flags = ["--pod-ips", "10.44.0.7", "-i", "*", "-x", "10.9.0.0/16", "-b", "*", "-d", "15090"];
+    let rules = stdout_of(&[&["render", "--family", "v4"], &flags[..]].concat());
+    for (destination, because) in [
+        ("8080", "-b '*' captures all other inbound ports"),
+        ("15090", "-d leaves port 15090 alone"),
+        ("10.0.0.5:443", "-i '*' redirects all other outbound traffic"),
+        ("10.9.1.1:443", "-x leaves 10.9.0.0/16 alone"),
+    ] {
+        let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", destination];
+        let text = bare(&ask).write_stdin(rules.clone()).outcome().success().stdout;
+        assert!(
+            text.lines().nth(1).is_some_and(|line| line.ends_with(&format!(", because {because}"))),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn json_has_the_verdict_the_decider_and_the_trace() {
     let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
