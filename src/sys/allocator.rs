@@ -130,7 +130,7 @@ unsafe impl Send for Allocator {}
 
 #[expect(unsafe_code, reason = "an allocator is promised to be one")]
 // SAFETY: a small piece is a part of a block of dlmalloc's that no other piece overlaps, of at least the size that was asked
-// for, at a multiple of `STEP`; it is in use or in the list of its size, and the caller's layout tells which list that is. All
+// for, at a multiple of `STEP`; it is in use or in the list of its size, and the caller's layout determines which list that is. All
 // other calls are handed on to dlmalloc, which keeps the promises of an allocator, with the sizes and alignments that
 // the caller has promised to be those of the piece.
 unsafe impl GlobalAlloc for Allocator {

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn what_is_not_found_or_not_one_is_told() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
-        let folder = Folder::new("told", &[(7, &web), (9, &db)]);
+        let folder = Folder::new("lookup", &[(7, &web), (9, &db)]);
         let text = |word: &str, part: &str| {
             let error = folder.find(word).expect_err("it is not found");
             assert!(error.contains(part), "{word}: {error}");

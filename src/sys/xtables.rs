@@ -165,7 +165,7 @@ fn policy(family: Family, entries: &[u8], entry: usize) -> Option<i32> {
     entry.get(usize::from(target) + VERDICT..)?.first_chunk().copied().map(i32::from_ne_bytes)
 }
 
-/// `target_offset` in `struct ipt_entry` and in `struct ip6t_entry`; `next_offset` stands behind it.
+/// `target_offset` in `struct ipt_entry` and in `struct ip6t_entry`; `next_offset` follows it.
 const fn target_offset(family: Family) -> usize {
     match family {
         Family::V4 => 88,

@@ -130,6 +130,35 @@ fn in_zsh() {
     });
 }
 
+/// Tab, then Enter: what runs is the word that the shell has completed.
+#[test]
+fn in_a_terminal() {
+    for (shell, call, setup) in [
+        ("bash", "bash --norc --noprofile -i", ""),
+        ("fish", "fish --no-config -i", ""),
+        ("zsh", "zsh -f -i", "autoload -Uz compinit && compinit -u -C -d ./dump; "),
+    ] {
+        let folder = stage(shell);
+        let setup = format!("{setup}source ./script");
+        let driver = ["--signal=KILL", "60", "zsh", "-f", "-c", TERMINAL, "zsh", call, &setup];
+        let shown = said_by("timeout", &driver, &folder);
+        assert!(shown.contains("COMP_WORDS"), "{shell}: {shown}");
+    }
+}
+
+/// A shell with a terminal, in which `sidecar-init completions ba` is completed and run: it prints the script for bash.
+const TERMINAL: &str = r#"
+path=($PWD/bin $path)
+export HOME=$PWD TERM=xterm
+zmodload zsh/zpty
+zpty shell "$1"
+zpty -w shell "$2; echo REA''DY"
+while zpty -r shell part; do [[ $part == *READY* ]] && break; done
+zpty -n -w shell $'sidecar-init completions ba\t\n'
+while zpty -r shell part; do print -rn -- $part; [[ $part == *COMP_WORDS* ]] && break; done
+zpty -d shell
+"#;
+
 /// A zsh with a terminal of its own, in which what is added to the list is printed in place of being shown.
 const ZSH: &str = r#"
 zmodload zsh/zpty

@@ -1,12 +1,53 @@
 //! What clap refuses, as all other problems of the input are reported.
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use mesh::settings::{nearest, nearest_value};
 use mesh::{Problem, Problems};
-use std::error::Error as _;
+use std::{error::Error as _, ffi::OsString};
+
+/// All problems with a call that clap refuses. It reports the first: the call is read again without what it refused.
+pub fn all(command: &mut Command, words: &[OsString], first: Error, commands: &[String]) -> Problems {
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let (mut found, mut removed): (Vec<Problem>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut words, mut error) = (words.to_vec(), first);
+    loop {
+        let new = problems(&error, &commands).0.into_iter();
+        found.extend(new.filter(|problem| !removed.contains(&problem.name)));
+        let Some((flag, rest)) = without_refused(&words, &error, &commands) else { break };
+        removed.push(flag);
+        words = rest;
+        match command.try_get_matches_from_mut(&words) {
+            Err(next) if next.use_stderr() => error = next,
+            Ok(_) | Err(_) => break,
+        }
+    }
+    Problems(found)
+}
+
+/// The refused flag, and the words without it and its value. `None` where that is not clear, or is no remedy.
+fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Option<(String, Vec<OsString>)> {
+    let flag = name(&text(error, ContextKind::InvalidArg)?);
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_refused =
+        is_unknown || matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+    if !is_refused || !flag.starts_with('-') {
+        return None;
+    }
+    let with_value = format!("{flag}=");
+    let is_flag =
+        |word: &OsString| word.to_str().is_some_and(|word| word == flag || word.starts_with(&with_value));
+    let at = words.iter().position(is_flag)?;
+    let is_value = |word: &OsString| {
+        word.to_str().is_some_and(|word| !word.starts_with('-') && !(is_unknown && commands.contains(&word)))
+    };
+    let has_value = words[at] == *flag && words.get(at + 1).is_some_and(is_value);
+    let rest = words.iter().enumerate().filter(|(place, _)| *place != at && !(has_value && *place == at + 1));
+    Some((flag, rest.map(|(_, word)| word.clone()).collect()))
+}
 
 /// The problems with a call that clap refuses.
-pub fn problems(error: &Error, commands: &[&str]) -> Problems {
+fn problems(error: &Error, commands: &[&str]) -> Problems {
     let flag = |kind| text(error, kind).map(|form| name(&form)).unwrap_or_default();
     let value = || text(error, ContextKind::InvalidValue).unwrap_or_default();
     let own = flag(ContextKind::InvalidArg);
@@ -107,7 +148,7 @@ fn first_line(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Arg, ArgAction, Command, value_parser};
+    use clap::{Arg, ArgAction, value_parser};
 
     fn command() -> Command {
         let repair = Command::new("repair")
@@ -117,6 +158,41 @@ mod tests {
             .arg(Arg::new("watch").long("watch").action(ArgAction::SetTrue))
             .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).conflicts_with("watch"));
         Command::new("program").subcommand_required(true).subcommand(repair)
+    }
+
+    #[test]
+    fn all_refusals_of_a_call_are_reported() {
+        for (call, expected) in [
+            (
+                "repair --bogus 1 --rate x --action=labl --stray",
+                &[
+                    "unknown flag --bogus (see --help)",
+                    "--rate: \"x\" is not valid: invalid digit found in string",
+                    "--action: \"labl\" is not repair or label; did you mean label?",
+                    "unknown flag --stray (see --help)",
+                    "--node: is required: --node <NAME>",
+                ][..],
+            ),
+            (
+                "--bogus repair --rate 1x --node 1",
+                &[
+                    "unknown flag --bogus (see --help)",
+                    "--rate: \"1x\" is not valid: invalid digit found in string",
+                ],
+            ),
+            ("repair --node 1 stray --bogus", &["argument: \"stray\" is not expected"]),
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("program").chain(call.split(' ')).map(Into::into).collect();
+            let error = command().try_get_matches_from(&words).expect_err(call);
+            let found = all(&mut command(), &words, error, &["repair".to_owned()]);
+            let found: Vec<String> = found.0.iter().map(ToString::to_string).collect();
+            let mut sorted = found.clone();
+            sorted.sort();
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
+            assert_eq!(sorted, expected, "{call}: {found:?}");
+        }
     }
 
     #[test]

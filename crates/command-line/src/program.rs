@@ -38,11 +38,15 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
     sections: &[Sections],
 ) -> Result<P, ExitCode> {
     let mut command = command(P::command(), sections);
-    let matches = command.try_get_matches_from_mut(words).map_err(|error| refuse(&error, &command))?;
+    let words: Vec<OsString> = words.into_iter().collect();
+    let matches = match command.try_get_matches_from_mut(&words) {
+        Ok(matches) => matches,
+        Err(error) => return Err(refuse(error, &mut command, &words)),
+    };
     match matches.subcommand() {
         Some((COMPLETIONS, matches)) => Err(ended(complete(&mut command, matches))),
         Some((MAN, matches)) => Err(ended(write(&mut command, sections, matches))),
-        Some(_) | None => P::from_arg_matches(&matches).map_err(|error| refuse(&error, &command)),
+        Some(_) | None => P::from_arg_matches(&matches).map_err(|error| refuse(error, &mut command, &words)),
     }
 }
 
@@ -84,7 +88,7 @@ fn with_sections(command: Command, path: &str, sections: &[Sections]) -> Command
     })
 }
 
-fn refuse(error: &clap::Error, command: &Command) -> ExitCode {
+fn refuse(error: clap::Error, command: &mut Command, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Nothing sensible is left to do when even the answer can't be printed.
         let _ = error.print();
@@ -92,15 +96,15 @@ fn refuse(error: &clap::Error, command: &Command) -> ExitCode {
     }
     let mut commands = Vec::new();
     names(command, &mut commands);
-    let problems = errors::problems(error, &commands);
+    let problems = errors::all(command, words, error, &commands);
     // The exit code is left.
     let _ = writeln!(anstream::stderr(), "{} {problems}", Style::Dropped.paint("error:"));
     ExitCode::from(BAD_INPUT)
 }
 
-fn names<'a>(command: &'a Command, found: &mut Vec<&'a str>) {
+fn names(command: &Command, found: &mut Vec<String>) {
     for below in command.get_subcommands() {
-        found.push(below.get_name());
+        found.push(below.get_name().to_owned());
         names(below, found);
     }
 }

@@ -40,7 +40,7 @@ pub struct Service {
     pub hosts: Vec<String>,
     /// What each of its routes has; or everything that is wrong with that.
     pub rule: Result<Rule, Problems>,
-    /// As it stands there.
+    /// As it is in the cluster.
     pub rule_text: Option<String>,
     /// About its annotations.
     pub warnings: Vec<String>,

@@ -50,7 +50,7 @@ fn is_of_every_cluster(namespace: &str) -> bool {
 pub(super) const DEFAULT: &str = "default";
 
 impl Installation {
-    /// Understands what was said.
+    /// Reads the options.
     ///
     /// # Errors
     /// Every problem in it.
@@ -184,7 +184,7 @@ pub(super) mod tests {
             init_image: Some("mesh/init 1"),
             names_namespace: true,
         };
-        let told = Installation::read(&options).expect_err("nothing of it is right").to_string();
+        let refused = Installation::read(&options).expect_err("nothing of it is right").to_string();
         let expected = [
             "--namespace: \"Mesh\"",
             "--tag: \"-\"",
@@ -197,9 +197,9 @@ pub(super) mod tests {
             "--environment-labels: \"a/b/c\"",
         ];
         for text in expected {
-            assert!(told.contains(text), "{text}: {told}");
+            assert!(refused.contains(text), "{text}: {refused}");
         }
-        assert!(told.starts_with("10 problems"), "{told}");
+        assert!(refused.starts_with("10 problems"), "{refused}");
     }
 
     #[test]

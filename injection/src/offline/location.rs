@@ -4,7 +4,7 @@ use std::str::FromStr;
 use yaml_edit::{MappingEntry, YamlFile, YamlNode};
 
 /// How many lines stand before what a problem's name is about, in the pod or the template at a JSON pointer; `None` if nothing
-/// of it stands there.
+/// of it is there.
 pub(super) fn line(document: &str, pod: &str, name: &str) -> Option<usize> {
     let file = YamlFile::from_str(document).ok()?;
     let root = YamlNode::Mapping(file.document()?.as_mapping()?);
@@ -52,7 +52,7 @@ fn field(mut node: YamlNode, mut path: &str) -> Option<usize> {
     }
 }
 
-/// The entries of a mapping: the key, where it stands, and the value.
+/// The entries of a mapping: the key, its place, and the value.
 fn entries(node: &YamlNode) -> Vec<(String, usize, Option<YamlNode>)> {
     let all = node.as_mapping().into_iter().flat_map(|mapping| mapping.entries());
     let read = |entry: MappingEntry| {

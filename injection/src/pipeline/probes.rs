@@ -212,7 +212,7 @@ mod tests {
         Pod::read("pod", written).expect("a pod")
     }
 
-    /// The handler of a readiness probe, what it becomes, and what the agent is told.
+    /// The handler of a readiness probe, what it becomes, and what the agent is given.
     fn check(handler: &Value, expected: &Value, shown: Option<Value>) {
         let ports = json!([{"name": "web", "containerPort": 8080}]);
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));

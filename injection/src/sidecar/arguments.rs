@@ -41,7 +41,7 @@ impl Sidecar {
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations that tell a plugin what to capture; empty where there is no plugin, and without those that the pod has
+    /// Annotations with what a plugin captures; empty where there is no plugin, and without those that the pod has
     /// already with the same meaning.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {

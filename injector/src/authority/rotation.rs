@@ -130,7 +130,7 @@ mod tests {
             if done == Some(Step::Exchanged) {
                 assert!(
                     trusted.contains(&authorities.current.trusted.pem()),
-                    "{second}: nobody trusts it yet"
+                    "{second}: no client trusts it yet"
                 );
             }
             trusted = authorities.bundle();

@@ -1,4 +1,4 @@
-//! What a rule asks of a packet: whether a field of it lies in a set of numbers. All that is to know of a field stands
+//! What a rule asks of a packet: whether a field of it lies in a set of numbers. All that is known of a field is
 //! here: its name, the type, width and byte order of its values, and what changes it.
 //!
 //! The algebra at the end (implication, contradiction) is the base of the shortening of rules (`nft::compact`). It may miss an

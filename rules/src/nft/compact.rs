@@ -144,8 +144,8 @@ fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     kept
 }
 
-/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: nobody
-/// can ask that in one rule (see [`owners`]).
+/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: that can not
+/// be asked in one rule (see [`owners`]).
 fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     let mut index = 0;
     while index < drafts.len() {

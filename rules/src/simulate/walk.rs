@@ -97,7 +97,7 @@ pub(super) struct Walker<'a, O> {
     pub(super) passed: Option<(bool, At)>,
     /// The rule that changed the destination, where that is not a capture.
     pub(super) translated: Option<At>,
-    /// Whether it is settled where the connection goes: a rule of NAT has said so, or none has in the first hook that
+    /// Whether it is settled where the connection goes: a rule of NAT has decided, or none has in the first hook that
     /// asks. Nobody is asked again (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
     /// The same of where it seems to come from.

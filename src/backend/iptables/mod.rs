@@ -232,8 +232,8 @@ fn incompatible(line: &str) -> Option<Table> {
 /// A program that waits for the changes that it is to commit.
 pub(super) struct Writer(exec::Waiting);
 
-/// Starts the program that commits changes of one family's tables. It touches nothing, and holds no lock, before it is
-/// told of the first table.
+/// Starts the program that commits changes of one family's tables. It touches nothing, and holds no lock, before it gets
+/// the first table.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<Writer, Error> {
     let program = programs.restore(family)?;
     // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait

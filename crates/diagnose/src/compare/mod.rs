@@ -65,7 +65,7 @@ impl Side {
         Self { scenes, dialect, nothing: None, proxy: capture.proxy() }
     }
 
-    /// Rules that are there, whoever made them; those of a family that is missing are none.
+    /// Live rules of all programs; those of a family that is missing are none.
     pub fn of_rules(mut scenes: Vec<Scene>, pod: &Pod) -> Self {
         let scenes = Family::BOTH.map(|family| {
             let at = scenes.iter().position(|scene| scene.family == family);
@@ -288,7 +288,7 @@ fn described(space: &Space, changed: &Changed, before: &Side, after: &Side, pod:
     kinds.into_iter().flat_map(of_kind).map(change).collect()
 }
 
-/// The names of addresses that nobody has given.
+/// The names of addresses that were not given.
 fn called(space: &Space, cell: &Cell, pod: &Pod) -> Called {
     let place = |axis: Axis| space.place(&space.classes(axis)[cell[axis as usize] as usize]);
     let mut called = Called::default();

@@ -27,7 +27,7 @@ const GROWTH: [Axis; Axis::ALL.len()] = [
 ];
 
 /// Regions that cover these combinations and no others but such as no packet has. Of a combination that several regions hold,
-/// each tells the same.
+/// each has the same meaning.
 pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<Region> {
     let all: HashSet<Cell> = cells.iter().copied().collect();
     let mut covered: HashSet<Cell> = HashSet::new();

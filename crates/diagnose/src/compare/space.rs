@@ -59,13 +59,13 @@ pub(super) struct Space {
 const UDP: u128 = 17;
 const TCP: u128 = 6;
 
-/// Values to try where a class has them: those that nobody excludes by chance.
+/// Values to try where a class has them: those that are unlikely to be excluded.
 const USUAL_PORTS: [u128; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 const USUAL_OWNERS: [u128; 4] = [1000, 1001, 2000, 5000];
 const SOURCE_PORT: u128 = 40_000;
 
 const PORTS: Interval = Interval { first: 1, last: u16::MAX as u128 };
-/// The greatest number stands for no user.
+/// The greatest number means no user.
 const OWNERS: Interval = Interval { first: 0, last: u32::MAX as u128 - 1 };
 
 impl Space {

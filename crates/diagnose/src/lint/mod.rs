@@ -89,7 +89,7 @@ fn lint_within(
         findings.push(Finding::warning(
             Code::Incomplete,
             "all options",
-            "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
+            "the lists are too long to check completely: the findings are correct, others may be missing",
             "join networks and ports that lie beside each other",
         ));
     }

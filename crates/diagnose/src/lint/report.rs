@@ -23,8 +23,8 @@ pub struct Item<'a> {
 /// All findings about a subject, warnings first: remarks about its form, the `warnings` of reading it, and `findings`.
 pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Finding]) -> Vec<Item<'a>> {
     let of_form =
-        subject.warnings_of_form().iter().map(|remark| Item::said(remark.level, remark.code, &remark.text));
-    let of_values = warnings.iter().map(|text| Item::said(Level::Warning, Code::SurprisingValue, text));
+        subject.warnings_of_form().iter().map(|remark| Item::plain(remark.level, remark.code, &remark.text));
+    let of_values = warnings.iter().map(|text| Item::plain(Level::Warning, Code::SurprisingValue, text));
     let mut items: Vec<Item<'_>> = of_form.chain(of_values).chain(findings.iter().map(Item::from)).collect();
     items.sort_by_key(|item| !item.is_warning());
     items
@@ -40,7 +40,7 @@ pub fn text(items: &[Item<'_>], width: usize) -> String {
 
 impl<'a> Item<'a> {
     /// A remark that reading the flags has made; it names the option itself.
-    fn said(level: Level, code: Code, text: &'a str) -> Self {
+    fn plain(level: Level, code: Code, text: &'a str) -> Self {
         Self { level: word(level), code: code.name(), option: None, text, remedy: None }
     }
 

@@ -43,7 +43,7 @@ const fn right((x, width): (u32, u32)) -> u32 {
 pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut drawing = Drawing { width: WIDTH, ..Drawing::default() };
     let mut y = 6;
-    // What is said beside the picture is not repeated: the verdict on a packet, and what a summary is about.
+    // What is written beside the picture is not repeated: the verdict on a packet, and what a summary is about.
     let (title, font, notes) = match &picture.way {
         Some(way) => (Some(&way.packet), HEADING, &[][..]),
         None if picture.is_summary => (None, TITLE, &[][..]),

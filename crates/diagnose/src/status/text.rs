@@ -193,14 +193,14 @@ impl Page {
         };
         let text = format!("sidecar-init {program_version}, command {command}, at {at}");
         self.line(4, "", None, &text);
-        let said = match settings.as_deref() {
+        let line = match settings.as_deref() {
             Some("") => "configured without capture flags".to_owned(),
             Some(settings) => format!("configured with {settings}"),
             None => {
                 format!("made with more settings than the note can hold; their digest is {settings_digest}")
             }
         };
-        self.line(4, "", None, &said);
+        self.line(4, "", None, &line);
         match changed_since {
             true => self.line(4, "", Style::Dropped, "changed since"),
             false => self.line(4, "", Style::Quiet, "unchanged since"),

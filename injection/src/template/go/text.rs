@@ -4,7 +4,7 @@
 //!
 //! Lines stay as they are, so that problems name the right one.
 
-/// The function that stands for a method: of a value, and the method's name.
+/// The function for a method: of a value, and the method's name.
 pub(super) const MEMBER: &str = "sidecarMember";
 /// The function that fails with the text that it is given.
 pub(super) const UNUSABLE: &str = "sidecarUnusable";

@@ -37,7 +37,7 @@ fn initially(text: &str, separates: fn(char) -> bool, change: impl Fn(char) -> S
     out
 }
 
-/// What stands between words for Go's `Title`: of ASCII, all but letters, digits and `_`.
+/// What separates words for Go's `Title`: of ASCII, all but letters, digits and `_`.
 fn separates(c: char) -> bool {
     if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() }
 }
