@@ -163,15 +163,22 @@ fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     exit
 }
 
-/// Prints why something failed, cause by cause.
-pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
-    let mut text = format!("error: {error}\n");
-    let mut causes = Vec::new();
-    let mut cause = error.source();
+/// What an error comes from, cause by cause.
+pub(super) fn causes(error: &dyn Error) -> Vec<String> {
+    let (mut causes, mut cause) = (Vec::new(), error.source());
     while let Some(error) = cause {
-        text.push_str(&format!("  because: {error}\n"));
         causes.push(error.to_string());
         cause = error.source();
+    }
+    causes
+}
+
+/// Prints why something failed, cause by cause.
+pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
+    let causes = causes(error);
+    let mut text = format!("error: {error}\n");
+    for cause in &causes {
+        text.push_str(&format!("  because: {cause}\n"));
     }
     let fault = Fault { message: error.to_string(), causes, exit_code: exit as u8 };
     print_failure(&text, &Failure { error: fault, problems: Vec::new() });

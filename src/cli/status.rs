@@ -1,5 +1,6 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
+mod node;
 mod screen;
 
 use super::run::{self, Format, Run};
@@ -10,6 +11,7 @@ use mesh::Mesh;
 use mesh::sources::{Raw, Reader, duration};
 use mesh::{Problems, Reason, Setting};
 use nix::libc;
+pub(super) use node::Overview;
 use rules::simulate::Routing;
 use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
@@ -52,11 +54,19 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Probl
     if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {
         reader.whole(&given.source, "is of use with --watch alone; give that, too");
     }
+    let all = reader.switch(Setting::StatusAll);
+    if let (true, Some(given)) =
+        (all, raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty()))
+    {
+        reader.whole(&given.source, "contradicts --all, which reads every namespace; give one of them");
+    }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    let shown = match watches {
-        true => watch(&run, interval.unwrap_or(INTERVAL)),
-        false => once(&run),
+    let shown = match (all, watches) {
+        (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
+        (true, false) => all_once(&run),
+        (false, true) => watch(&run, interval.unwrap_or(INTERVAL)),
+        (false, false) => once(&run),
     };
     Ok(match shown {
         Ok(exit) => exit,
@@ -78,6 +88,31 @@ fn once(run: &Run) -> Result<Exit, Failure> {
     })
 }
 
+fn all_once(run: &Run) -> Result<Exit, Failure> {
+    let overview = Overview::read(run)?;
+    let printed = match run.format {
+        Format::Text => report::text(&overview.text(report::width())),
+        Format::Data(encoding) => report::data(encoding, &overview),
+    };
+    Ok(match printed {
+        Exit::Done if overview.has_drifted() => Exit::Drift,
+        exit => exit,
+    })
+}
+
+/// The same, until a signal ends it.
+fn watch_all(run: &Run, interval: Duration) -> Result<Exit, Failure> {
+    let requests = Requests::take()?;
+    let mut screen = Screen::open(run.format, interval)?;
+    loop {
+        let overview = Overview::read(run)?;
+        screen.show(&overview.text(report::width()), &overview)?;
+        if requests.pause(Instant::now() + interval)? == Woken::Asked {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
 /// Repeats until a signal ends it.
 fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
     let requests = Requests::take()?;
@@ -89,7 +124,7 @@ fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
         if let Some((earlier, then)) = &last {
             status.rate(earlier, now.duration_since(*then).as_secs_f64());
         }
-        screen.show(&status)?;
+        screen.show(&status.text(report::width()), &status)?;
         last = Some((status, now));
         if requests.pause(now + interval)? == Woken::Asked {
             return Ok(Exit::Done);

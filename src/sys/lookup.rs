@@ -3,7 +3,8 @@
 //! Containers are found without a runtime: each has a control group, whose name ends in its id
 //! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
-use super::{namespace::OpenNamespace, process};
+use super::namespace::{self, OpenNamespace};
+use super::process;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -108,6 +109,71 @@ pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
 pub fn known(places: &Places) -> Vec<String> {
     let short = |id: String| id.chars().take(DIGITS_SHOWN).collect::<String>();
     names(&places.names).into_iter().chain(containers(&places.proc).into_keys().map(short)).collect()
+}
+
+/// A network namespace of the machine, with what is known of it.
+#[derive(Debug)]
+pub struct Found {
+    /// The name of its pod as a container was given it (`HOSTNAME`), that of `ip netns`, the first digits of a container's id,
+    /// or a process.
+    pub name: String,
+    /// A container in it, by its whole id.
+    pub container: Option<String>,
+    pub namespace: OpenNamespace,
+}
+
+/// Every network namespace that has a name or a process, once, but for our own.
+///
+/// # Errors
+/// When our own can't be read, or processes can't be listed.
+pub fn all(places: &Places) -> io::Result<Vec<Found>> {
+    let own = OpenNamespace::own()?.id()?;
+    let mut found: BTreeMap<namespace::Id, Found> = BTreeMap::new();
+    for name in names(&places.names) {
+        let opened = places.names.iter().find_map(|folder| OpenNamespace::open(&folder.join(&name)).ok());
+        let Some(namespace) = opened else { continue };
+        match namespace.id() {
+            Ok(id) if id != own && namespace.is_one() => {
+                found.entry(id).or_insert(Found { name, container: None, namespace });
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    for folder in process::folders(&places.proc)? {
+        // A process that can't be read has ended, or is another user's.
+        let Ok(namespace) = OpenNamespace::open(&folder.join("ns/net")) else { continue };
+        let Ok(id) = namespace.id() else { continue };
+        if id == own {
+            continue;
+        }
+        let container = of(&folder);
+        let pod = container.as_ref().and_then(|_| hostname(&folder));
+        let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let short = container.as_ref().map(|id| id.chars().take(DIGITS_SHOWN).collect::<String>());
+        let known = found.entry(id).or_insert_with(|| Found {
+            name: short.unwrap_or_else(|| format!("pid:{number}")),
+            container: None,
+            namespace,
+        });
+        if known.container.is_none() || pod.is_some() {
+            known.container = container.or_else(|| known.container.take());
+        }
+        if let Some(pod) = pod {
+            known.name = pod;
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The host name that a container was started with, which is its pod's name in Kubernetes. It is the container's word, so what
+/// no host is called is left out.
+fn hostname(folder: &Path) -> Option<String> {
+    const MAX: usize = 253;
+    let environment = fs::read(folder.join("environ")).ok()?;
+    let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(b"HOSTNAME="))?;
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let is_name = (1..=MAX).contains(&value.len()) && value.iter().all(is_of_name);
+    is_name.then(|| String::from_utf8_lossy(value).into_owned())
 }
 
 /// How many digits of an id are shown, as programs of containers do.

@@ -2,6 +2,7 @@
 
 use nix::libc::O_NONBLOCK;
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use std::{
     fs::{self, File},
     io,
@@ -53,6 +54,11 @@ impl OpenNamespace {
     /// A path of the open namespace.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Whether it is a namespace: a name of `ip netns` may be a file that a restart of the machine has left.
+    pub fn is_one(&self) -> bool {
+        fstatfs(&self.file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC)
     }
 
     /// By which the kernel knows it.

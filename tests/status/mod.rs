@@ -3,6 +3,7 @@
 //! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables or
 //! `ip` is missing.
 
+mod all;
 mod law;
 mod record;
 mod report;

@@ -39,7 +39,7 @@ fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Opti
         |word: &OsString| word.to_str().is_some_and(|word| word == flag || word.starts_with(&with_value));
     let at = words.iter().position(is_flag)?;
     let is_value = |word: &OsString| {
-        word.to_str().is_some_and(|word| !word.starts_with('-') && !(is_unknown && commands.contains(&word)))
+        word.to_str().is_some_and(|word| !(word.starts_with('-') || is_unknown && commands.contains(&word)))
     };
     let has_value = words[at] == *flag && words.get(at + 1).is_some_and(is_value);
     let rest = words.iter().enumerate().filter(|(place, _)| *place != at && !(has_value && *place == at + 1));

@@ -227,7 +227,7 @@ fn of_every_fault() {
         "-b 80,http,70000 -i 10.0.0.0/33,* -u nobody@home -m SOMETIMES",
         "--istio-inbound-port 80 -b",
         "-x * -z 1-2 -m TPROXY --redirect-dns=maybe",
-        "stray -b * words",
+        "--stray -b * --words=2",
         "-Z 1 --nope 2 -q 99999 -o 0",
         "-c sixteen-letters-- -k vnet+",
         "--redirect-dns --dns-servers 1.2.3 --pod-ips nowhere",

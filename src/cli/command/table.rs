@@ -167,13 +167,22 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
             counters of each rule; how the rules were made, and whether they were changed since. Findings follow: \
             IPv6 that is not captured, rules of other programs that decide, rules without effect.\n\nIt needs no \
             flags (--mesh leaves out other meshes), reads only, and creates nothing. Rules of the table nat count \
-            the first packet of a connection.",
+            the first packet of a connection.\n\nWith --all, as root on a node, it shows all network namespaces that \
+            have a name or a process: unknown (not readable), drifted (changed since they were made), overruled \
+            (rules of other programs decide first), failing (such as a listener that is missing), partial (one \
+            direction), captured, not captured.",
         examples: &[
             "sidecar-init status",
+            "sidecar-init status --all",
             "sidecar-init status --watch --interval 500ms",
             "sidecar-init status --network-namespace /proc/1234/ns/net --format json",
         ],
-        exits: &[("0", "shown"), ("1", "the rules could not be read"), ("2", "invalid input")],
+        exits: &[
+            ("0", "shown"),
+            ("1", "the rules could not be read"),
+            ("2", "invalid input"),
+            ("3", "with --all: rules were changed since they were made"),
+        ],
         topics: &[&[Topic::Status], ANY],
         also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
         ..NONE

@@ -2,8 +2,8 @@
 
 use super::super::{data, report, run::Format};
 use diagnose::Style;
-use diagnose::status::Status;
 use diagnose::trace::utc;
+use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
     time::{Duration, SystemTime},
@@ -32,14 +32,15 @@ impl Screen {
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }
 
-    pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
+    /// Shows an answer: as text, or for programs.
+    pub(super) fn show(&mut self, text: &str, answer: &impl Serialize) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
-            return report::at_once(&data::one_of_many(encoding, status));
+            return report::at_once(&data::one_of_many(encoding, answer));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
         let head = format!("{at}Z, every {:?}", self.interval);
-        self.last = format!("{}\n{}", Style::Quiet.paint(head), status.text(report::width()));
+        self.last = format!("{}\n{}", Style::Quiet.paint(head), text);
         if self.is_terminal {
             control(REDRAW)?;
             return report::at_once(&within(&self.last, height()));

@@ -5,6 +5,7 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, Document};
+use crate::cli::status::Overview;
 use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
 use diagnose::{status, trace};
 use mesh::Setting;
@@ -37,6 +38,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "probe", commands: &["probe"], schema: schema::<probe::Report<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::Rules> },
     Output { name: "status", commands: &["status"], schema: schema::<status::Status> },
+    Output { name: "status-all", commands: &[], schema: schema::<Overview> },
     Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
 ];
 

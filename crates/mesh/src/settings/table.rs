@@ -141,6 +141,7 @@ settings! {
             "Of which family to draw rules: v4 or v6 [default: v4]";
     }
     Status {
+        StatusAll: "all" _ [], Switch, "Show every network namespace of the machine, in a line each, the worst first";
         StatusWatch: "watch" _ [], Switch, "Repeat, with packets a second, until SIGINT or SIGTERM";
         StatusInterval: "interval" _ [] example "500ms", Value("DURATION"),
             "With --watch: the time between two readings, from 100ms [default: 2s]";

@@ -1,0 +1,138 @@
+//! Every network namespace of a node at a glance. Each test has mount, network and process namespaces of its own, so that it
+//! sees its own namespaces alone.
+
+use crate::support::program::{BINARY, Outcome, Run};
+use serde_json::Value;
+use std::process::Command;
+
+/// Runs a script where `$B` is the program, and `made NAME` makes a network namespace with a loopback interface.
+fn script(lines: &str) -> Outcome {
+    let script = format!(
+        "set -e; B={BINARY}; mount -t tmpfs none /run\n\
+         made() {{ ip netns add \"$1\"; ip -n \"$1\" link set lo up; }}\n\
+         {lines}"
+    );
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "--net",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    command.outcome()
+}
+
+/// A namespace in each state. Nothing listens in any of them.
+const STATES: &str = r#"
+for name in drifted overruled failing outbound legacy none; do made "$name"; done
+capture="--pod-ips 10.1.2.3 --envoy-port 15001"
+for name in drifted overruled failing; do
+    "$B" apply --network-namespace "$name" $capture -b '*' -i '*' --backend nftables
+done
+"$B" apply --network-namespace legacy $capture -b '*' -i '*' --backend iptables-legacy
+"$B" apply --network-namespace outbound --mesh kuma --pod-ips 10.1.2.3 --redirect-inbound=false
+ip netns exec drifted nft add rule inet sidecar_init nat_ISTIO_OUTPUT counter
+ip netns exec overruled nft add table ip other
+ip netns exec overruled nft add chain ip other first '{ type nat hook output priority -110; }'
+ip netns exec overruled nft add rule ip other first tcp dport 1-65535 redirect to :9999
+unshare --net sleep 60 &
+until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
+status=0; "$B" status --all --format json || status=$?
+kill $!
+echo "exit $status"
+"#;
+
+#[test]
+fn the_worst_come_first() {
+    let printed = script(STATES).success().stdout;
+    let (document, end) = printed.rsplit_once("exit ").expect("the exit code");
+    assert_eq!(end.trim(), "3", "{printed}");
+    let document: Value = serde_json::from_str(document).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    let rows: Vec<(String, String)> = document["namespaces"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| (text(&row["state"]), text(&row["name"])))
+        .collect();
+    let states: Vec<(&str, &str)> = rows.iter().map(|(state, name)| (&**state, &**name)).collect();
+    let [first @ .., (last, process)] = &states[..] else { panic!("{printed}") };
+    let expected = [
+        ("drifted", "drifted"),
+        ("overruled", "overruled"),
+        ("failing", "failing"),
+        ("failing", "legacy"),
+        ("failing", "outbound"),
+        ("not-captured", "none"),
+    ];
+    assert_eq!(first, expected, "{printed}");
+    assert!(*last == "not-captured" && process.starts_with("pid:"), "{printed}");
+    let of = |name: &str| {
+        let rows = document["namespaces"].as_array().expect("rows");
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {printed}"))
+    };
+    assert_eq!(of("legacy")["held_by"][0]["backend"], "iptables-legacy");
+    assert_eq!(of("outbound")["meshes"], serde_json::json!(["kuma"]));
+    let made = |name: &str| of(name)["held_by"][0]["made"].is_object();
+    assert!(made("drifted") && !made("legacy"), "{printed}");
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// As many as a large node has, of four meshes; namespaces come and go meanwhile.
+#[test]
+fn a_large_node_is_read_whole() {
+    let lines = r#"
+for number in $(seq 1 60); do
+    for mesh in istio linkerd kuma ambient; do made "$mesh-$number"; done
+    "$B" apply --network-namespace "istio-$number" --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
+    "$B" apply --network-namespace "linkerd-$number" --mesh linkerd --pod-ips 10.1.2.3 --backend nftables
+    "$B" apply --network-namespace "kuma-$number" --mesh kuma --pod-ips 10.1.2.3 --backend nftables
+    "$B" apply --network-namespace "ambient-$number" --mesh ambient --pod-ips 10.1.2.3 --backend nftables
+done 2>/run/log || { cat /run/log; exit 1; }
+for number in $(seq 1 10); do made "empty-$number"; done
+(while :; do ip netns add passing; ip netns delete passing; done) &
+for round in 1 2 3; do "$B" status --all --format json; echo; done
+kill $!
+"#;
+    let printed = script(lines).success().stdout;
+    let documents = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+    let documents: Vec<Value> =
+        documents.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {printed}"));
+    assert_eq!(documents.len(), 3);
+    for document in documents {
+        let rows = document["namespaces"].as_array().expect("rows");
+        for mesh in ["istio", "linkerd", "kuma", "ambient"] {
+            let of_mesh = rows.iter().filter(|row| row["meshes"] == serde_json::json!([mesh])).count();
+            assert_eq!(of_mesh, 60, "{mesh}: {document}");
+        }
+        let is_empty = |row: &&Value| row["name"].as_str().is_some_and(|name| name.starts_with("empty-"));
+        assert!(rows.iter().filter(is_empty).all(|row| row["state"] == "not-captured"), "{document}");
+        assert_eq!(rows.iter().filter(is_empty).count(), 10);
+    }
+}
+
+/// For people: counts, a line for each, and what is wrong below it; no more columns than there are.
+#[test]
+fn text_fits_and_names_what_is_wrong() {
+    let lines = r#"
+made web; made db
+"$B" apply --network-namespace web --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
+"$B" status --all
+"#;
+    let text = script(lines).success().stdout;
+    assert!(text.starts_with("2 network namespaces: 1 failing, 1 not captured\n"), "{text}");
+    let line = text.lines().nth(1).unwrap_or_default();
+    assert!(line.starts_with("failing       web  istio  nftables  20"), "{text}");
+    assert!(text.contains("\n              port 15001 (tcp): nothing listens"), "{text}");
+    assert!(text.ends_with("not captured  db\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let both = Command::new(BINARY).args(["status", "--all", "--network-namespace", "web"]).outcome();
+    assert!(both.with(2, "both").stderr.contains("--network-namespace: contradicts --all"));
+}
