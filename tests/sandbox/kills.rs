@@ -2,7 +2,7 @@
 
 use crate::sandbox::support::{EVERYBODY, Programs, Who};
 use crate::support::program::Run;
-use crate::support::wait::until;
+use crate::support::wait::{until, until_ok};
 use nix::{
     net::if_::if_nameindex,
     sys::signal::{Signal, kill},
@@ -21,6 +21,14 @@ fn marked(mark: &str) -> Vec<i32> {
     };
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
+}
+
+/// The marked processes, with what each waits for.
+fn shown(mark: &str) -> String {
+    let read = |id: i32, file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+    let one =
+        |id: &i32| format!("\n{id} {}: {}", read(*id, "comm").trim(), read(*id, "stack").replace('\n', " "));
+    marked(mark).iter().map(one).collect()
 }
 
 /// The network namespaces of processes, by their numbers.
@@ -58,7 +66,13 @@ fn kill_after(who: Who, number: usize, words: &[&str], wait: Duration) {
     let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
     // It may have ended by itself.
     let _ = kill(Pid::from_raw(victim), Signal::SIGKILL);
-    until("the caller ends", || child.try_wait().expect("a child").is_some());
+    until_ok(|| match child.try_wait().expect("a child") {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "{who:?} after {wait:?}, {victim} of {there:?}: the caller ends; there are {}",
+            shown(&mark)
+        )),
+    });
     until("its processes end", || marked(&mark).is_empty());
     let left = &made & &all_namespaces();
     assert!(left.is_empty(), "{who:?} after {wait:?}: {left:?} are left");
