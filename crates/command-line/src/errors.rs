@@ -18,11 +18,16 @@ pub fn all(command: &mut Command, words: &[OsString], first: Error, commands: &[
         removed.push(flag);
         words = rest;
         match command.try_get_matches_from_mut(&words) {
-            Err(next) if next.use_stderr() => error = next,
+            Err(next) if is_refusal(&next) => error = next,
             Ok(_) | Err(_) => break,
         }
     }
     Problems(found)
+}
+
+/// Whether an error is about what was given, and not the answer to a call without a command.
+pub fn is_refusal(error: &Error) -> bool {
+    error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 /// The refused flag, and the words without it and its value. `None` where that is not clear, or is no remedy.

@@ -4,7 +4,6 @@ use crate::complete::proposals;
 use crate::sections::{Exits, described, width};
 use crate::shell::Shell;
 use crate::{errors, roff};
-use clap::error::ErrorKind;
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser, value_parser,
 };
@@ -89,7 +88,7 @@ fn with_sections(command: Command, path: &str, sections: &[Sections]) -> Command
 }
 
 fn refuse(error: clap::Error, command: &mut Command, words: &[OsString]) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if !errors::is_refusal(&error) {
         // Nothing sensible is left to do when even the answer can't be printed.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };

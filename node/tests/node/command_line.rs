@@ -8,7 +8,7 @@ const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_sidecar-node"), nam
 fn refusals_have_the_style_of_all_programs() {
     for (call, expected) in [
         ("foo", "unknown command foo (see --help)"),
-        ("repair --bogus", "unknown flag --bogus (see --help)"),
+        ("repair --node 3 --bogus", "unknown flag --bogus (see --help)"),
         ("repair", "--node: is required: --node <NAME>"),
         (
             "repair --node 3 --action labl",
@@ -17,6 +17,11 @@ fn refusals_have_the_style_of_all_programs() {
     ] {
         assert_eq!(PROGRAM.refused(call), format!("error: 1 problem in the input\n  {expected}\n"), "{call}");
     }
+    let all = PROGRAM.refused("repair --bogus --action labl");
+    assert!(
+        all.starts_with("error: 3 problems in the input\n") && all.contains("--node: is required"),
+        "{all}"
+    );
     let both = PROGRAM.refused("pod --name web");
     assert!(both.starts_with("error: 2 problems in the input\n  --kubeconfig: is required"), "{both}");
 }
