@@ -283,3 +283,14 @@ impl Match {
         Some((field, negated))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negated_match_holds_for_all_other_values() {
+        assert_eq!([true, false].map(|has| Negatable::Is(80).holds(has)), [true, false]);
+        assert_eq!([true, false].map(|has| Negatable::Not(80).holds(has)), [false, true]);
+    }
+}
