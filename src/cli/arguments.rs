@@ -42,14 +42,14 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             return Err(answer(asked, &parser, &words[at + 1..]));
         }
     }
-    let Parser { mesh, entry, group, next, given: flags, mut problems, behind, .. } = parser;
+    let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, behind, .. } = parser;
     if let Next::Value(row) = next {
         problems.push(Problem::of(&row.option(), "needs a value; write --flag= for an empty one"));
     }
     match entry {
         Some(entry) => {
             let mesh = entry.mesh.unwrap_or(mesh);
-            let problems = strays_joined(problems, &pflag::stray(&entry.flags(mesh)));
+            let problems = strays_joined(problems, &known);
             Ok(Invocation { command: entry.command, mesh, flags, problems, behind })
         }
         None if group.is_some() => {
@@ -84,7 +84,11 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 const MANY_STRAYS: usize = 4;
 
 /// The problems, with many words that are not expected as one.
-fn strays_joined(problems: Vec<Problem>, stray: &str) -> Vec<Problem> {
+fn strays_joined(problems: Vec<Problem>, known: &Flags) -> Vec<Problem> {
+    if problems.len() < MANY_STRAYS {
+        return problems;
+    }
+    let stray = pflag::stray(known);
     let is_stray = |problem: &Problem| problem.item.is_some() && problem.text == stray;
     let count = problems.iter().filter(|problem| is_stray(problem)).count();
     if count < MANY_STRAYS {
@@ -295,7 +299,7 @@ impl Parser {
                 format!("belongs after a command: sidecar-init COMMAND {flag}")
             }
             Some(_) | None => match pflag::unknown(flag, &self.flags) {
-                text if text == pflag::UNKNOWN => format!("{text} (see --help)"),
+                text if text == pflag::UNKNOWN => errors::unknown("flag", None),
                 text => text,
             },
         };

@@ -106,7 +106,7 @@ fn watch_all(run: &Run, interval: Duration) -> Result<Exit, Failure> {
     let mut screen = Screen::open(run.format, interval)?;
     loop {
         let overview = Overview::read(run)?;
-        screen.show(&overview.text(report::width()), &overview)?;
+        screen.show(&overview, Overview::text)?;
         if requests.pause(Instant::now() + interval)? == Woken::Asked {
             return Ok(Exit::Done);
         }
@@ -124,7 +124,7 @@ fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
         if let Some((earlier, then)) = &last {
             status.rate(earlier, now.duration_since(*then).as_secs_f64());
         }
-        screen.show(&status.text(report::width()), &status)?;
+        screen.show(&status, Status::text)?;
         last = Some((status, now));
         if requests.pause(now + interval)? == Woken::Asked {
             return Ok(Exit::Done);

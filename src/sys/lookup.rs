@@ -107,8 +107,8 @@ pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
 
 /// What [`find`] would find by its name: namespaces of `ip netns`, and containers by the first digits of their ids.
 pub fn known(places: &Places) -> Vec<String> {
-    let short = |id: String| id.chars().take(DIGITS_SHOWN).collect::<String>();
-    names(&places.names).into_iter().chain(containers(&places.proc).into_keys().map(short)).collect()
+    let containers = containers(&places.proc);
+    names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
 /// A network namespace of the machine, with what is known of it.
@@ -149,9 +149,8 @@ pub fn all(places: &Places) -> io::Result<Vec<Found>> {
         let container = of(&folder);
         let pod = container.as_ref().and_then(|_| hostname(&folder));
         let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let short = container.as_ref().map(|id| id.chars().take(DIGITS_SHOWN).collect::<String>());
         let known = found.entry(id).or_insert_with(|| Found {
-            name: short.unwrap_or_else(|| format!("pid:{number}")),
+            name: container.as_deref().map_or_else(|| format!("pid:{number}"), shortened),
             container: None,
             namespace,
         });
@@ -178,6 +177,11 @@ fn hostname(folder: &Path) -> Option<String> {
 
 /// How many digits of an id are shown, as programs of containers do.
 const DIGITS_SHOWN: usize = 12;
+
+/// The first digits of an id.
+fn shortened(id: &str) -> String {
+    id.chars().take(DIGITS_SHOWN).collect()
+}
 
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();

@@ -30,7 +30,8 @@ pub fn is_refusal(error: &Error) -> bool {
     error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// The refused flag, and the words without it and its value. `None` where that is not clear, or is no remedy.
+/// The refused flag, and the words without it and its value. `None` where the words do not show it, or another
+/// reading would not help.
 fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Option<(String, Vec<OsString>)> {
     let flag = name(&text(error, ContextKind::InvalidArg)?);
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;

@@ -217,7 +217,7 @@ impl Overview {
     }
 }
 
-/// Reads a namespace in a thread of its own, which stays there.
+/// Reads a namespace in a separate thread, which remains in it.
 fn start(number: usize, found: Found, run: Run, done: Sender<(usize, Result<Status, String>)>) {
     let read = move || -> Result<Status, String> {
         found.namespace.enter().map_err(|error| format!("can't be entered: {error}"))?;

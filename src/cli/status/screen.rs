@@ -32,15 +32,19 @@ impl Screen {
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }
 
-    /// Shows an answer: as text, or for programs.
-    pub(super) fn show(&mut self, text: &str, answer: &impl Serialize) -> io::Result<()> {
+    /// Shows an answer: the text of it for so many columns, or its data.
+    pub(super) fn show<T: Serialize>(
+        &mut self,
+        answer: &T,
+        text: impl FnOnce(&T, usize) -> String,
+    ) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
             return report::at_once(&data::one_of_many(encoding, answer));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
         let head = format!("{at}Z, every {:?}", self.interval);
-        self.last = format!("{}\n{}", Style::Quiet.paint(head), text);
+        self.last = format!("{}\n{}", Style::Quiet.paint(head), text(answer, report::width()));
         if self.is_terminal {
             control(REDRAW)?;
             return report::at_once(&within(&self.last, height()));
