@@ -44,6 +44,10 @@ enum Found {
 struct Crate {
     files: Vec<PathBuf>,
     modules: Vec<Module>,
+    /// Of each macro, what its calls define under names that its own text has, and the paths that they name.
+    macros: BTreeMap<String, (BTreeSet<String>, BTreeSet<Vec<String>>)>,
+    /// The macros that each module calls outside of functions.
+    calls: Vec<(usize, String)>,
 }
 
 impl Crate {
@@ -52,6 +56,11 @@ impl Crate {
         let items = read.open(entry);
         let folder = entry.parent().expect("a folder").to_owned();
         read.module(0, 0, &items, &folder);
+        for (module, name) in std::mem::take(&mut read.calls) {
+            let (defined, paths) = read.macros.get(&name).cloned().unwrap_or_default();
+            read.modules[module].definitions.extend(defined);
+            read.modules[module].paths.extend(paths);
+        }
         read
     }
 
@@ -90,7 +99,14 @@ impl Crate {
                     self.modules[number].children.insert(name, child);
                 }
                 Item::Use(item) => self.modules[number].import(&item.tree, &mut Vec::new()),
+                Item::Macro(item) if item.ident.is_some() => {
+                    self.modules[number].definitions.extend(name(&Item::Macro(item.clone())));
+                    self.define(item);
+                }
                 other => {
+                    if let Item::Macro(item) = other {
+                        self.call(number, item);
+                    }
                     self.modules[number].definitions.extend(name(other));
                     let mut paths = Paths::default();
                     paths.visit_item(other);
@@ -99,6 +115,24 @@ impl Crate {
             }
         }
         number
+    }
+
+    /// Remembers what calls of a macro define and name.
+    fn define(&mut self, item: &syn::ItemMacro) {
+        let (mut defined, mut paths) = (BTreeSet::new(), Paths::default());
+        definitions(item.mac.tokens.clone(), &mut defined);
+        paths.tokens(item.mac.tokens.clone());
+        self.macros.insert(item.ident.iter().map(ToString::to_string).collect(), (defined, paths.found));
+    }
+
+    /// Remembers a call of a macro. Another macro may be passed to it, which it calls.
+    fn call(&mut self, module: usize, item: &syn::ItemMacro) {
+        let called = item.mac.path.segments.last().map(|segment| segment.ident.to_string());
+        let passed = item.mac.tokens.clone().into_iter().filter_map(|token| match token {
+            TokenTree::Ident(ident) => Some(ident.to_string()),
+            _ => None,
+        });
+        self.calls.extend(called.into_iter().chain(passed).map(|name| (module, name)));
     }
 
     /// What a path that is written in a module leads to; nothing where that is another crate's.
@@ -234,6 +268,28 @@ impl<'a> Visit<'a> for Paths {
     }
 }
 
+/// The names behind `enum`, `fn` and the like, at any depth. Names that a macro's call gives are no identifiers yet.
+fn definitions(tokens: TokenStream, found: &mut BTreeSet<String>) {
+    let mut defines = false;
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if defines => {
+                found.insert(ident.to_string());
+                defines = false;
+            }
+            TokenTree::Ident(ident) => {
+                let keywords = ["const", "enum", "fn", "static", "struct", "trait", "type"];
+                defines = keywords.iter().any(|keyword| ident == keyword);
+            }
+            TokenTree::Group(group) => {
+                definitions(group.stream(), found);
+                defines = false;
+            }
+            TokenTree::Punct(_) | TokenTree::Literal(_) => defines = false,
+        }
+    }
+}
+
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -350,4 +406,13 @@ fn circles_are_found() {
     write("b/c.rs", "use super::B; pub struct C; fn f(_: crate::A) {}");
     let found = knots(&folder.join("src/lib.rs"), &folder);
     assert!(found.starts_with("3 files import each other:\n  src/a.rs -> src/b/c.rs: C\n"), "{found}");
+    write(
+        "a.rs",
+        "macro_rules! list { ($with:ident) => { $with! { A } }; } \
+         macro_rules! define { ($name:ident) => { pub struct $name; pub enum Found {} }; } \
+         list!(define); fn f(_: crate::b::c::C) {}",
+    );
+    write("b/c.rs", "use super::B; pub struct C; fn f(_: crate::a::Found) {}");
+    let found = knots(&folder.join("src/lib.rs"), &folder);
+    assert!(found.contains("src/b/c.rs -> src/a.rs: Found\n"), "a macro defines it: {found}");
 }

@@ -8,6 +8,7 @@
 
 pub mod ambient;
 pub mod data;
+mod facts;
 pub mod finding;
 pub mod istio;
 pub mod kuma;
@@ -15,20 +16,25 @@ pub mod limit;
 pub mod linkerd;
 mod mesh;
 pub mod pod;
+mod policy;
 pub mod preview;
 mod problem;
 pub mod reason;
 pub mod recognition;
+mod registry;
 pub mod settings;
 pub mod sources;
 mod writing;
 
-pub use mesh::{
-    Capture, ConfigKeys, DNS_PORT, Feature, ListItem, Listeners, Mesh, NoIpv6, OWNERS, Policy, Proxy,
-    ProxyProgram, Resolved, Selector, Unused, configure, loopback, made, of, parse_settings_text, resolve,
-    settings_text,
+pub use facts::{
+    ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused, loopback,
 };
+pub use mesh::{Feature, Mesh};
+pub use policy::{Policy, Reasons};
 pub use problem::{Problem, Problems};
 pub use reason::Reason;
+pub use registry::{
+    Capture, OWNERS, Resolved, configure, made, of, parse_settings_text, resolve, settings_text,
+};
 pub use settings::Setting;
 pub use sources::Host;

@@ -1,11 +1,11 @@
 //! What the rules of a mesh do, or leave undone, though people expect otherwise.
 //!
-//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::reason::Reasons::limits`]), and
-//! cautions about settings that work as they are given ([`crate::reason::Reasons::cautions`]). `lint` reports the limits that
+//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::policy::Reasons::limits`]), and
+//! cautions about settings that work as they are given ([`crate::policy::Reasons::cautions`]). `lint` reports the limits that
 //! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
+use crate::facts::{ListItem, Proxy, Selector};
 use crate::finding::Code;
-use crate::mesh::{ListItem, Proxy, Selector};
 use crate::{Reason, Setting};
 use rules::PortRange;
 use rules::simulate::Packet;

@@ -1,31 +1,30 @@
-//! The meshes: the one list of them, and what every policy provides.
-//!
-//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it makes, and
-//! how those are recognized. A row in the list here brings it in. Code that applies, compares, explains or draws uses
-//! a [`Policy`], and knows no mesh by name.
+//! The meshes: the one list of them. What each name stands for is a folder ([`crate::registry`]).
 
-mod facts;
 mod feature;
-mod made;
-mod policy;
 
-pub(crate) use facts::NOTHING_LEFT;
-pub(crate) use facts::port;
-pub use facts::{
-    ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused, loopback,
-};
 pub use feature::Feature;
-pub use made::{made, parse_settings_text, settings_text};
-pub use policy::Policy;
 
-use crate::pod::mesh::Form;
-use crate::settings::{Row, Setting};
-use crate::sources::{Host, Raw, Reader};
-use crate::{Problem, Problems};
-use rules::Ownership;
-use std::{fmt, ops::Deref, str::FromStr};
+use std::{fmt, str::FromStr};
 
+/// Passes the list to a macro: a row a mesh, with its name here, its folder, and its name as `--mesh` takes it. The
+/// default comes first.
 macro_rules! meshes {
+    ($with:ident) => {
+        $with! {
+            /// Istio's sidecar, whose rules `istio-iptables` sets.
+            Istio istio "istio";
+            /// Linkerd's sidecar, whose rules `proxy-init` sets.
+            Linkerd linkerd "linkerd";
+            /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+            Kuma kuma "kuma";
+            /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+            Ambient ambient "ambient";
+        }
+    };
+}
+pub(crate) use meshes;
+
+macro_rules! names {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
         /// A mesh whose capture rules we make.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,120 +46,11 @@ macro_rules! meshes {
                     $(Self::$mesh => $name,)*
                 }
             }
-
-            /// Its settings of capture.
-            pub fn settings(self) -> &'static [Row] {
-                match self {
-                    $(Self::$mesh => crate::$module::SETTINGS,)*
-                }
-            }
-
-            /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
-            pub fn injector_defaults(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
-                match self {
-                    $(Self::$mesh => crate::$module::INJECTOR_DEFAULTS,)*
-                }
-            }
-
-            /// How its pods are recognized and read; `None` for those of the default.
-            pub(crate) fn pods(self) -> Option<&'static Form> {
-                match self {
-                    $(Self::$mesh => crate::$module::PODS,)*
-                }
-            }
-
-            /// The annotations that it knows of pods, those of its settings aside.
-            pub(crate) fn annotations(self) -> &'static [&'static [&'static str]] {
-                match self {
-                    $(Self::$mesh => crate::$module::ANNOTATIONS,)*
-                }
-            }
-
-            /// What is known of its rules.
-            pub fn reasons(self) -> &'static dyn crate::reason::Reasons {
-                match self {
-                    $(Self::$mesh => &crate::$module::Known,)*
-                }
-            }
-
-            /// What its proxies run.
-            pub fn proxy_program(self) -> ProxyProgram {
-                match self {
-                    $(Self::$mesh => crate::$module::PROXY_PROGRAM,)*
-                }
-            }
-
-            /// By what its rules and routing are known again.
-            pub fn ownership(self) -> Ownership {
-                match self {
-                    $(Self::$mesh => crate::$module::OWNERSHIP,)*
-                }
-            }
-        }
-
-        /// By what the rules and the routing of all meshes are known, where several may be in one network namespace.
-        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
-
-        /// What to capture, validated.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Capture {
-            $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
-        }
-
-        impl Capture {
-            /// Whose it is.
-            pub fn mesh(&self) -> Mesh {
-                match self {
-                    $(Self::$mesh(_) => Mesh::$mesh,)*
-                }
-            }
-        }
-
-        /// The policy.
-        impl Deref for Capture {
-            type Target = dyn Policy;
-
-            fn deref(&self) -> &Self::Target {
-                match self {
-                    $(Self::$mesh(config) => config,)*
-                }
-            }
-        }
-
-        $(impl From<crate::$module::CaptureConfig> for Capture {
-            fn from(config: crate::$module::CaptureConfig) -> Self {
-                Self::$mesh(config)
-            }
-        })*
-
-        /// Reads the configuration of the mesh that the settings name. Where the reader has a problem, the
-        /// result must not be used. `numbers_only` is whether the host's users and groups are not the pod's, so that names
-        /// can't be looked up.
-        pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
-            match of(reader) {
-                $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
-            }
         }
     };
 }
 
-meshes! {
-    /// Istio's sidecar, whose rules `istio-iptables` sets.
-    Istio istio "istio";
-    /// Linkerd's sidecar, whose rules `proxy-init` sets.
-    Linkerd linkerd "linkerd";
-    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
-    Kuma kuma "kuma";
-    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
-    Ambient ambient "ambient";
-}
-
-impl Mesh {
-    /// The name that a word is most like: its own, where a mesh has it. `None` if it is like none.
-    pub fn nearest(word: &str) -> Option<&'static str> {
-        crate::settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
-    }
-}
+meshes!(names);
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,39 +64,4 @@ impl FromStr for Mesh {
     fn from_str(text: &str) -> Result<Self, ()> {
         Self::ALL.iter().copied().find(|mesh| mesh.name() == text).ok_or(())
     }
-}
-
-/// The mesh that is named. A name that none has is a problem.
-pub fn of(reader: &mut Reader<'_>) -> Mesh {
-    let complaint = format!("is not a mesh; expected {}", names());
-    reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
-    reader.raw.mesh()
-}
-
-/// The names of all, for sentences.
-fn names() -> String {
-    match Mesh::NAMES.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// A configuration, and warnings about the settings that made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    pub capture: Capture,
-    pub warnings: Vec<String>,
-}
-
-/// Reads the settings of capture, and no others. `before` are problems that were found before it
-/// came to values; they come first.
-///
-/// # Errors
-/// Every problem found.
-pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
-    let mut reader = Reader::new(raw, before);
-    let capture = configure(&mut reader, host, false);
-    let warnings = reader.finish()?;
-    Ok(Resolved { capture, warnings })
 }

@@ -1,6 +1,6 @@
 //! The rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
 
-use crate::mesh::Policy;
+use crate::policy::Policy;
 use rules::render::{iptables, nft};
 use rules::{Checked, Family};
 

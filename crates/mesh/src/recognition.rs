@@ -2,7 +2,7 @@
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
 //! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
-//! mesh whose rules they are ([`crate::reason::Reasons::read`]).
+//! mesh whose rules they are ([`crate::policy::Reasons::read`]).
 
 pub mod summary;
 

@@ -1,7 +1,7 @@
 //! The numbers and addresses that ztunnel and Istio's node agent agree on, each once. Only the addresses can be chosen.
 
-pub use crate::mesh::DNS_PORT;
-use crate::mesh::port;
+pub use crate::facts::DNS_PORT;
+use crate::facts::port;
 use rules::{Mark, Port, Zone};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -4,7 +4,8 @@
 use super::limits::LIMITS;
 use super::reason::{ROWS, Reason};
 use crate::limit::Limit;
-use crate::reason::{Reasons, Row};
+use crate::policy::Reasons;
+use crate::reason::Row;
 use crate::recognition::summary::FieldValues;
 use crate::recognition::{Kind, Role, RuleContext, captures, is_loopback};
 use rules::Family;

@@ -125,7 +125,7 @@ fn zones(writer: &mut Writer<'_>) {
 
 /// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
 fn loopback(writer: &Writer<'_>) -> Cidr {
-    Cidr::host(crate::mesh::loopback(writer.family()))
+    Cidr::host(crate::facts::loopback(writer.family()))
 }
 
 fn not_to_loopback() -> Match {

@@ -1,7 +1,9 @@
 //! Settings of pods and agents, and the rules and the routing that they make.
 
 use super::{Ambient, CaptureConfig, OWNERSHIP, Reason, configure, defaults};
-use crate::mesh::{Capture, Mesh, Policy};
+use crate::mesh::Mesh;
+use crate::policy::Policy;
+use crate::registry::Capture;
 use crate::settings::Setting;
 use crate::sources::{NullHost, Raw, Reader};
 use rules::{Family, Table, render::iptables, routing::Object};

@@ -3,7 +3,7 @@
 //! Every value here is meaningful; there is nothing left to refuse. How it came about (flags, environment,
 //! annotations) is forgotten.
 
-use crate::mesh::Unused;
+use crate::facts::Unused;
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid};
 use std::{net::IpAddr, num::NonZeroU32};
 

@@ -1,8 +1,8 @@
 //! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
 
 use super::config::RouteTable;
-pub use crate::mesh::DNS_PORT;
-use crate::mesh::port;
+pub use crate::facts::DNS_PORT;
+use crate::facts::port;
 use rules::{Mark, Port};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -35,9 +35,9 @@ pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::mesh::{
-    Capture, ConfigKeys, ListItem, Listeners, NoIpv6, Policy, Proxy, ProxyProgram, Selector, Unused,
-};
+use crate::facts::{ConfigKeys, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused};
+use crate::policy::Policy;
+use crate::registry::Capture;
 use crate::sources::Raw;
 use rules::{Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;

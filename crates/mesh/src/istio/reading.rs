@@ -6,7 +6,8 @@
 use super::limits::CAUTIONS;
 use super::reason::{ROWS, Reason};
 use crate::limit::Caution;
-use crate::reason::{Reasons, Row};
+use crate::policy::Reasons;
+use crate::reason::Row;
 use crate::recognition::summary::{FieldValues, RuleSummary};
 use crate::recognition::{Kind, RecognizedRule, Role, RuleContext, captures, is_loopback, returns};
 use crate::settings::Setting;

@@ -5,7 +5,7 @@ use super::config::{
 };
 use super::defaults;
 use super::names::Names;
-use crate::mesh::Unused;
+use crate::facts::Unused;
 use crate::settings::Setting;
 use crate::sources::{Host, Reader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};

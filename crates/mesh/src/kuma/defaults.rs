@@ -1,7 +1,7 @@
 //! The numbers, names and addresses that upstream has chosen, each once. Settings change most of them.
 
-pub use crate::mesh::DNS_PORT;
-use crate::mesh::port;
+pub use crate::facts::DNS_PORT;
+use crate::facts::port;
 use rules::{LogLevel, Port, Zone};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

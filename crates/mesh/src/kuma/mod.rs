@@ -28,9 +28,9 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::TABLE as SETTINGS;
 
-use crate::mesh::{
-    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector, Unused,
-};
+use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
+use crate::policy::Policy;
+use crate::registry::Capture;
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;

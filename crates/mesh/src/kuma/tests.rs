@@ -4,7 +4,7 @@ mod words;
 
 use super::preview::{dry_run, restore};
 use super::{CaptureConfig, Kuma, configure};
-use crate::mesh::Policy;
+use crate::policy::Policy;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw, Reader};
 use rules::{Chain, Family, Uid};

@@ -6,7 +6,7 @@
 use super::config::CaptureConfig;
 use super::defaults;
 use super::ownership::{COMMENTS, OWNERSHIP};
-use crate::mesh::loopback;
+use crate::facts::loopback;
 use crate::writing::{self, Comments, Place};
 use rules::{Cidr, Comment, Family, Match, Origin, Table, Target};
 

@@ -1,6 +1,6 @@
 //! The numbers of linkerd's charts, each once, and those that its injector always adds.
 
-use crate::mesh::port;
+use crate::facts::port;
 use rules::Port;
 
 /// Where the proxy listens for connections that arrive (`proxy.ports.inbound`).

@@ -25,9 +25,9 @@ pub use settings::Linkerd;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::mesh::{
-    Capture, ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Policy, Proxy, ProxyProgram, Selector, Unused,
-};
+use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
+use crate::policy::Policy;
+use crate::registry::Capture;
 use defaults::text;
 use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;

@@ -2,7 +2,8 @@
 //! The comments agree; a rule that lost its own is recognized all the same.
 
 use super::reason::{ROWS, Reason};
-use crate::reason::{Reasons, Row};
+use crate::policy::Reasons;
+use crate::reason::Row;
 use crate::recognition::{Role, RuleContext, captures, is_loopback, returns};
 use rules::Family;
 use rules::Hook;

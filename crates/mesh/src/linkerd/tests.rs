@@ -1,7 +1,8 @@
 //! Words in, rules out: what each setting makes, and what is refused.
 
 use super::*;
-use crate::mesh::{Mesh, resolve};
+use crate::mesh::Mesh;
+use crate::registry::resolve;
 use crate::sources::{NullHost, Raw};
 use rules::render::iptables::statement;
 

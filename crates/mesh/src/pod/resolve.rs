@@ -2,7 +2,7 @@
 
 use super::given::GivenSettings;
 use crate::Problems;
-use crate::mesh::{self, Resolved};
+use crate::registry::{self, Resolved};
 use crate::sources::{Host, Reader};
 
 impl GivenSettings {
@@ -24,7 +24,7 @@ impl GivenSettings {
 
     fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
         let mut reader = Reader::new(&self.raw, self.problems());
-        let capture = mesh::configure(&mut reader, host, numbers_only);
+        let capture = registry::configure(&mut reader, host, numbers_only);
         let warnings = reader.finish()?;
         Ok(Resolved { capture, warnings })
     }

@@ -122,7 +122,7 @@ impl fmt::Debug for Reason {
     }
 }
 
-/// Makes the enum `Reason` of a policy, why each of its rules is there, and the same as rows for [`super::Reasons::rows`].
+/// Makes the enum `Reason` of a policy, why each of its rules is there, and the same as rows for [`crate::policy::Reasons::rows`].
 ///
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the
 /// order of the names: the [`Meaning`] of such rules, the settings of which one makes them, as constants of the holder of

@@ -2,7 +2,7 @@
 
 use super::{POD, Pod, check_problems, check_warnings, config, read};
 use crate::kuma::{Kuma, configure, preview::restore};
-use crate::mesh::Policy;
+use crate::policy::Policy;
 use crate::settings::Setting;
 use crate::sources::{Raw, Reader};
 use rules::Family;

@@ -1,7 +1,6 @@
 //! How a template calls a function: with how many values, what stand-ins it sees, and how much work all calls of a
 //! rendering may take together.
 
-use super::istio;
 use crate::template::go::{fields, standin};
 use gtmpl_ng::{FuncError, Value};
 use std::cell::{Cell, RefCell};
@@ -47,18 +46,34 @@ pub(in crate::template::go) fn refused() -> bool {
     REFUSED.get()
 }
 
-/// Istio's own beside those of its module.
-const OF_ISTIO: [&str; 9] = [
+/// Istio's own.
+const OF_ISTIO: [&str; 20] = [
+    "annotation",
+    "appendMultusNetwork",
+    "applicationPorts",
     "contains",
+    "directory",
+    "env",
+    "excludeInboundPort",
+    "excludeInterfaces",
     "formatDuration",
     "fromJSON",
+    "includeInboundPorts",
     "indent",
     "isset",
+    "kubevirtInterfaces",
     "omitNil",
+    "otelResourceAttributes",
+    "protoToJSON",
     "toJSON",
     "toYaml",
     "valueOrDefault",
 ];
+
+/// Whether a function is Istio's own, and none of sprig.
+pub(super) fn is_of_istio(name: &str) -> bool {
+    OF_ISTIO.contains(&name)
+}
 
 /// Functions that are given containers and look at other fields than their variables, or only hand them on.
 const PASS_BY: [&str; 7] =
@@ -76,8 +91,7 @@ pub(super) fn passes(
     let values = |count| if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
     let mut args = args;
     // Istio's own take more from one release to the next; without those that are not known here most pods come out the same.
-    let of_istio = || OF_ISTIO.contains(&name) || istio::ALL.iter().any(|(known, _)| *known == name);
-    if args.len() > most && of_istio() {
+    if args.len() > most && is_of_istio(name) {
         let remark = format!(
             "{name} takes {} here, and is given {}; the last ones have no effect",
             values(most),

@@ -108,7 +108,13 @@ fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::call::is_of_istio;
     use super::*;
+
+    #[test]
+    fn calls_know_each_as_istios() {
+        assert!(ALL.iter().all(|(name, _)| is_of_istio(name)));
+    }
 
     #[test]
     fn a_port_is_added_once() {

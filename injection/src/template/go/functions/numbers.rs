@@ -69,9 +69,3 @@ fn float(value: &Value) -> f64 {
         other => text(other).trim().parse().unwrap_or(0.0),
     }
 }
-
-/// Without the part behind the point; the nearest that fits where it is out of range.
-#[expect(clippy::cast_possible_truncation, reason = "the cast is the saturating one that is wanted")]
-pub(super) fn truncated(number: f64) -> i64 {
-    number.trunc() as i64
-}

@@ -1,6 +1,5 @@
 //! Values of templates as functions take them.
 
-use super::numbers;
 use gtmpl_ng::Value;
 
 /// A value as text; empty where there is none.
@@ -37,13 +36,17 @@ pub(super) fn is_empty(value: &Value) -> bool {
 /// A whole number, as sprig makes one of anything: what is none counts as 0.
 pub(super) fn whole(value: &Value) -> i64 {
     match value {
-        Value::Number(number) => {
-            number.as_i64().unwrap_or_else(|| numbers::truncated(number.as_f64().unwrap_or(0.0)))
-        }
+        Value::Number(number) => number.as_i64().unwrap_or_else(|| truncated(number.as_f64().unwrap_or(0.0))),
         Value::String(text) => of_literal(text).unwrap_or(0),
         Value::Bool(is) => i64::from(*is),
         _ => 0,
     }
+}
+
+/// Without the part behind the point; the nearest that fits where it is out of range.
+#[expect(clippy::cast_possible_truncation, reason = "the cast is the saturating one that is wanted")]
+fn truncated(number: f64) -> i64 {
+    number.trunc() as i64
 }
 
 /// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros behind its point.

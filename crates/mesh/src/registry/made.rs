@@ -1,6 +1,6 @@
 //! A record of how rules are made, which is kept beside them: the command, and the settings of capture.
 
-use super::Mesh;
+use crate::mesh::Mesh;
 use crate::settings::{self, Kind, Row, Setting, Topic};
 use crate::sources::pflag::{self, Flags, Word};
 use crate::sources::{Given, Raw, Source, boolean};
