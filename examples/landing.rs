@@ -20,7 +20,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const USAGE: &str = "usage: landing listen ADDR:PORT... | landing dial ADDR:PORT";
 
 /// Long enough for a busy machine, short enough to show a lost packet as a failure.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     match run() {
@@ -90,9 +90,9 @@ fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
 }
 
 fn dial(address: SocketAddr) -> Outcome<()> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)
         .map_err(|error| format!("cannot connect to {address}: {error}"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut answer = String::new();
     BufReader::new(&stream)
         .read_line(&mut answer)

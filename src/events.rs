@@ -26,12 +26,12 @@ pub(crate) trait Log: Send + Sync + 'static {
 /// # Panics
 /// If something logs already.
 pub(crate) fn log_to(log: impl Log) {
-    set_global_default(Events(log)).expect("logging is started once");
+    set_global_default(LogSubscriber(log)).expect("logging is started once");
 }
 
-pub(crate) struct Events<L>(pub(crate) L);
+pub(crate) struct LogSubscriber<L>(pub(crate) L);
 
-impl<L: Log> Subscriber for Events<L> {
+impl<L: Log> Subscriber for LogSubscriber<L> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && *metadata.level() <= self.0.level(metadata.target())
     }

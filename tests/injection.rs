@@ -11,9 +11,9 @@ use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
 use std::{io, net::IpAddr};
 
 /// A host that knows everybody, so that no text is refused just because it names nobody.
-struct Obliging;
+struct PermissiveHost;
 
-impl Host for Obliging {
+impl Host for PermissiveHost {
     fn user(&self, _: &str) -> io::Result<Option<Uid>> {
         Ok(Uid::new(1000))
     }
@@ -128,7 +128,7 @@ fn call() -> impl Strategy<Value = Vec<(Setting, String)>> {
 }
 
 fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
-    resolve(&Raw::new(flags.iter().cloned(), |_| true, |_| None), &Obliging, Vec::new()).ok()
+    resolve(&Raw::new(flags.iter().cloned(), |_| true, |_| None), &PermissiveHost, Vec::new()).ok()
 }
 
 /// Both forms of the preview say what the model says, no more and no less.

@@ -194,7 +194,7 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md"))
         .expect("the guide");
     let annotations: Vec<String> =
-        settings::of(mesh::Mesh::default()).filter_map(mesh::settings::Row::annotation).collect();
+        settings::of(mesh::Mesh::default()).filter_map(mesh::settings::SettingRow::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
         assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");

@@ -376,3 +376,39 @@ fn anchors(text: &str) -> impl Iterator<Item = String> {
         title.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
     })
 }
+
+/// Types that each mesh's folder has, under the names by which the list of meshes reaches them.
+const OF_EACH_MESH: [&str; 3] = ["CaptureConfig", "Known", "Reason"];
+
+#[test]
+fn no_two_types_have_the_same_name() {
+    let mut places = BTreeMap::<String, Vec<String>>::new();
+    for below in ["src", "rules/src", "crates", "injection/src", "injector/src", "node/src", "playground/src"]
+    {
+        for (path, text) in sources(below) {
+            if path.contains("testkit") || path.contains("/tests") || path.ends_with("tests.rs") {
+                continue;
+            }
+            for line in code(&text).lines() {
+                let item = line.trim_start().trim_start_matches("pub ");
+                let item = match item.strip_prefix("pub(") {
+                    Some(rest) => rest.split_once(") ").map_or("", |(_, item)| item),
+                    None => item,
+                };
+                let Some((keyword, rest)) = item.split_once(' ') else { continue };
+                // Within a trait or an implementation, `type` gives what the trait names.
+                let defines = match keyword {
+                    "struct" | "enum" | "trait" => true,
+                    "type" => !line.starts_with(' '),
+                    _ => false,
+                };
+                let name: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
+                if defines && !name.is_empty() && !OF_EACH_MESH.contains(&&*name) {
+                    places.entry(name).or_default().push(path.clone());
+                }
+            }
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    assert!(places.is_empty(), "one name, one type: {places:#?}");
+}

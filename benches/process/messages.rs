@@ -9,7 +9,7 @@ use mesh::sources::{NullHost, Raw};
 use mesh::{Setting, istio::OWNERSHIP};
 use rules::desired::{Desired, Made};
 use sidecar_init::{
-    backend::{Kernel, Step, iptables::Lock, nftables::creation},
+    backend::{CommitStep, Kernel, iptables::Lock, nftables::creation},
     engine::{self, Choice, OnDrift, Options},
     sys::route::addition,
 };
@@ -95,9 +95,9 @@ fn messages(ports: &str) -> Outcome<Vec<(&'static str, Vec<u8>)>> {
         let mut kernel = Kernel::open(Lock::default(), OWNERSHIP)?;
         Ok(engine::plan(&mut kernel, &desired, &options)?)
     })?;
-    let of_step = |step: &Step| match step {
-        Step::Add(object) => Ok(("NETLINK_ROUTE", addition(&OWNERSHIP, *object).bytes().to_vec())),
-        Step::Nftables { live: None, desired: Some(table) } => {
+    let of_step = |step: &CommitStep| match step {
+        CommitStep::Add(object) => Ok(("NETLINK_ROUTE", addition(&OWNERSHIP, *object).bytes().to_vec())),
+        CommitStep::Nftables { live: None, desired: Some(table) } => {
             Ok(("NETLINK_NETFILTER", creation(table).bytes().to_vec()))
         }
         other => Err(format!("a fresh apply has a step that C does not do: {other}").into()),

@@ -12,7 +12,7 @@ pub const SYSTEM_NAMESPACES: [&str; 4] =
 
 /// What happens to a pod that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum InjectionPolicy {
     /// It is injected.
     Enabled,
     /// It is skipped.
@@ -21,7 +21,7 @@ pub enum Policy {
 
 /// What decides about a pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct InjectionFacts<'a> {
     /// Where it will run; for a pod that names none, the namespace of the request.
     pub namespace: &'a str,
     /// Whether it uses the network of its node.
@@ -33,18 +33,18 @@ pub struct Facts<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct InjectionRules {
     /// `None` where it is neither `enabled` nor `disabled`: then nothing is injected.
-    pub policy: Option<Policy>,
+    pub policy: Option<InjectionPolicy>,
     /// Pods that match one are skipped, unless they ask for injection themselves.
-    pub never: Vec<Selector>,
+    pub never: Vec<LabelSelector>,
     /// Pods that match one are injected, unless they refuse it themselves.
-    pub always: Vec<Selector>,
+    pub always: Vec<LabelSelector>,
 }
 
 /// Why a pod is injected, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum DecisionReason {
     HostNetwork,
     /// There is no netfilter on it, and the API server refuses Linux's security contexts.
     OtherSystem,
@@ -62,12 +62,12 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub inject: bool,
-    pub reason: Reason,
+    pub reason: DecisionReason,
     /// About a value that is neither true nor false.
     pub warning: Option<String>,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
@@ -83,22 +83,22 @@ impl fmt::Display for Reason {
     }
 }
 
-pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
+pub fn decide(pod: &InjectionFacts<'_>, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, warning: None };
     if pod.host_network {
-        return by(false, Reason::HostNetwork);
+        return by(false, DecisionReason::HostNetwork);
     }
     if !matches!(pod.system, "" | "linux") {
-        return by(false, Reason::OtherSystem);
+        return by(false, DecisionReason::OtherSystem);
     }
     if SYSTEM_NAMESPACES.contains(&pod.namespace) {
-        return by(false, Reason::SystemNamespace);
+        return by(false, DecisionReason::SystemNamespace);
     }
-    let Some(policy) = rules.policy else { return by(false, Reason::NoPolicy) };
+    let Some(policy) = rules.policy else { return by(false, DecisionReason::NoPolicy) };
     // A label decides alone where there is one, whatever it says.
     let given = match pod.labels.get(INJECT) {
-        Some(text) => Some((text, Reason::Label)),
-        None => pod.annotations.get(INJECT).map(|text| (text, Reason::Annotation)),
+        Some(text) => Some((text, DecisionReason::Label)),
+        None => pod.annotations.get(INJECT).map(|text| (text, DecisionReason::Annotation)),
     };
     let mut unclear = None;
     if let Some((text, reason)) = given {
@@ -109,13 +109,13 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
             _ => unclear = Some(text),
         }
     }
-    let any = |selectors: &[Selector]| selectors.iter().any(|selector| selector.matches(pod.labels));
+    let any = |selectors: &[LabelSelector]| selectors.iter().any(|selector| selector.matches(pod.labels));
     let (inject, reason) = if any(&rules.never) {
-        (false, Reason::NeverSelected)
+        (false, DecisionReason::NeverSelected)
     } else if any(&rules.always) {
-        (true, Reason::AlwaysSelected)
+        (true, DecisionReason::AlwaysSelected)
     } else {
-        (policy == Policy::Enabled, Reason::ByPolicy)
+        (policy == InjectionPolicy::Enabled, DecisionReason::ByPolicy)
     };
     let warning = unclear.map(|text| {
         let outcome = if inject { "is injected" } else { "is not injected" };
@@ -129,11 +129,11 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
 
 /// A label selector. An empty one matches nothing, as in Istio's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector(pub Vec<Requirement>);
+pub struct LabelSelector(pub Vec<LabelRequirement>);
 
 /// What a selector requires of one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct LabelRequirement {
     pub key: String,
     pub operator: Operator,
 }
@@ -147,7 +147,7 @@ pub enum Operator {
     NotIn(Vec<String>),
 }
 
-impl Selector {
+impl LabelSelector {
     /// Whether the labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.0.is_empty() && self.is_met(labels)
@@ -159,7 +159,7 @@ impl Selector {
     }
 }
 
-impl Requirement {
+impl LabelRequirement {
     /// Whether the label meets the requirement.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);
@@ -180,28 +180,28 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn selects(is: bool) -> Vec<Selector> {
-        let requirement = Requirement { key: "app".to_owned(), operator: Operator::Exists };
-        if is { vec![Selector(vec![requirement])] } else { vec![Selector::default()] }
+    fn selects(is: bool) -> Vec<LabelSelector> {
+        let requirement = LabelRequirement { key: "app".to_owned(), operator: Operator::Exists };
+        if is { vec![LabelSelector(vec![requirement])] } else { vec![LabelSelector::default()] }
     }
 
     /// Policy, what the pod says, which selectors match: 36 decisions.
     #[test]
     fn every_combination() {
         let mut shown = String::new();
-        for policy in [Some(Policy::Enabled), Some(Policy::Disabled), None] {
+        for policy in [Some(InjectionPolicy::Enabled), Some(InjectionPolicy::Disabled), None] {
             for given in [Some("true"), Some("false"), None] {
                 for (never, always) in [(false, false), (true, false), (false, true), (true, true)] {
                     let mut of_pod = labels(&[("app", "web")]);
                     of_pod.extend(given.map(|given| (INJECT.to_owned(), given.to_owned())));
-                    let pod = Facts {
+                    let pod = InjectionFacts {
                         namespace: "shop",
                         host_network: false,
                         system: "",
                         labels: &of_pod,
                         annotations: &BTreeMap::new(),
                     };
-                    let rules = Rules { policy, never: selects(never), always: selects(always) };
+                    let rules = InjectionRules { policy, never: selects(never), always: selects(always) };
                     shown.push(if decide(&pod, &rules).inject { 'y' } else { 'n' });
                 }
                 shown.push(' ');
@@ -210,27 +210,33 @@ mod tests {
         assert_eq!(shown.trim(), "yyyy nnnn ynyn yyyy nnnn nnyn nnnn nnnn nnnn");
     }
 
-    fn check(namespace: &str, of_pod: &[(&str, &str)], annotated: &[(&str, &str)], expected: (bool, Reason)) {
+    fn check(
+        namespace: &str,
+        of_pod: &[(&str, &str)],
+        annotated: &[(&str, &str)],
+        expected: (bool, DecisionReason),
+    ) {
         let (of_pod, annotations) = (labels(of_pod), labels(annotated));
-        let facts = |system| Facts {
+        let facts = |system| InjectionFacts {
             namespace,
             host_network: false,
             system,
             labels: &of_pod,
             annotations: &annotations,
         };
-        let rules = Rules { policy: Some(Policy::Disabled), never: Vec::new(), always: Vec::new() };
+        let rules =
+            InjectionRules { policy: Some(InjectionPolicy::Disabled), never: Vec::new(), always: Vec::new() };
         let decision = decide(&facts("linux"), &rules);
         assert_eq!((decision.inject, decision.reason), expected, "{of_pod:?} {annotations:?}");
         let decision = decide(&facts("windows"), &rules);
-        assert_eq!((decision.inject, decision.reason), (false, Reason::OtherSystem));
+        assert_eq!((decision.inject, decision.reason), (false, DecisionReason::OtherSystem));
     }
 
     #[test]
     fn a_label_counts_before_an_annotation_even_if_it_is_empty() {
-        check("shop", &[(INJECT, "")], &[(INJECT, "true")], (false, Reason::ByPolicy));
-        check("shop", &[], &[(INJECT, "true")], (true, Reason::Annotation));
-        check("shop", &[(INJECT, "true")], &[(INJECT, "false")], (true, Reason::Label));
-        check("kube-system", &[(INJECT, "true")], &[], (false, Reason::SystemNamespace));
+        check("shop", &[(INJECT, "")], &[(INJECT, "true")], (false, DecisionReason::ByPolicy));
+        check("shop", &[], &[(INJECT, "true")], (true, DecisionReason::Annotation));
+        check("shop", &[(INJECT, "true")], &[(INJECT, "false")], (true, DecisionReason::Label));
+        check("kube-system", &[(INJECT, "true")], &[], (false, DecisionReason::SystemNamespace));
     }
 }

@@ -39,4 +39,4 @@ mod words;
 
 pub use configuration::Configuration;
 pub use namespaces::Namespaces;
-pub use pipeline::{AdmissionContext, Injected, Namespace, Outcome, Workload, inject};
+pub use pipeline::{AdmissionContext, Injected, InjectionOutcome, Namespace, Workload, inject};

@@ -11,18 +11,18 @@ use serde_json::{Map, Value};
 const MAX_PAIRS: usize = 1_000_000;
 
 pub fn between(before: &Value, after: &Value) -> Patch {
-    let mut difference = Difference::default();
+    let mut difference = PatchBuilder::default();
     difference.value(before, after);
     Patch(difference.operations)
 }
 
 #[derive(Default)]
-struct Difference {
+struct PatchBuilder {
     at: PointerBuf,
     operations: Vec<PatchOperation>,
 }
 
-impl Difference {
+impl PatchBuilder {
     fn value(&mut self, before: &Value, after: &Value) {
         match (before, after) {
             (Value::Object(before), Value::Object(after)) => self.object(before, after),
@@ -52,12 +52,12 @@ impl Difference {
         let mut at = 0;
         for step in steps {
             match step {
-                Step::Keep(old, new) => self.within(&at.to_string(), |inner| inner.value(old, new)),
-                Step::Replace(new) => self.within(&at.to_string(), |inner| inner.replace(new)),
-                Step::Add(new) => self.within(&at.to_string(), |inner| inner.add(new)),
-                Step::Remove => self.within(&at.to_string(), Self::remove),
+                PatchStep::Keep(old, new) => self.within(&at.to_string(), |inner| inner.value(old, new)),
+                PatchStep::Replace(new) => self.within(&at.to_string(), |inner| inner.replace(new)),
+                PatchStep::Add(new) => self.within(&at.to_string(), |inner| inner.add(new)),
+                PatchStep::Remove => self.within(&at.to_string(), Self::remove),
             }
-            at += usize::from(!matches!(step, Step::Remove));
+            at += usize::from(!matches!(step, PatchStep::Remove));
         }
     }
 
@@ -84,7 +84,7 @@ impl Difference {
 
 /// What becomes of one place of a list, from its beginning on.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PatchStep<'a> {
     Keep(&'a Value, &'a Value),
     Replace(&'a Value),
     Add(&'a Value),
@@ -92,7 +92,7 @@ enum Step<'a> {
 }
 
 /// The fewest additions and removals; `None` where looking for them would take too long.
-fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<Step<'a>>> {
+fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<PatchStep<'a>>> {
     let same = |(old, new): &(&Value, &Value)| is_same(old, new);
     let head = before.iter().zip(after).take_while(same).count();
     let (old, new) = (&before[head..], &after[head..]);
@@ -101,15 +101,15 @@ fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<Step<'a>>> {
     if old.len().checked_mul(new.len()).is_none_or(|pairs| pairs > MAX_PAIRS) {
         return None;
     }
-    let keep = |(old, new)| Step::Keep(old, new);
-    let mut found: Vec<Step<'a>> = before[..head].iter().zip(after).map(keep).collect();
+    let keep = |(old, new)| PatchStep::Keep(old, new);
+    let mut found: Vec<PatchStep<'a>> = before[..head].iter().zip(after).map(keep).collect();
     middle(old, new, &mut found);
     found.extend(before[before.len() - tail..].iter().zip(&after[after.len() - tail..]).map(keep));
     Some(found)
 }
 
 /// By the longest common subsequence, whose lengths stand in a table for every pair of ends.
-fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<Step<'a>>) {
+fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<PatchStep<'a>>) {
     let width = new.len() + 1;
     let mut longest = vec![0_u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
@@ -125,16 +125,16 @@ fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<Step<'a>>) {
     while i < old.len() || j < new.len() {
         let both = i < old.len() && j < new.len();
         if both && is_same(&old[i], &new[j]) {
-            found.push(Step::Keep(&old[i], &new[j]));
+            found.push(PatchStep::Keep(&old[i], &new[j]));
             (i, j) = (i + 1, j + 1);
         } else if both && longest[(i + 1) * width + j + 1] == longest[i * width + j] {
-            found.push(Step::Replace(&new[j]));
+            found.push(PatchStep::Replace(&new[j]));
             (i, j) = (i + 1, j + 1);
         } else if j < new.len() && (!both || longest[i * width + j + 1] > longest[(i + 1) * width + j]) {
-            found.push(Step::Add(&new[j]));
+            found.push(PatchStep::Add(&new[j]));
             j += 1;
         } else {
-            found.push(Step::Remove);
+            found.push(PatchStep::Remove);
             i += 1;
         }
     }

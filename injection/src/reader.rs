@@ -5,24 +5,24 @@
 
 use crate::quantity;
 use mesh::settings::nearest;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Reads the values of one document and collects the problems with them.
-pub(crate) struct Reader<'a> {
+pub(crate) struct DocumentReader<'a> {
     /// The name of the document, with which each problem begins.
     name: &'a str,
     root: &'a Value,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     pub(crate) fn of(name: &'a str, root: &'a Value) -> Self {
         Self { name, root, problems: Vec::new() }
     }
 
-    pub(crate) fn finish(self) -> Vec<Problem> {
+    pub(crate) fn finish(self) -> Vec<InputProblem> {
         self.problems
     }
 
@@ -51,8 +51,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
         let name = format!("{}: {path}", self.name);
         self.problems.push(match item {
-            Some(item) => Problem::with_item(&name, item, text),
-            None => Problem::of(&name, text),
+            Some(item) => InputProblem::with_item(&name, item, text),
+            None => InputProblem::of(&name, text),
         });
     }
 
@@ -222,7 +222,7 @@ pub(crate) fn noun(value: &Value) -> &'static str {
 pub(crate) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
     let mut documents = mesh::pod::values(name, text)?;
     documents.retain(|document| !document.is_null());
-    let problem = |text: String| Err(Problems(vec![Problem::of(name, text)]));
+    let problem = |text: String| Err(Problems(vec![InputProblem::of(name, text)]));
     match (documents.pop(), documents.is_empty()) {
         (None, _) => Ok(Value::Object(Map::new())),
         (Some(document @ Value::Object(_)), true) => Ok(document),

@@ -7,31 +7,31 @@
 use crate::admission::{AdmissionContext, Namespace, Workload};
 use crate::configuration::Configuration;
 use crate::sidecar::Sidecar;
-use crate::template::{Template, TemplateContext, go};
-use mesh::{Problem, Problems};
+use crate::template::{InjectionTemplate, TemplateContext, go};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub struct TemplateTrial {
     /// Its name in the configuration.
     pub template: String,
     /// Whether pods that name no template get it: then its problems are those of nearly every pod.
     pub is_default: bool,
     /// Why it makes no patch of a plain pod.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
     /// Warnings about the patch.
     pub warnings: Vec<String>,
 }
 
 /// Fills each template for a plain pod. Templates without problems and warnings are left out.
-pub fn trial(configuration: &Configuration) -> Vec<Trial> {
+pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     let defaults = configuration.defaults();
     let tried = configuration.templates.iter().filter_map(|(name, template)| {
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         match template {
-            Template::BuiltIn(_) => return None,
-            Template::Unreadable(found) => problems.clone_from(&found.0),
-            Template::Go(template) => {
+            InjectionTemplate::BuiltIn(_) => return None,
+            InjectionTemplate::Unreadable(found) => problems.clone_from(&found.0),
+            InjectionTemplate::Go(template) => {
                 for native_sidecars in [false, true] {
                     for problem in filled(template, native_sidecars, configuration, &mut warnings) {
                         if !problems.contains(&problem) {
@@ -45,7 +45,7 @@ pub fn trial(configuration: &Configuration) -> Vec<Trial> {
         warnings.dedup();
         let is_default = defaults.contains(&name.as_str());
         let is_suspicious = !problems.is_empty() || !warnings.is_empty();
-        is_suspicious.then(|| Trial { template: name.clone(), is_default, problems, warnings })
+        is_suspicious.then(|| TemplateTrial { template: name.clone(), is_default, problems, warnings })
     });
     tried.collect()
 }
@@ -55,7 +55,7 @@ fn filled(
     native_sidecars: bool,
     configuration: &Configuration,
     warnings: &mut Vec<String>,
-) -> Vec<Problem> {
+) -> Vec<InputProblem> {
     let (pod, admission) = plain(native_sidecars);
     let Configuration { values, mesh, .. } = configuration;
     let sidecar = match Sidecar::of(&pod, &admission, values, mesh) {

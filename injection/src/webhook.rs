@@ -2,7 +2,7 @@
 //! matches.
 
 use crate::configuration::selector;
-use crate::decision::{INJECT, Operator, Requirement, SYSTEM_NAMESPACES, Selector};
+use crate::decision::{INJECT, LabelRequirement, LabelSelector, Operator, SYSTEM_NAMESPACES};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub const INJECTION: &str = "istio-injection";
 pub struct Webhook {
     /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
     pub name: Cow<'static, str>,
-    pub namespace: Selector,
-    pub object: Selector,
+    pub namespace: LabelSelector,
+    pub object: LabelSelector,
 }
 
 impl Webhook {
@@ -59,7 +59,7 @@ pub enum Bearer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss<'a> {
     pub bearer: Bearer,
-    pub requirement: &'a Requirement,
+    pub requirement: &'a LabelRequirement,
     /// What the label says; `None` where it is absent.
     pub found: Option<&'a str>,
 }
@@ -75,7 +75,7 @@ impl fmt::Display for Bearer {
 
 impl fmt::Display for Miss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bearer, requirement: Requirement { key, operator }, found } = self;
+        let Self { bearer, requirement: LabelRequirement { key, operator }, found } = self;
         match found {
             Some(value) => write!(f, "the {bearer}'s label {key} is {value:?}; ")?,
             None => write!(f, "the {bearer} has no label {key}; ")?,
@@ -143,20 +143,20 @@ fn injects(webhook: &Value) -> bool {
 /// `everywhere`, for all that say nothing at all.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
     let text = str::to_owned;
-    let asks = |key: &str, operator| Requirement { key: text(key), operator };
+    let asks = |key: &str, operator| LabelRequirement { key: text(key), operator };
     let none = |key: &str| asks(key, Operator::DoesNotExist);
     let one = |key: &str, value: &str| asks(key, Operator::In(vec![text(value)]));
     let not_false = || asks(INJECT, Operator::NotIn(vec![text("false")]));
     let mut found = vec![
         Webhook {
             name: "rev.namespace".into(),
-            namespace: Selector(vec![one(REVISION, revision), none(INJECTION)]),
-            object: Selector(vec![not_false()]),
+            namespace: LabelSelector(vec![one(REVISION, revision), none(INJECTION)]),
+            object: LabelSelector(vec![not_false()]),
         },
         Webhook {
             name: "rev.object".into(),
-            namespace: Selector(vec![none(REVISION), none(INJECTION)]),
-            object: Selector(vec![not_false(), one(REVISION, revision)]),
+            namespace: LabelSelector(vec![none(REVISION), none(INJECTION)]),
+            object: LabelSelector(vec![not_false(), one(REVISION, revision)]),
         },
     ];
     if revision != "default" {
@@ -164,24 +164,24 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
     }
     found.push(Webhook {
         name: "namespace".into(),
-        namespace: Selector(vec![one(INJECTION, "enabled")]),
-        object: Selector(vec![not_false()]),
+        namespace: LabelSelector(vec![one(INJECTION, "enabled")]),
+        object: LabelSelector(vec![not_false()]),
     });
     found.push(Webhook {
         name: "object".into(),
-        namespace: Selector(vec![none(INJECTION), none(REVISION)]),
-        object: Selector(vec![one(INJECT, "true"), none(REVISION)]),
+        namespace: LabelSelector(vec![none(INJECTION), none(REVISION)]),
+        object: LabelSelector(vec![one(INJECT, "true"), none(REVISION)]),
     });
     if everywhere {
         let system = SYSTEM_NAMESPACES.map(text).to_vec();
         found.push(Webhook {
             name: "auto".into(),
-            namespace: Selector(vec![
+            namespace: LabelSelector(vec![
                 none(INJECTION),
                 none(REVISION),
                 asks("kubernetes.io/metadata.name", Operator::NotIn(system)),
             ]),
-            object: Selector(vec![none(INJECT), none(REVISION)]),
+            object: LabelSelector(vec![none(INJECT), none(REVISION)]),
         });
     }
     found

@@ -1,10 +1,10 @@
 //! Arguments of the init container, read back by the policy as those of any pod: what annotations mean is what they capture.
 
-use injection::configuration::{Mesh, Text, Texts, Values};
-use injection::sidecar::{Init, Mode, Sidecar};
+use injection::configuration::{ConfigurationText, IstioValues, MeshConfig, Texts};
+use injection::sidecar::{InitMode, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration};
 use mesh::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
-use mesh::pod::{EXCLUDED_NAMESPACES, Way};
+use mesh::pod::{CaptureMethod, EXCLUDED_NAMESPACES};
 use mesh::sources::Host;
 use rules::{Cidr, InterfaceName, PortRange};
 use serde_json::{Map, Value, json};
@@ -147,7 +147,7 @@ impl Case {
         if self.cni {
             values.push_str("pilot: {cni: {enabled: true}}\n");
         }
-        let text = Text { name: "values", text: &values };
+        let text = ConfigurationText { name: "values", text: &values };
         Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good values")
     }
 
@@ -206,7 +206,7 @@ fn pod(annotations: &Map<String, Value>) -> Value {
 }
 
 /// What the policy reads of a pod, and by whom its rules are set.
-fn captured(pod: &Value) -> (Way, CaptureConfig) {
+fn captured(pod: &Value) -> (CaptureMethod, CaptureConfig) {
     let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
     let resolved = reading.settings.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
@@ -238,13 +238,13 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         }
         let (way, capture) = captured(&pod);
         match way {
-            Way::InitContainer(found) => {
-                assert_eq!((found.as_str(), sidecar.init), ("istio-init", Init::Capture), "{shown}");
+            CaptureMethod::InitContainer(found) => {
+                assert_eq!((found.as_str(), sidecar.init), ("istio-init", InitMode::Capture), "{shown}");
                 case.check(&capture, false, &shown);
                 by_init += 1;
             }
-            Way::Annotations => {
-                assert_eq!(sidecar.init, Init::Validation, "{shown}");
+            CaptureMethod::Annotations => {
+                assert_eq!(sidecar.init, InitMode::Validation, "{shown}");
                 case.check(&capture, true, &shown);
                 // What the validation is told is the same, if it set rules itself.
                 let flags = ["--run-validation", "--skip-rule-apply"];
@@ -253,7 +253,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
                 assert_eq!(left.len() + 2, sidecar.arguments().len(), "{shown}");
                 pod["spec"]["initContainers"][0]["args"] = json!(left);
                 let (way, capture) = captured(&pod);
-                assert!(matches!(way, Way::InitContainer(_)), "{shown}");
+                assert!(matches!(way, CaptureMethod::InitContainer(_)), "{shown}");
                 case.check(&capture, false, &shown);
                 by_plugin += 1;
             }
@@ -265,7 +265,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
 
 /// The arguments of a pod, as one line.
 fn line(annotations: &Value, values: &str) -> String {
-    let text = Text { name: "values", text: values };
+    let text = ConfigurationText { name: "values", text: values };
     let configuration = Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good");
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}});
     let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configuration.values, &configuration.mesh)
@@ -315,8 +315,9 @@ fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
         "traffic.sidecar.istio.io/includeInboundPorts": "80",
     });
     let mut pod = pod(own.as_object().expect("a mapping"));
-    let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &Values::default(), &Mesh::default())
-        .expect("good annotations");
+    let sidecar =
+        Sidecar::of(&pod, &AdmissionContext::default(), &IstioValues::default(), &MeshConfig::default())
+            .expect("good annotations");
     assert_eq!(
         sidecar.arguments().join(" "),
         "istio-iptables -p 16001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b 80 -d 15090,15021,15020 \

@@ -1,10 +1,10 @@
 //! The built-in templates: what they make of a pod, and which pods they refuse.
 
-use injection::configuration::{Configuration, Text, Texts};
+use injection::configuration::{Configuration, ConfigurationText, Texts};
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
-use injection::template::{BuiltIn, Template, TemplateContext};
-use injection::{AdmissionContext, Namespace, Outcome, inject};
+use injection::template::{BuiltIn, InjectionTemplate, TemplateContext};
+use injection::{AdmissionContext, InjectionOutcome, Namespace, inject};
 use mesh::Problems;
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
     });
     let [values, mesh] = [values, defaults].map(|data| data.to_string());
     let texts = Texts {
-        values: Some(Text { name: "values", text: &values }),
-        mesh: Some(Text { name: "mesh", text: &mesh }),
+        values: Some(ConfigurationText { name: "values", text: &values }),
+        mesh: Some(ConfigurationText { name: "mesh", text: &mesh }),
         ..Texts::default()
     };
     let configuration = Configuration::read(&texts)?;
@@ -46,7 +46,7 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
         ..AdmissionContext::default()
     };
     let mut sidecar = Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)?;
-    let template = Template::BuiltIn(template);
+    let template = InjectionTemplate::BuiltIn(template);
     template.adapt(&mut sidecar);
     template.render(
         &TemplateContext {
@@ -351,7 +351,10 @@ fn each_built_in_template_injects_a_pod() {
                 "linkerd": {"identityTrustAnchorsPEM": "PEM"}, "pilot": {"cni": {"enabled": cni}},
             })
             .to_string();
-            let texts = Texts { values: Some(Text { name: "values", text: &values }), ..Texts::default() };
+            let texts = Texts {
+                values: Some(ConfigurationText { name: "values", text: &values }),
+                ..Texts::default()
+            };
             let configuration = Configuration::read(&texts).expect("a configuration");
             let pod = json!({
                 "metadata": {"annotations": {
@@ -363,7 +366,7 @@ fn each_built_in_template_injects_a_pod() {
                 inject(&pod, &AdmissionContext::default(), &configuration).unwrap_or_else(|problems| {
                     panic!("{name}, plugin {cni}: {problems}");
                 });
-            let Outcome::Injected(injected) = outcome else { panic!("{name} is skipped") };
+            let InjectionOutcome::Injected(injected) = outcome else { panic!("{name} is skipped") };
             assert_eq!(injected.pod["spec"]["initContainers"].as_array().map(Vec::len), Some(1), "{name}");
             assert_eq!(injected.pod["spec"]["containers"].as_array().map(Vec::len), Some(3), "{name}");
         }

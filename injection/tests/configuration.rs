@@ -1,13 +1,13 @@
 //! Texts as configuration: Istio's defaults, its ConfigMap's words, and everything that can be wrong with them at once.
 
 use injection::Configuration;
-use injection::configuration::{InboundPolicy, Native, PullPolicy, Text, Texts};
-use injection::decision::{Operator, Policy};
+use injection::configuration::{ConfigurationText, InboundPolicy, Native, PullPolicy, Texts};
+use injection::decision::{InjectionPolicy, Operator};
 use mesh::sources::Wildcard;
 use serde_json::json;
 
 fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, String> {
-    let text = |name, text| Some(Text { name, text });
+    let text = |name, text| Some(ConfigurationText { name, text });
     let texts =
         Texts { config: text("config", config), values: text("values", values), mesh: text("mesh", mesh) };
     Configuration::read(&texts).map_err(|problems| problems.to_string())
@@ -23,7 +23,7 @@ fn an_empty_configuration_has_istios_defaults() {
     let of_nothing = Configuration::read(&Texts::default()).expect("no text has no problem");
     for configuration in [Configuration::default(), of_nothing, read_values(""), read_values("global: ~")] {
         let Configuration { rules, default_templates, values, mesh, warnings, .. } = configuration;
-        assert_eq!(rules.policy, Some(Policy::Enabled));
+        assert_eq!(rules.policy, Some(InjectionPolicy::Enabled));
         assert_eq!(default_templates, ["sidecar"]);
         assert_eq!((values.hub.as_str(), values.tag.as_str()), ("istio", "latest"));
         assert_eq!((values.proxy.image.as_str(), values.init.image.as_str()), ("proxyv2", "proxyv2"));

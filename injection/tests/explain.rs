@@ -1,8 +1,8 @@
 //! Why pods are injected or not, as it is told.
 
 use diagnose::plain;
-use injection::configuration::{Text, Texts};
-use injection::explain::{Explained, Injector, Question, Verdict, explain, text};
+use injection::configuration::{ConfigurationText, Texts};
+use injection::explain::{DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, text};
 use injection::{Configuration, Namespaces};
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ fn ask(manifest: &str, labels: Option<&[(&str, &str)]>, revision: &str, everywhe
     let labels = labels.map(|labels| {
         labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
     });
-    let question = Question {
+    let question = InjectionQuestion {
         manifests: &[("pod.yaml", manifest)],
         namespaces: Namespaces::new("default", labels, BTreeMap::new()),
         native_sidecars: false,
     };
-    explain(&question, &[Injector::installed(revision, everywhere, Configuration::default())])
+    explain(&question, &[DeployedInjector::installed(revision, everywhere, Configuration::default())])
         .unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// A pod with these labels, in a namespace with those: how it ends, the webhook that is called, the first remedy.
-fn check(pod: &str, namespace: &[(&str, &str)], expected: (Verdict, Option<&str>, Option<&str>)) {
+fn check(pod: &str, namespace: &[(&str, &str)], expected: (InjectionVerdict, Option<&str>, Option<&str>)) {
     let manifest = POD.replace("LABELS", pod);
     let found = ask(&manifest, Some(namespace), "default", false).remove(0);
     let called: Vec<&str> =
@@ -34,7 +34,7 @@ fn check(pod: &str, namespace: &[(&str, &str)], expected: (Verdict, Option<&str>
 
 #[test]
 fn who_is_called_and_what_would_change_it() {
-    use Verdict::{Injected, NotCalled, Skipped};
+    use InjectionVerdict::{Injected, NotCalled, Skipped};
     let enabled = &[("istio-injection", "enabled")];
     check("labels: {}", enabled, (Injected, Some("namespace"), None));
     check("labels: {}", &[("istio.io/rev", "default")], (Injected, Some("rev.namespace"), None));
@@ -58,7 +58,7 @@ fn who_is_called_and_what_would_change_it() {
 fn a_named_revision_and_the_webhook_for_everybody() {
     let manifest = POD.replace("LABELS", "labels: {}");
     let blue = ask(&manifest, Some(&[("istio.io/rev", "blue")]), "blue", false).remove(0);
-    assert_eq!(blue.verdict, Verdict::Injected);
+    assert_eq!(blue.verdict, InjectionVerdict::Injected);
     let auto = ask(&manifest, Some(&[]), "default", true).remove(0);
     assert_eq!(
         auto.webhooks.iter().find(|query| query.called).map(|query| query.name.as_str()),
@@ -108,11 +108,12 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: own}, spec: {containers: [{name: web}]}}
 ";
     let found = ask(manifest, None, "default", false);
-    let shown: Vec<(&str, Verdict)> = found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
+    let shown: Vec<(&str, InjectionVerdict)> =
+        found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
     let expected = [
-        ("Deployment shop/web", Verdict::Injected),
-        ("Deployment shop/bad", Verdict::Refused),
-        ("Pod default/own", Verdict::NotCalled),
+        ("Deployment shop/web", InjectionVerdict::Injected),
+        ("Deployment shop/bad", InjectionVerdict::Refused),
+        ("Pod default/own", InjectionVerdict::NotCalled),
     ];
     assert_eq!(shown, expected);
     let init = found[0].init.as_ref().expect("an init container");
@@ -133,25 +134,26 @@ items:
 fn problems_are_reported_where_no_webhook_is_called() {
     let manifest = POD.replace("LABELS", "annotations: {sidecar.istio.io/interceptionMode: HALF}");
     let found = ask(&manifest, None, "default", false).remove(0);
-    assert_eq!((found.verdict, found.problems.len()), (Verdict::NotCalled, 1));
+    assert_eq!((found.verdict, found.problems.len()), (InjectionVerdict::NotCalled, 1));
     let shown = plain(&text(&[found]));
     assert!(shown.contains("  problem     sidecar.istio.io/interceptionMode: \"HALF\""), "{shown}");
     assert!(shown.contains("if one were called, it would be refused: "), "{shown}");
 }
 
 /// In a namespace with this label, with these values: how it ends, and what is told of it.
-fn in_standard(standard: &str, values: &str) -> (Verdict, String) {
-    let texts = Texts { values: Some(Text { name: "values", text: values }), ..Texts::default() };
+fn in_standard(standard: &str, values: &str) -> (InjectionVerdict, String) {
+    let texts =
+        Texts { values: Some(ConfigurationText { name: "values", text: values }), ..Texts::default() };
     let (configuration, problems) = Configuration::read_in_part(&texts);
     assert_eq!(problems, []);
     let labels = [("istio-injection", "enabled"), ("pod-security.kubernetes.io/enforce", standard)];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let question = Question {
+    let question = InjectionQuestion {
         manifests: &[("pod.yaml", &POD.replace("LABELS", "labels: {}"))],
         namespaces: Namespaces::new("default", Some(labels.into()), BTreeMap::new()),
         native_sidecars: false,
     };
-    let found = explain(&question, &[Injector::installed("default", false, configuration)]);
+    let found = explain(&question, &[DeployedInjector::installed("default", false, configuration)]);
     let found = found.unwrap_or_else(|problems| panic!("{problems}")).remove(0);
     (found.verdict, plain(&text(&[found])))
 }
@@ -160,7 +162,7 @@ fn in_standard(standard: &str, values: &str) -> (Verdict, String) {
 fn pod_security_standards_refuse_the_init_container() {
     let plugin = "pilot: {cni: {enabled: true}}\n";
     let (verdict, shown) = in_standard("baseline", "");
-    assert_eq!(verdict, Verdict::Refused, "{shown}");
+    assert_eq!(verdict, InjectionVerdict::Refused, "{shown}");
     for part in [
         "webhook namespace is called, and the Pod Security Standard baseline, which namespace shop enforces, refuses what it puts in",
         "problem     initContainers istio-init: it adds NET_ADMIN, NET_RAW\n",
@@ -170,12 +172,12 @@ fn pod_security_standards_refuse_the_init_container() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("istio-proxy: it"), "{shown}");
-    assert_eq!(in_standard("baseline", plugin).0, Verdict::Injected);
+    assert_eq!(in_standard("baseline", plugin).0, InjectionVerdict::Injected);
     for standard in ["privileged", "other"] {
-        assert_eq!(in_standard(standard, "").0, Verdict::Injected);
+        assert_eq!(in_standard(standard, "").0, InjectionVerdict::Injected);
     }
     let (verdict, shown) = in_standard("restricted", plugin);
-    assert_eq!(verdict, Verdict::Refused, "{shown}");
+    assert_eq!(verdict, InjectionVerdict::Refused, "{shown}");
     assert!(
         shown.contains("containers istio-proxy: neither it nor the pod has a seccompProfile\n"),
         "{shown}"
@@ -183,7 +185,7 @@ fn pod_security_standards_refuse_the_init_container() {
     assert!(shown.contains("to change   give the pod securityContext.seccompProfile"), "{shown}");
     let both = format!("{plugin}global: {{proxy: {{seccompProfile: {{type: RuntimeDefault}}}}}}\n");
     let (verdict, shown) = in_standard("restricted", &both);
-    assert_eq!(verdict, Verdict::Injected, "{shown}");
+    assert_eq!(verdict, InjectionVerdict::Injected, "{shown}");
     let (_, shown) = in_standard("restricted", "");
     assert!(shown.contains("it may run as root"), "{shown}");
 }
@@ -192,7 +194,7 @@ fn pod_security_standards_refuse_the_init_container() {
 fn what_the_api_server_cannot_read_is_refused_and_reported_once() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: true}");
     let found = ask(&manifest, None, "default", false).remove(0);
-    assert_eq!((found.verdict, found.problems.len()), (Verdict::Refused, 1), "{:?}", found.problems);
+    assert_eq!((found.verdict, found.problems.len()), (InjectionVerdict::Refused, 1), "{:?}", found.problems);
     assert!(found.problems[0].contains("is a boolean here"), "{:?}", found.problems);
 }
 
@@ -212,12 +214,12 @@ fn what_is_injected_again_names_its_containers() {
 #[test]
 fn what_describes_no_pod() {
     let check = |text: &str, expected: &str| {
-        let question = Question {
+        let question = InjectionQuestion {
             manifests: &[("x.yaml", text)],
             namespaces: Namespaces::default(),
             native_sidecars: false,
         };
-        let injectors = [Injector::installed("default", false, Configuration::default())];
+        let injectors = [DeployedInjector::installed("default", false, Configuration::default())];
         let problems = explain(&question, &injectors).expect_err(text).to_string();
         assert!(problems.contains(expected), "{problems}");
     };

@@ -3,7 +3,7 @@
 #[path = "support/kubectl.rs"]
 mod kubectl;
 
-use injection::merge::{Kind, merge};
+use injection::merge::{SchemaKind, merge};
 use kubectl::{patched, without};
 use proptest::{
     collection::vec,
@@ -173,7 +173,7 @@ fn random_pairs_merge_as_kubectl_merges_them() {
 
 /// Whether both merge them; they have to agree.
 fn compare(pod: &Value, patch: &Value) -> bool {
-    let ours = merge(pod.clone(), patch, Kind::Pod);
+    let ours = merge(pod.clone(), patch, SchemaKind::Pod);
     let theirs = patched(pod, patch);
     assert_eq!(ours.is_ok(), theirs.is_some(), "{pod}\n{patch}\n{ours:?}\n{theirs:?}");
     let (Ok(ours), Some(theirs)) = (ours, theirs) else { return false };

@@ -1,10 +1,10 @@
 //! What is told to the author of a manifest besides its injection.
 
-use injection::offline::{Note, Refused, Surroundings, manifest};
+use injection::offline::{Note, RefusedManifest, Surroundings, manifest};
 use injection::{Configuration, Namespaces};
 use std::collections::BTreeMap;
 
-fn inject(text: &str) -> Result<Vec<String>, Refused> {
+fn inject(text: &str) -> Result<Vec<String>, RefusedManifest> {
     let namespaces = Namespaces::new("shop", None, BTreeMap::new());
     let around = Surroundings { namespaces, ..Surroundings::default() };
     let done = manifest("file", text, &around, &Configuration::default())?;

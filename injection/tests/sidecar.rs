@@ -1,13 +1,13 @@
 //! A pod's sidecar by its annotations, and everything that can be wrong with them at once.
 
-use injection::configuration::{Mesh, Readiness, Text, Texts, Values};
-use injection::sidecar::{Init, Mode, Sidecar};
+use injection::configuration::{ConfigurationText, IstioValues, MeshConfig, ProxyReadinessProbe, Texts};
+use injection::sidecar::{InitMode, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration, Namespace};
 use mesh::Problems;
 use serde_json::{Value, json};
 
 fn configured(values: &str, mesh: &str) -> Configuration {
-    let text = |name, text| Some(Text { name, text });
+    let text = |name, text| Some(ConfigurationText { name, text });
     let texts = Texts { config: None, values: text("values", values), mesh: text("mesh", mesh) };
     Configuration::read(&texts).expect("good texts")
 }
@@ -102,7 +102,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     let plain = try_of(&json!({}), &configuration).expect("nothing said");
     assert_eq!(
         (plain.mode, plain.init, plain.hold, plain.native),
-        (Mode::Tproxy, Init::Capture, true, false)
+        (Mode::Tproxy, InitMode::Capture, true, false)
     );
     assert_eq!(plain.proxy_image, "hub.example/mesh/proxyv2:1.2-debug");
     assert_eq!(plain.init_image, "hub.example/init:3");
@@ -136,7 +136,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     assert_eq!(sidecar.proxy_log_level.as_deref(), Some("trace"));
     assert_eq!(sidecar.proxy_component_log_level, None);
     assert_eq!((sidecar.status_port, sidecar.startup_failures), (None, None));
-    assert_eq!(sidecar.readiness, Readiness { initial_delay: 0, period: 3, failures: 4 });
+    assert_eq!(sidecar.readiness, ProxyReadinessProbe { initial_delay: 0, period: 3, failures: 4 });
     assert!(sidecar.binds_low_ports && sidecar.has_agent);
     assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
     let notes = "proxy.istio.io/config: meshID is not a field of a ProxyConfig and has no effect; did you mean meshId?";
@@ -195,8 +195,8 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
         let admission = AdmissionContext { namespace, ..AdmissionContext::default() };
-        let sidecar =
-            Sidecar::of(&pod, &admission, &Values::default(), &Mesh::default()).expect("a good pod");
+        let sidecar = Sidecar::of(&pod, &admission, &IstioValues::default(), &MeshConfig::default())
+            .expect("a good pod");
         assert_eq!(sidecar.arguments()[5], "-u");
         (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
@@ -240,7 +240,7 @@ pilot: {cni: {enabled: true}}
         "traffic.sidecar.istio.io/includeInboundPorts": "80, 81",
     });
     let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
-    assert_eq!(sidecar.init, Init::Validation);
+    assert_eq!(sidecar.init, InitMode::Validation);
     let shown = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
     let shown: Vec<(&str, &str)> =
         shown.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -7,25 +7,25 @@ use command_line::sections::Exits;
 /// Adds the init container and the proxy of a service mesh to pods.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
-pub(crate) struct Arguments {
+pub(crate) struct InjectorArguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: InjectorCommand,
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum InjectorCommand {
     /// Inject the pods of a manifest
-    Inject(crate::inject::Flags),
+    Inject(crate::inject::InjectFlags),
     /// Show whether a pod would be injected, by which webhook, and why
-    Explain(crate::explain::Flags),
+    Explain(crate::explain::ExplainFlags),
     /// Print the manifests that install the injector
-    Manifests(crate::manifests::Flags),
+    Manifests(crate::manifests::ManifestsFlags),
     /// Run the admission webhook
-    Serve(Box<crate::serve::Flags>),
+    Serve(Box<crate::serve::ServeFlags>),
     /// Compare a cluster's injected pods with those of this injector
-    CheckTemplates(crate::check_templates::Flags),
+    CheckTemplates(crate::check_templates::CheckTemplatesFlags),
     /// Route tagged requests to environments, offline and in a cluster
-    Environment(crate::environment::Flags),
+    Environment(crate::environment::EnvironmentFlags),
 }
 
 const EXITS: &Exits = &[("0", "done"), ("1", "failed, or invalid input"), ("2", "invalid flags")];

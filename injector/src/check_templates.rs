@@ -1,13 +1,13 @@
 //! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
-use crate::output::{self, Colour, chain, fail, warn};
+use crate::output::{self, ColourChoice, chain, fail, warn};
 use crate::{input, sources};
 use clap::Args;
 use diagnose::Style;
-use injection::compare::{Compared, Verdict, compare, try_templates};
+use injection::compare::{ComparisonVerdict, PodComparison, compare, try_templates};
 use injection::{Configuration, Namespaces, path};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ const BAD_INPUT: u8 = 2;
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct CheckTemplatesFlags {
     /// ConfigMaps istio-sidecar-injector and istio, as kubectl prints them; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<String>,
@@ -37,11 +37,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
     /// Colours: auto follows the terminal and NO_COLOR
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
-    color: Colour,
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    color: ColourChoice,
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &CheckTemplatesFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let (text, is_equal) = match checked(flags) {
         Ok(checked) => checked,
@@ -55,7 +55,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// What is printed, and whether all is well.
-fn checked(flags: &Flags) -> Result<(String, bool), Problems> {
+fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     let configuration = sources::of_config_maps(&flags.filenames)?;
     configuration.warnings.iter().for_each(warn);
     if flags.against.is_empty() {
@@ -67,7 +67,7 @@ fn checked(flags: &Flags) -> Result<(String, bool), Problems> {
         let read = input::read(name).map_err(|error| {
             let text =
                 format!("can't be read: {error}; expected pods as kubectl get pods -o yaml prints them");
-            Problems(vec![Problem::with_item("--against", name, text)])
+            Problems(vec![InputProblem::with_item("--against", name, text)])
         });
         match read.and_then(|text| mesh::pod::values(&format!("--against {name}"), &text)) {
             Ok(found) => documents.extend(found),
@@ -83,10 +83,10 @@ fn checked(flags: &Flags) -> Result<(String, bool), Problems> {
         documents.iter().flat_map(items).filter(|object| object["kind"] == "Pod").collect();
     if pods.is_empty() {
         let text = "holds no pod; expected pods as kubectl get pods -o yaml prints them";
-        return Err(Problems(vec![Problem::of("--against", text)]));
+        return Err(Problems(vec![InputProblem::of("--against", text)]));
     }
     let variables = path::variables(&flags.path);
-    let compared: Vec<Compared> =
+    let compared: Vec<PodComparison> =
         pods.iter().map(|pod| compare(pod, &namespaces, &variables, &configuration)).collect();
     Ok((summary(&compared), !compared.iter().any(|one| one.verdict.is_change())))
 }
@@ -118,20 +118,20 @@ fn templates(configuration: &Configuration) -> (String, bool) {
 }
 
 /// Pods with the same differences, grouped, and the count of each verdict.
-fn summary(compared: &[Compared]) -> String {
+fn summary(compared: &[PodComparison]) -> String {
     let mut groups: BTreeMap<(String, Vec<String>), BTreeSet<&str>> = BTreeMap::new();
     let mut counts = [0_usize; 5];
-    for Compared { pod, verdict } in compared {
+    for PodComparison { pod, verdict } in compared {
         let (at, words, lines) = match verdict {
-            Verdict::Same => (0, String::new(), Vec::new()),
-            Verdict::Differs(found) => {
+            ComparisonVerdict::Same => (0, String::new(), Vec::new()),
+            ComparisonVerdict::Differs(found) => {
                 (1, "would differ".to_owned(), found.iter().map(ToString::to_string).collect())
             }
-            Verdict::Refused(Problems(found)) => {
+            ComparisonVerdict::Refused(Problems(found)) => {
                 (2, "would be refused".to_owned(), found.iter().map(ToString::to_string).collect())
             }
-            Verdict::Skipped(reason) => (3, format!("would not be injected: {reason}"), Vec::new()),
-            Verdict::NotInjected => (4, String::new(), Vec::new()),
+            ComparisonVerdict::Skipped(reason) => (3, format!("would not be injected: {reason}"), Vec::new()),
+            ComparisonVerdict::NotInjected => (4, String::new(), Vec::new()),
         };
         counts[at] += 1;
         if verdict.is_change() {

@@ -5,7 +5,7 @@ use injection::{
     Namespaces,
     manifests::{MAX_REVISION, label},
 };
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use std::{collections::BTreeMap, fs, io};
 
 /// The flags about it.
@@ -25,22 +25,22 @@ pub(crate) struct Input {
     pub(crate) namespace_annotations: Vec<(String, String)>,
 }
 
-pub(crate) struct File {
+pub(crate) struct InputFile {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
 impl Input {
     /// The manifests that can be read, and what is wrong with the others.
-    pub(crate) fn files(&self) -> (Vec<File>, Vec<Problem>) {
+    pub(crate) fn files(&self) -> (Vec<InputFile>, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {
             match read(name) {
                 Ok(text) => {
                     let name = if name == "-" { "input" } else { name };
-                    files.push(File { name: name.to_owned(), text });
+                    files.push(InputFile { name: name.to_owned(), text });
                 }
-                Err(error) => problems.push(Problem::with_item("--filename", name, read_error(&error))),
+                Err(error) => problems.push(InputProblem::with_item("--filename", name, read_error(&error))),
             }
         }
         (files, problems)
@@ -75,7 +75,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, Problems> {
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         match pair(item) {
             Ok((key, value)) => drop(labels.insert(key, value)),
-            Err(expected) => problems.push(Problem::with_item(
+            Err(expected) => problems.push(InputProblem::with_item(
                 "--namespace-labels",
                 item,
                 format!("is not a label; {expected}, such as istio-injection=enabled"),

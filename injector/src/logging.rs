@@ -1,7 +1,7 @@
 //! Log lines of what runs for long: on standard error, as text or as JSON.
 
 use clap::Args;
-use mesh::settings::levels::{LogLevel, ScopeLevel};
+use mesh::settings::levels::{IstioLogLevel, ScopeLevel};
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -10,7 +10,7 @@ use tracing_subscriber::{
 
 /// Which lines, and in which form. Names are the init container's.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Logging {
+pub(crate) struct LoggingFlags {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Logging {
 
 /// Scopes are those of Istio's programs. There is one of them here, the default.
 fn level(text: &str) -> Result<LevelFilter, String> {
-    let (mut all, mut problems) = (LogLevel::Info, Vec::new());
+    let (mut all, mut problems) = (IstioLogLevel::Info, Vec::new());
     for item in text.split(',') {
         match item.parse::<ScopeLevel>() {
             Ok(ScopeLevel { scope: None, level }) => all = level,
@@ -41,17 +41,17 @@ fn level(text: &str) -> Result<LevelFilter, String> {
         return Err(problems.join("; "));
     }
     Ok(match all {
-        LogLevel::None => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+        IstioLogLevel::None => LevelFilter::OFF,
+        IstioLogLevel::Error => LevelFilter::ERROR,
+        IstioLogLevel::Warn => LevelFilter::WARN,
+        IstioLogLevel::Info => LevelFilter::INFO,
+        IstioLogLevel::Debug => LevelFilter::DEBUG,
+        IstioLogLevel::Trace => LevelFilter::TRACE,
     })
 }
 
 /// Starts logging. A panic becomes a line too.
-pub(crate) fn start(flags: &Logging) -> Level {
+pub(crate) fn start(flags: &LoggingFlags) -> LogLevelHandle {
     let (filter, level) = reload::Layer::new(filter(flags.level));
     let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match flags.json {
@@ -66,14 +66,14 @@ pub(crate) fn start(flags: &Logging) -> Level {
         let text = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or_default();
         tracing::error!(place, text, "a defect; please report it");
     }));
-    Level(level)
+    LogLevelHandle(level)
 }
 
 /// Which lines are written, as long as the process runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Level(reload::Handle<Targets, Registry>);
+pub(crate) struct LogLevelHandle(reload::Handle<Targets, Registry>);
 
-impl Level {
+impl LogLevelHandle {
     pub(crate) fn set(&self, level: LevelFilter) {
         if self.0.reload(filter(level)).is_err() {
             tracing::warn!(%level, "the level of log lines can't be changed");
@@ -100,7 +100,7 @@ mod tests {
     #[derive(Parser)]
     struct Program {
         #[command(flatten)]
-        logging: Logging,
+        logging: LoggingFlags,
     }
 
     #[test]

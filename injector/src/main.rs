@@ -15,7 +15,7 @@ mod reference;
 mod serve;
 mod sources;
 
-use arguments::{Arguments, Command, SECTIONS};
+use arguments::{InjectorArguments, InjectorCommand, SECTIONS};
 use command_line::program;
 use output::{chain, fail};
 use std::process::ExitCode;
@@ -26,17 +26,17 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments: Arguments = match program::parse(std::env::args_os(), SECTIONS) {
+    let arguments: InjectorArguments = match program::parse(std::env::args_os(), SECTIONS) {
         Ok(arguments) => arguments,
         Err(answered) => return answered,
     };
     let done = match arguments.command {
-        Command::Inject(flags) => inject::run(&flags),
-        Command::Serve(flags) => serve::run(&flags),
-        Command::Manifests(flags) => manifests::run(&flags),
-        Command::Explain(flags) => explain::run(&flags),
-        Command::CheckTemplates(flags) => check_templates::run(&flags),
-        Command::Environment(flags) => environment::run(&flags),
+        InjectorCommand::Inject(flags) => inject::run(&flags),
+        InjectorCommand::Serve(flags) => serve::run(&flags),
+        InjectorCommand::Manifests(flags) => manifests::run(&flags),
+        InjectorCommand::Explain(flags) => explain::run(&flags),
+        InjectorCommand::CheckTemplates(flags) => check_templates::run(&flags),
+        InjectorCommand::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {
         fail(chain(&*error));

@@ -2,7 +2,7 @@
 
 use crate::output::{document, print, report};
 use clap::{Args, ValueEnum};
-use injection::manifests::{File, InstallOptions, Installation, files, kustomization};
+use injection::manifests::{InstallOptions, Installation, ManifestFile, files, kustomization};
 use serde_json::{Value, json};
 use std::{
     error::Error,
@@ -12,7 +12,7 @@ use std::{
 };
 
 #[derive(Args, Debug)]
-pub(crate) struct Flags {
+pub(crate) struct ManifestsFlags {
     /// Namespace of the injector
     #[arg(long, value_name = "NAME", default_value = "istio-system")]
     namespace: String,
@@ -68,20 +68,20 @@ pub(crate) struct Flags {
 const LOCAL_IMAGE: &str = "sidecar-injector:latest";
 
 #[derive(Debug)]
-enum Output {
-    Text(Form),
+enum ManifestsOutput {
+    Text(ManifestsFormat),
     Folder(PathBuf),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Form {
+enum ManifestsFormat {
     Yaml,
     Json,
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     let output = output(&flags.output)?;
-    if flags.force && matches!(output, Output::Text(_)) {
+    if flags.force && matches!(output, ManifestsOutput::Text(_)) {
         return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
     }
     let target = Installation::read(&InstallOptions {
@@ -105,22 +105,24 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     }
     let files = files(&target);
     match output {
-        Output::Text(Form::Yaml) => print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?,
-        Output::Text(Form::Json) => {
+        ManifestsOutput::Text(ManifestsFormat::Yaml) => {
+            print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?
+        }
+        ManifestsOutput::Text(ManifestsFormat::Json) => {
             let items: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
             print(&format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": items })))?;
         }
-        Output::Folder(folder) => write(&folder, &files, flags.force)?,
+        ManifestsOutput::Folder(folder) => write(&folder, &files, flags.force)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn output(words: &[String]) -> Result<Output, String> {
+fn output(words: &[String]) -> Result<ManifestsOutput, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["yaml"] => Ok(Output::Text(Form::Yaml)),
-        ["json"] => Ok(Output::Text(Form::Json)),
-        ["kustomize", folder] => Ok(Output::Folder(folder.into())),
+        ["yaml"] => Ok(ManifestsOutput::Text(ManifestsFormat::Yaml)),
+        ["json"] => Ok(ManifestsOutput::Text(ManifestsFormat::Json)),
+        ["kustomize", folder] => Ok(ManifestsOutput::Folder(folder.into())),
         ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
         _ => Err(format!(
             "--output: {:?} is not a form; expected yaml, json, or kustomize FOLDER",
@@ -130,7 +132,7 @@ fn output(words: &[String]) -> Result<Output, String> {
 }
 
 /// A document for each object.
-fn text(file: &File) -> String {
+fn text(file: &ManifestFile) -> String {
     file.objects.iter().map(document).collect::<Vec<_>>().join("---\n")
 }
 
@@ -143,7 +145,7 @@ const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites 
                     kustomization over this folder.\n";
 
 /// Writes the files and reports each. The file that names the others comes last, so a folder that is complete once stays whole.
-fn write(folder: &Path, files: &[File], force: bool) -> Result<(), String> {
+fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let failed =
         |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());
     let mut texts: Vec<(PathBuf, String)> =

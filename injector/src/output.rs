@@ -15,13 +15,13 @@ const HANG: usize = 4;
 
 /// Whether text has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
+pub(crate) enum ColourChoice {
     Auto,
     Always,
     Never,
 }
 
-impl Colour {
+impl ColourChoice {
     /// Decides it for all that is printed from now on.
     pub(crate) fn choose(self) {
         match self {

@@ -2,7 +2,7 @@
 //!
 //! `UPDATE_GOLDENS=1` writes it instead.
 
-use crate::arguments::{Arguments, SECTIONS};
+use crate::arguments::{InjectorArguments, SECTIONS};
 use clap::{Arg, Command, CommandFactory};
 use command_line::program;
 use std::{env, fmt::Write, fs};
@@ -16,7 +16,7 @@ its configuration files and the annotations of pods.
 ";
 
 /// A command without subcommands: its name, its help, and the line of each flag.
-struct Section {
+struct ReferenceSection {
     name: String,
     about: String,
     flags: Vec<(String, String)>,
@@ -24,7 +24,7 @@ struct Section {
 
 fn page() -> String {
     let mut sections = Vec::new();
-    collect(&mut sections, "sidecar-injector", &program::command(Arguments::command(), SECTIONS));
+    collect(&mut sections, "sidecar-injector", &program::command(InjectorArguments::command(), SECTIONS));
     let lines = || sections.iter().flat_map(|section| &section.flags);
     let is_shared = |line: &str| lines().filter(|(_, other)| other == line).count() > 1;
     let mut text = HEAD.to_owned() + "\n## Shared flags\n\nSeveral commands take these flags.\n\n";
@@ -35,7 +35,7 @@ fn page() -> String {
             seen.push(line);
         }
     }
-    for Section { name, about, flags } in &sections {
+    for ReferenceSection { name, about, flags } in &sections {
         write!(text, "\n## `{name}`\n\n{about}.\n").expect("writing to a string");
         let (shared, own): (Vec<_>, Vec<_>) = flags.iter().partition(|(_, line)| is_shared(line));
         if !own.is_empty() {
@@ -52,7 +52,7 @@ fn page() -> String {
 }
 
 /// The sections of a command, or of its subcommands.
-fn collect(into: &mut Vec<Section>, name: &str, command: &Command) {
+fn collect(into: &mut Vec<ReferenceSection>, name: &str, command: &Command) {
     if command.has_subcommands() {
         for below in command.get_subcommands() {
             collect(into, &format!("{name} {}", below.get_name()), below);
@@ -65,7 +65,7 @@ fn collect(into: &mut Vec<Section>, name: &str, command: &Command) {
         let short_name = flag.get_long().map(|long| format!("`--{long}`")).unwrap_or_default();
         (short_name, line(flag))
     });
-    into.push(Section { name: name.to_owned(), about: cell(&about), flags: flags.collect() });
+    into.push(ReferenceSection { name: name.to_owned(), about: cell(&about), flags: flags.collect() });
 }
 
 fn line(flag: &Arg) -> String {

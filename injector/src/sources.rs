@@ -5,8 +5,8 @@
 
 use crate::input;
 use clap::Args;
-use injection::configuration::{Configuration, Text, Texts};
-use mesh::{Problem, Problems};
+use injection::configuration::{Configuration, ConfigurationText, Texts};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::{
     fs,
@@ -15,7 +15,7 @@ use std::{
 
 /// Where the configuration is. What is left out means Istio's defaults.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Sources {
+pub(crate) struct ConfigurationSources {
     /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
     #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -28,33 +28,38 @@ pub(crate) struct Sources {
 }
 
 /// Which text of a configuration it is: what flag names its file, and where a ConfigMap holds it.
-struct Part {
+struct ConfigurationPart {
     flag: &'static str,
     key: &'static str,
     map: &'static str,
 }
 
-const CONFIG: Part = Part { flag: "--inject-config", key: "config", map: "istio-sidecar-injector" };
-const VALUES: Part = Part { flag: "--values", key: "values", map: "istio-sidecar-injector" };
-const MESH: Part = Part { flag: "--mesh-config", key: "mesh", map: "istio" };
+const CONFIG: ConfigurationPart =
+    ConfigurationPart { flag: "--inject-config", key: "config", map: "istio-sidecar-injector" };
+const VALUES: ConfigurationPart =
+    ConfigurationPart { flag: "--values", key: "values", map: "istio-sidecar-injector" };
+const MESH: ConfigurationPart = ConfigurationPart { flag: "--mesh-config", key: "mesh", map: "istio" };
 
 /// A text, and what names it in problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Named {
+struct NamedText {
     name: String,
     text: String,
 }
 
-impl Named {
-    fn as_text(&self) -> Text<'_> {
-        Text { name: &self.name, text: &self.text }
+impl NamedText {
+    fn as_text(&self) -> ConfigurationText<'_> {
+        ConfigurationText { name: &self.name, text: &self.text }
     }
 }
 
 /// Reads the configuration, with every file that can't be read and every problem in those that can. Where there is one,
 /// the configuration is good for finding problems elsewhere and for nothing else. A revision takes the place of that of
 /// the values.
-pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> (Configuration, Vec<Problem>) {
+pub(crate) fn configuration(
+    sources: &ConfigurationSources,
+    revision: Option<&str>,
+) -> (Configuration, Vec<InputProblem>) {
     read(sources, None, revision)
 }
 
@@ -66,14 +71,21 @@ pub(crate) struct Maps {
 }
 
 /// The same over what a cluster has: files win, text by text.
-pub(crate) fn configuration_over(sources: &Sources, cluster: &Maps) -> (Configuration, Vec<Problem>) {
-    let whole = Named { name: cluster.name.clone(), text: String::new() };
-    read(sources, Some(&File { whole, maps: cluster.maps.clone() }), None)
+pub(crate) fn configuration_over(
+    sources: &ConfigurationSources,
+    cluster: &Maps,
+) -> (Configuration, Vec<InputProblem>) {
+    let whole = NamedText { name: cluster.name.clone(), text: String::new() };
+    read(sources, Some(&SourceFile { whole, maps: cluster.maps.clone() }), None)
 }
 
-fn read(sources: &Sources, cluster: Option<&File>, revision: Option<&str>) -> (Configuration, Vec<Problem>) {
+fn read(
+    sources: &ConfigurationSources,
+    cluster: Option<&SourceFile>,
+    revision: Option<&str>,
+) -> (Configuration, Vec<InputProblem>) {
     let mut problems = Vec::new();
-    let mut read = |part: &Part, path: Option<&Path>| {
+    let mut read = |part: &ConfigurationPart, path: Option<&Path>| {
         let found = path.map(|path| file(part, path));
         found.and_then(|found| found.map_err(|Problems(all)| problems.extend(all)).ok())
     };
@@ -89,9 +101,10 @@ fn read(sources: &Sources, cluster: Option<&File>, revision: Option<&str>) -> (C
     };
     let config = config.map(|file| file.text(&CONFIG)).transpose();
     let mesh = mesh.map(|file| file.text(&MESH)).transpose();
-    let mut take =
-        |text: Result<Option<Named>, Problem>| text.map_err(|problem| problems.push(problem)).ok().flatten();
-    let of_cluster = |part: &Part| cluster.and_then(|cluster| cluster.beside(part));
+    let mut take = |text: Result<Option<NamedText>, InputProblem>| {
+        text.map_err(|problem| problems.push(problem)).ok().flatten()
+    };
+    let of_cluster = |part: &ConfigurationPart| cluster.and_then(|cluster| cluster.beside(part));
     let config = take(config).or_else(|| of_cluster(&CONFIG));
     let values = take(values).or_else(|| of_cluster(&VALUES));
     let mesh = take(mesh).or_else(|| of_cluster(&MESH));
@@ -100,9 +113,9 @@ fn read(sources: &Sources, cluster: Option<&File>, revision: Option<&str>) -> (C
         None => values,
     };
     let texts = Texts {
-        config: config.as_ref().map(Named::as_text),
-        values: values.as_ref().map(Named::as_text),
-        mesh: mesh.as_ref().map(Named::as_text),
+        config: config.as_ref().map(NamedText::as_text),
+        values: values.as_ref().map(NamedText::as_text),
+        mesh: mesh.as_ref().map(NamedText::as_text),
     };
     let (configuration, found) = Configuration::read_in_part(&texts);
     problems.extend(found);
@@ -110,21 +123,21 @@ fn read(sources: &Sources, cluster: Option<&File>, revision: Option<&str>) -> (C
 }
 
 /// A file's text, and the ConfigMaps in it, if that is what it holds.
-struct File {
-    whole: Named,
+struct SourceFile {
+    whole: NamedText,
     /// The name and the data of each.
     maps: Vec<(String, Value)>,
 }
 
-fn file(part: &Part, path: &Path) -> Result<File, Problems> {
+fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
     let name = format!("{} {}", part.flag, path.display());
     let text = fs::read_to_string(path).map_err(|error| {
         let text =
             format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
-        Problems(vec![Problem::of(&name, text)])
+        Problems(vec![InputProblem::of(&name, text)])
     })?;
     let maps = maps(&name, &text)?;
-    Ok(File { maps, whole: Named { name, text } })
+    Ok(SourceFile { maps, whole: NamedText { name, text } })
 }
 
 /// The ConfigMaps of a text, alone or in lists: the name and the data of each.
@@ -153,21 +166,21 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
             let text = format!(
                 "can't be read: {error}; expected ConfigMaps as kubectl get configmap -o yaml prints them"
             );
-            Problems(vec![Problem::with_item(FLAG, name, text)])
+            Problems(vec![InputProblem::with_item(FLAG, name, text)])
         });
         match read.and_then(|text| maps(&format!("{FLAG} {name}"), &text)) {
             Ok(maps) => found.extend(maps),
             Err(Problems(more)) => problems.extend(more),
         }
     }
-    let is_of = |part: &Part, name: &str| {
+    let is_of = |part: &ConfigurationPart, name: &str| {
         name.strip_prefix(part.map).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let mut take = |part: &Part, is_needed: bool| {
+    let mut take = |part: &ConfigurationPart, is_needed: bool| {
         let maps = found.iter().filter(|(name, data)| is_of(part, name) && data.get(part.key).is_some());
-        let file = File {
+        let file = SourceFile {
             maps: maps.cloned().collect(),
-            whole: Named { name: FLAG.to_owned(), text: String::new() },
+            whole: NamedText { name: FLAG.to_owned(), text: String::new() },
         };
         if file.maps.is_empty() && !is_needed {
             return None;
@@ -177,7 +190,7 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
                 "holds no ConfigMap {} with {:?}; expected it as it is in the cluster",
                 part.map, part.key
             );
-            Err(Problem::of(FLAG, text))
+            Err(InputProblem::of(FLAG, text))
         } else {
             file.text(part)
         };
@@ -188,16 +201,16 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
         return Err(Problems(problems));
     }
     let texts = Texts {
-        config: config.as_ref().map(Named::as_text),
-        values: values.as_ref().map(Named::as_text),
-        mesh: mesh.as_ref().map(Named::as_text),
+        config: config.as_ref().map(NamedText::as_text),
+        values: values.as_ref().map(NamedText::as_text),
+        mesh: mesh.as_ref().map(NamedText::as_text),
     };
     Configuration::read(&texts)
 }
 
-impl File {
+impl SourceFile {
     /// The text of a part.
-    fn text(&self, part: &Part) -> Result<Named, Problem> {
+    fn text(&self, part: &ConfigurationPart) -> Result<NamedText, InputProblem> {
         if self.maps.is_empty() {
             return Ok(self.whole.clone());
         }
@@ -210,38 +223,42 @@ impl File {
                     "holds ConfigMaps, but none with {:?}; expected {} as it is in the cluster",
                     part.key, part.map
                 );
-                Err(Problem::of(name, text))
+                Err(InputProblem::of(name, text))
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|text| text.name.as_str()).collect();
                 let text =
                     format!("holds {} texts {:?} ({}); give one", several.len(), part.key, names.join(", "));
-                Err(Problem::of(name, text))
+                Err(InputProblem::of(name, text))
             }
         }
     }
 
     /// The text of a part from the file of another one, if it has it.
-    fn beside(&self, part: &Part) -> Option<Named> {
+    fn beside(&self, part: &ConfigurationPart) -> Option<NamedText> {
         match &self.found(part)[..] {
             [one] => Some(one.clone()),
             _ => None,
         }
     }
 
-    fn found(&self, part: &Part) -> Vec<Named> {
+    fn found(&self, part: &ConfigurationPart) -> Vec<NamedText> {
         let of = |(map, data): &(String, Value)| {
             let text = data.get(part.key)?.as_str()?.to_owned();
-            Some(Named { name: format!("{}: ConfigMap {map}: data.{}", self.whole.name, part.key), text })
+            Some(NamedText { name: format!("{}: ConfigMap {map}: data.{}", self.whole.name, part.key), text })
         };
         self.maps.iter().filter_map(of).collect()
     }
 }
 
 /// Values whose revision is another one.
-fn with_revision(values: Option<Named>, revision: &str, problems: &mut Vec<Problem>) -> Option<Named> {
-    let Named { name, text } =
-        values.unwrap_or_else(|| Named { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
+fn with_revision(
+    values: Option<NamedText>,
+    revision: &str,
+    problems: &mut Vec<InputProblem>,
+) -> Option<NamedText> {
+    let NamedText { name, text } =
+        values.unwrap_or_else(|| NamedText { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
     match mesh::pod::values(&name, &text) {
         Ok(documents) => match documents.into_iter().next().unwrap_or(Value::Null) {
             Value::Null => Some(serde_json::json!({ "revision": revision }).to_string()),
@@ -257,5 +274,5 @@ fn with_revision(values: Option<Named>, revision: &str, problems: &mut Vec<Probl
             None
         }
     }
-    .map(|text| Named { name, text })
+    .map(|text| NamedText { name, text })
 }

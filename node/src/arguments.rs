@@ -1,6 +1,6 @@
 //! The flags, as values.
 
-use crate::sandbox::Places;
+use crate::sandbox::NodePaths;
 use crate::validation_failure::FailureSignature;
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
@@ -15,13 +15,13 @@ use tracing::level_filters::LevelFilter;
 /// Repairs pods that started before the CNI plugin was ready
 #[derive(Debug, Parser)]
 #[command(name = "sidecar-node", version)]
-pub(crate) struct Arguments {
+pub(crate) struct NodeArguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: NodeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum NodeCommand {
     /// Repair pods whose traffic is not captured
     #[command(
         long_about = "Finds the injected pods of a node whose validation failed because nothing captures their \
@@ -61,8 +61,8 @@ pub(crate) struct Repair {
     #[arg(long)]
     pub(crate) watch: bool,
     /// What to do with a broken pod
-    #[arg(long, value_name = "ACTION", value_enum, default_value_t = Action::Repair)]
-    pub(crate) action: Action,
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t = PodAction::Repair)]
+    pub(crate) action: PodAction,
     /// The node whose pods to repair
     #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) node: String,
@@ -73,18 +73,18 @@ pub(crate) struct Repair {
     pub(crate) signature: FailureSignature,
     /// The label of --action label
     #[arg(long, value_name = "KEY=VALUE", default_value = "cni.istio.io/uninitialized=true", value_parser = label)]
-    pub(crate) label: Label,
+    pub(crate) label: PodLabel,
     /// The backend that sets the rules
     #[arg(long, value_name = "NAME", default_value = "nftables", value_parser = backend())]
     pub(crate) backend: Choice,
     /// Namespaces whose pods are not repaired
     #[arg(long = "exclude-namespaces", value_name = "NAMES", default_value = "kube-system", value_parser = names)]
-    pub(crate) excluded_namespaces: Names,
+    pub(crate) excluded_namespaces: NameList,
     /// Pods to repair a minute, at most
     #[arg(long, value_name = "NUMBER", default_value = "60", value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub(crate) rate: usize,
     #[command(flatten)]
-    pub(crate) places: Places,
+    pub(crate) places: NodePaths,
     /// How long the API server should keep a watch open
     #[arg(long, value_name = "SECONDS", default_value = "240", value_parser = seconds(1..=290))]
     pub(crate) watch_timeout: Duration,
@@ -118,13 +118,13 @@ pub(crate) struct Lookup {
 
 /// What is done for a broken pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Action {
+pub(crate) enum PodAction {
     Repair,
     Label,
     Delete,
 }
 
-impl Action {
+impl PodAction {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Repair => "repair",
@@ -135,14 +135,14 @@ impl Action {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Label {
+pub(crate) struct PodLabel {
     pub(crate) key: String,
     pub(crate) value: String,
 }
 
 /// A list that is one value of a flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names(pub(crate) Vec<String>);
+pub(crate) struct NameList(pub(crate) Vec<String>);
 
 fn backend() -> impl TypedValueParser<Value = Choice> {
     PossibleValuesParser::new(Choice::NAMED.map(|(name, _)| name))
@@ -164,13 +164,13 @@ fn milliseconds() -> impl TypedValueParser<Value = Duration> {
 
 /// Names, with commas between; none where the text is empty.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers return a result")]
-pub(crate) fn names(text: &str) -> Result<Names, String> {
+pub(crate) fn names(text: &str) -> Result<NameList, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(Names(items.map(str::to_owned).collect()))
+    Ok(NameList(items.map(str::to_owned).collect()))
 }
 
 /// A label in the form that Kubernetes takes.
-fn label(text: &str) -> Result<Label, String> {
+fn label(text: &str) -> Result<PodLabel, String> {
     let form = "expected KEY=VALUE, such as cni.istio.io/uninitialized=true: each at most 63 letters, digits, - _ and \
                 ., which start and end with a letter or digit; before a / in the key may stand a DNS name";
     let is_word = |word: &str| {
@@ -190,7 +190,7 @@ fn label(text: &str) -> Result<Label, String> {
         None => is_word(key),
     };
     match is_key && (value.is_empty() || is_word(value)) {
-        true => Ok(Label { key: key.to_owned(), value: value.to_owned() }),
+        true => Ok(PodLabel { key: key.to_owned(), value: value.to_owned() }),
         false => Err(form.to_owned()),
     }
 }
@@ -202,17 +202,17 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Result<Box<Repair>, String> {
         let words = ["sidecar-node", "repair", "--node=node-1"].iter().chain(arguments);
-        match Arguments::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Repair(repair) => Ok(repair),
-            Command::Pod(_) => Err("it is another command".to_owned()),
+        match NodeArguments::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            NodeCommand::Repair(repair) => Ok(repair),
+            NodeCommand::Pod(_) => Err("it is another command".to_owned()),
         }
     }
 
     #[test]
     fn the_tree_is_sound() {
-        Arguments::command().debug_assert();
+        NodeArguments::command().debug_assert();
         assert!(
-            Arguments::try_parse_from(["sidecar-node", "repair", "--node="]).is_err(),
+            NodeArguments::try_parse_from(["sidecar-node", "repair", "--node="]).is_err(),
             "no node is known"
         );
     }
@@ -221,12 +221,12 @@ mod tests {
     fn defaults_are_those_of_istio() {
         let repair = parse(&[]).expect("valid");
         assert_eq!(repair.node, "node-1");
-        assert_eq!((repair.action, repair.watch), (Action::Repair, false));
+        assert_eq!((repair.action, repair.watch), (PodAction::Repair, false));
         assert_eq!(repair.signature.containers.0, ["istio-validation", "sidecar-validation"]);
         assert_eq!(repair.signature.exit_code, 126);
         assert_eq!(repair.excluded_namespaces.0, ["kube-system"]);
         assert_eq!((repair.backend, repair.watch_timeout), (Choice::Nftables, Duration::from_secs(240)));
-        let label = Label { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
+        let label = PodLabel { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
         assert_eq!(repair.label, label);
     }
 

@@ -2,10 +2,10 @@
 //! at a time.
 
 use crate::arguments::Repair;
-use crate::metrics::Metrics;
+use crate::metrics::NodeMetrics;
 use crate::rate_limiter::RateLimiter;
-use crate::repair_queue::{Change, RepairQueue};
-use crate::repairer::{Outcome, Repairer, named};
+use crate::repair_queue::{QueueChange, RepairQueue};
+use crate::repairer::{PodActionOutcome, Repairer, named};
 use cluster::{
     access::{self, Refused},
     error::describe,
@@ -25,7 +25,7 @@ use tokio::time;
 const MAX_FAILURES: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ControllerOutcome {
     /// All broken pods are repaired, or the process was stopped.
     Success,
     /// A pod could not be repaired, or the pods are not known.
@@ -34,7 +34,7 @@ pub(crate) enum Ended {
 
 struct Controller<'a> {
     settings: &'a Repair,
-    metrics: &'a Metrics,
+    metrics: &'a NodeMetrics,
     queue: RepairQueue,
     rate: RateLimiter,
     /// Blocks readiness until all pods are known.
@@ -48,10 +48,10 @@ struct Controller<'a> {
 /// Watches the node's pods until `stop`, or until those that are broken are repaired.
 pub(crate) async fn run(
     settings: &Repair,
-    metrics: &Metrics,
+    metrics: &NodeMetrics,
     unlisted: Blocker,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, Refused> {
+) -> Result<ControllerOutcome, Refused> {
     let timeout = settings.watch_timeout + settings.call_timeout;
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
@@ -74,7 +74,11 @@ pub(crate) async fn run(
     loop {
         let due = controller.due();
         if !settings.watch && controller.unlisted.is_none() && due.is_none() {
-            return Ok(if controller.failed { Ended::Failure } else { Ended::Success });
+            return Ok(if controller.failed {
+                ControllerOutcome::Failure
+            } else {
+                ControllerOutcome::Success
+            });
         }
         let is_due = async {
             match due {
@@ -84,14 +88,14 @@ pub(crate) async fn run(
         };
         tokio::select! {
             biased;
-            () = stop.as_mut() => return Ok(Ended::Success),
+            () = stop.as_mut() => return Ok(ControllerOutcome::Success),
             Some(event) = events.next() => match event {
                 Ok(event) => controller.take(event),
                 Err(failure) => {
                     metrics.watch_failed(failure.kind());
                     controller.failures += 1;
                     if !settings.watch && controller.failures >= MAX_FAILURES {
-                        return Ok(Ended::Failure);
+                        return Ok(ControllerOutcome::Failure);
                     }
                 }
             },
@@ -108,11 +112,11 @@ impl Controller<'_> {
             Event::InitApply(pod) | Event::Apply(pod) => {
                 let name = named(&pod);
                 match self.queue.update(pod, Instant::now()) {
-                    Change::None => {}
-                    Change::Broke => {
+                    QueueChange::None => {}
+                    QueueChange::Broke => {
                         tracing::info!(pod = %name, "its validation has failed: nothing captures it");
                     }
-                    Change::Left => self.recovered(&name),
+                    QueueChange::Left => self.recovered(&name),
                 }
             }
             Event::InitDone => {
@@ -122,7 +126,7 @@ impl Controller<'_> {
                 tracing::info!(broken = self.queue.len(), "the pods of the node are known");
             }
             Event::Delete(pod) => {
-                if self.queue.forget(&pod.uid().unwrap_or_default()) == Change::Left {
+                if self.queue.forget(&pod.uid().unwrap_or_default()) == QueueChange::Left {
                     self.recovered(&named(&pod));
                 }
             }
@@ -151,17 +155,17 @@ impl Controller<'_> {
         let took = start.elapsed();
         let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;
         let outcome = match handled {
-            Ok(Outcome::Done(what)) => {
+            Ok(PodActionOutcome::Done(what)) => {
                 tracing::info!(pod = %name, action, milliseconds, "{what}");
                 self.queue.settle(&uid);
                 "done"
             }
-            Ok(Outcome::Skipped(why)) => {
+            Ok(PodActionOutcome::Skipped(why)) => {
                 tracing::info!(pod = %name, action, milliseconds, "it is skipped: {why}");
                 self.queue.settle(&uid);
                 "left_alone"
             }
-            Ok(Outcome::Gone) => {
+            Ok(PodActionOutcome::Gone) => {
                 tracing::info!(pod = %name, action, milliseconds, "it is gone");
                 self.queue.forget(&uid);
                 "gone"

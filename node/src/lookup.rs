@@ -22,7 +22,7 @@ use tokio::time;
 
 /// Why nothing is known of a pod.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unknown {
+pub(crate) enum PodLookupError {
     #[error(transparent)]
     Input(#[from] Refused),
     #[error("{0} is not the name of a pod in a namespace")]
@@ -44,7 +44,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 const PARTS: u32 = 3;
 
 /// Asks for a pod.
-pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
+pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     let Lookup { namespace, name, timeout, .. } = lookup;
     let shown = format!("{namespace}/{name}");
     let is_name = |name: &str| {
@@ -53,7 +53,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
         !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.bytes().all(is_allowed)
     };
     if !is_name(namespace) || !is_name(name) {
-        return Err(Unknown::Name(shown));
+        return Err(PodLookupError::Name(shown));
     }
     let end = Instant::now() + *timeout;
     let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
@@ -65,8 +65,8 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
             Ok(Ok(pod)) => return Ok(pod),
             Ok(Err(Try::Refused(refused))) => return Err(refused.into()),
             Ok(Err(Try::Failed(error))) => match status_of_call(&error) {
-                Some(404) => return Err(Unknown::NoSuchPod(shown)),
-                Some(403) => return Err(Unknown::Forbidden(shown)),
+                Some(404) => return Err(PodLookupError::NoSuchPod(shown)),
+                Some(403) => return Err(PodLookupError::Forbidden(shown)),
                 _ => describe(&error),
             },
             Ok(Err(Try::Mismatch)) => "the answer is not a pod of that name".to_owned(),
@@ -75,7 +75,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
         let delay = backoff.delay();
         if Instant::now() + delay >= end {
-            return Err(Unknown::TimeIsUp { pod: shown, time: *timeout, tries, last });
+            return Err(PodLookupError::TimeIsUp { pod: shown, time: *timeout, tries, last });
         }
         time::sleep(delay).await;
     }

@@ -14,12 +14,12 @@ mod repairer;
 mod sandbox;
 mod validation_failure;
 
-use arguments::{Arguments, Command, Lookup, Repair, SECTIONS};
+use arguments::{Lookup, NodeArguments, NodeCommand, Repair, SECTIONS};
 use cluster::{error::describe, readiness::Readiness, status, termination::Termination};
 use command_line::program;
-use controller::Ended;
-use lookup::Unknown;
-use metrics::Metrics;
+use controller::ControllerOutcome;
+use lookup::PodLookupError;
+use metrics::NodeMetrics;
 use prometheus_client::registry::Registry;
 use std::{
     error::Error,
@@ -39,7 +39,7 @@ const BAD_INPUT: u8 = 2;
 const NO_SUCH_POD: u8 = 4;
 
 fn main() -> ExitCode {
-    let Arguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
+    let NodeArguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
         Ok(arguments) => arguments,
         Err(answered) => return answered,
     };
@@ -48,15 +48,15 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error, ExitCode::FAILURE),
     };
     match command {
-        Command::Repair(repair) => {
+        NodeCommand::Repair(repair) => {
             start_logging(repair.log_level);
             match LocalSet::new().block_on(&runtime, run(&repair)) {
-                Ok(Ended::Success) => ExitCode::SUCCESS,
-                Ok(Ended::Failure) => ExitCode::FAILURE,
+                Ok(ControllerOutcome::Success) => ExitCode::SUCCESS,
+                Ok(ControllerOutcome::Failure) => ExitCode::FAILURE,
                 Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
             }
         }
-        Command::Pod(lookup) => print_pod(&runtime, &lookup),
+        NodeCommand::Pod(lookup) => print_pod(&runtime, &lookup),
     }
 }
 
@@ -76,9 +76,9 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
             // Standard error may be closed; the exit code is enough.
             let _ = writeln!(io::stderr(), "{}", describe(&unknown));
             match unknown {
-                Unknown::Input(_) | Unknown::Name(_) => ExitCode::from(BAD_INPUT),
-                Unknown::NoSuchPod(_) => ExitCode::from(NO_SUCH_POD),
-                Unknown::Forbidden(_) | Unknown::TimeIsUp { .. } => ExitCode::FAILURE,
+                PodLookupError::Input(_) | PodLookupError::Name(_) => ExitCode::from(BAD_INPUT),
+                PodLookupError::NoSuchPod(_) => ExitCode::from(NO_SUCH_POD),
+                PodLookupError::Forbidden(_) | PodLookupError::TimeIsUp { .. } => ExitCode::FAILURE,
             }
         }
     }
@@ -94,9 +94,9 @@ fn start_logging(level: LevelFilter) {
     tracing_subscriber::registry().with(lines).init();
 }
 
-async fn run(repair: &Repair) -> Result<Ended, Box<dyn Error>> {
+async fn run(repair: &Repair) -> Result<ControllerOutcome, Box<dyn Error>> {
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
-    let metrics = Metrics::new(&mut registry);
+    let metrics = NodeMetrics::new(&mut registry);
     let unlisted = readiness.block("the pods of the node are not known yet");
     if let Some(address) = repair.metrics {
         let registry = Rc::new(registry);

@@ -8,19 +8,19 @@ use prometheus_client::{
 use std::{sync::atomic::AtomicU64, time::Duration};
 
 /// Labels, by name.
-type Labels<const N: usize> = [(&'static str, &'static str); N];
+type NodeMetricLabels<const N: usize> = [(&'static str, &'static str); N];
 
 #[derive(Debug)]
-pub(crate) struct Metrics {
-    repairs: Family<Labels<2>, Counter>,
+pub(crate) struct NodeMetrics {
+    repairs: Family<NodeMetricLabels<2>, Counter>,
     seconds: Counter<f64, AtomicU64>,
-    watch_errors: Family<Labels<1>, Counter>,
+    watch_errors: Family<NodeMetricLabels<1>, Counter>,
     pub(crate) recovered: Counter,
     pub(crate) lists: Counter,
     pub(crate) broken: Gauge,
 }
 
-impl Metrics {
+impl NodeMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_node");
         let recovered = "Broken pods whose validation has passed since, or that are gone";
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn metrics_have_the_names_that_dashboards_read() {
         let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
+        let metrics = NodeMetrics::new(&mut registry);
         metrics.handled("repair", "done", Duration::from_millis(1_500));
         metrics.handled("repair", "done", Duration::from_millis(500));
         metrics.watch_failed("gone");

@@ -1,7 +1,7 @@
 //! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
-use mesh::{Host, Policy, Problems, pod};
+use mesh::{CapturePolicy, Host, Problems, pod};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::iptables::Lock,
@@ -26,7 +26,7 @@ pub(crate) enum RepairOutcome {
 
 /// Why a pod's rules are not as they should be.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum PodRepairFailure {
     #[error("what the pod says can't be used:\n{0}")]
     Settings(Problems),
     #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     #[error("{} is the machine's own network namespace, or may be: /proc is needed to know", .0.display())]
     Host(PathBuf),
     #[error("the pod's traffic can't be captured: {0}")]
-    Engine(#[from] engine::Error),
+    Engine(#[from] engine::EngineError),
     #[error("the rules were set and are not there: another program changes them\n{0}")]
     Unproven(engine::Differences),
 }
@@ -48,8 +48,8 @@ pub(crate) fn repair(
     sandbox: &Sandbox,
     choice: Choice,
     excluded_namespaces: &[String],
-) -> Result<RepairOutcome, Failure> {
-    let objects = pod::objects("the pod", manifest).map_err(Failure::Settings)?;
+) -> Result<RepairOutcome, PodRepairFailure> {
+    let objects = pod::objects("the pod", manifest).map_err(PodRepairFailure::Settings)?;
     let Some(object) = objects.first() else {
         return Ok(RepairOutcome::Skipped("it describes no pod".to_owned()));
     };
@@ -57,43 +57,43 @@ pub(crate) fn repair(
     if let Some(skip) = &reading.skip {
         return Ok(RepairOutcome::Skipped(skip.to_string()));
     }
-    if let pod::Way::InitContainer(name) = &reading.way {
+    if let pod::CaptureMethod::InitContainer(name) = &reading.way {
         return Ok(RepairOutcome::Skipped(format!("its init container {name} sets the rules")));
     }
     let work = || {
         if namespace::is_host() != Some(false) {
-            return Err(Failure::Host(sandbox.found.clone()));
+            return Err(PodRepairFailure::Host(sandbox.found.clone()));
         }
-        let resolved = reading.settings.resolve(&Inside).map_err(Failure::Settings)?;
+        let resolved = reading.settings.resolve(&Inside).map_err(PodRepairFailure::Settings)?;
         let of_form = reading.warnings.iter().map(ToString::to_string);
         let warnings = of_form.chain(resolved.warnings).collect();
         let settings = mesh::settings_text(&reading.settings.raw);
         capture(&*resolved.capture, settings, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);
-    entered.map_err(|error| Failure::Enter(sandbox.found.clone(), error))?
+    entered.map_err(|error| PodRepairFailure::Enter(sandbox.found.clone(), error))?
 }
 
 /// In the namespace of the thread.
 fn capture(
-    capture: &dyn Policy,
+    capture: &dyn CapturePolicy,
     settings: String,
     choice: Choice,
     mut warnings: Vec<String>,
-) -> Result<RepairOutcome, Failure> {
+) -> Result<RepairOutcome, PodRepairFailure> {
     if capture.captures_nothing() {
         return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
     }
     let lock = Lock::on_node(LOCK_WAIT);
     let mut session =
-        Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::Error::from)?;
+        Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::EngineError::from)?;
     let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", settings, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     let summary = session.apply(&desired)?;
     let compared = session.check(&desired)?;
     if !compared.differences.is_empty() {
-        return Err(Failure::Unproven(compared.differences));
+        return Err(PodRepairFailure::Unproven(compared.differences));
     }
     warnings.extend(session.preceding_rules_if_known());
     Ok(RepairOutcome::Captured {

@@ -37,7 +37,7 @@ struct BrokenPod {
 
 /// What an event of the watch changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum QueueChange {
     None,
     /// It has failed, or failed again.
     Broke,
@@ -67,8 +67,8 @@ impl RepairQueue {
     }
 
     /// A pod is as it is now.
-    pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> Change {
-        let Some(uid) = pod.uid() else { return Change::None };
+    pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> QueueChange {
+        let Some(uid) = pod.uid() else { return QueueChange::None };
         if let Some(seen) = &mut self.seen {
             seen.insert(uid.clone());
         }
@@ -76,25 +76,25 @@ impl RepairQueue {
         match self.pods.get_mut(&uid) {
             Some(broken) if broken.failure == failure => {
                 broken.pod = pod;
-                Change::None
+                QueueChange::None
             }
             Some(broken) => {
                 // The last try did not help, so the next one waits: a pod that nothing helps must not keep the node busy.
                 let due = broken.due.unwrap_or_else(|| now + broken.backoff.delay());
                 (broken.pod, broken.failure, broken.due) = (pod, failure, Some(due));
-                Change::Broke
+                QueueChange::Broke
             }
             None => {
                 let backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
                 let due = Some(now + SPREAD.mul_f64(random()));
                 self.pods.insert(uid, BrokenPod { pod, failure, backoff, due });
-                Change::Broke
+                QueueChange::Broke
             }
         }
     }
 
-    pub(crate) fn forget(&mut self, uid: &str) -> Change {
-        if self.pods.remove(uid).is_some() { Change::Left } else { Change::None }
+    pub(crate) fn forget(&mut self, uid: &str) -> QueueChange {
+        if self.pods.remove(uid).is_some() { QueueChange::Left } else { QueueChange::None }
     }
 
     /// The pod that is due first, and when.
@@ -125,7 +125,7 @@ mod tests {
 
     fn queue() -> RepairQueue {
         RepairQueue::new(FailureSignature {
-            containers: crate::arguments::Names(vec!["istio-validation".to_owned()]),
+            containers: crate::arguments::NameList(vec!["istio-validation".to_owned()]),
             exit_code: 126,
         })
     }
@@ -144,17 +144,17 @@ mod tests {
     #[test]
     fn a_pod_is_due_once_for_each_failure() {
         let (mut queue, now) = (queue(), Instant::now());
-        assert_eq!(queue.update(pod("a", 0, 126), now), Change::Broke);
-        assert_eq!(queue.update(pod("a", 0, 126), now), Change::None);
+        assert_eq!(queue.update(pod("a", 0, 126), now), QueueChange::Broke);
+        assert_eq!(queue.update(pod("a", 0, 126), now), QueueChange::None);
         assert!(queue.next().is_some_and(|(due, ..)| due < now + Duration::from_secs(1)));
         queue.settle("a");
         assert!(queue.next().is_none(), "nothing more helps");
-        assert_eq!(queue.update(pod("a", 0, 126), now), Change::None);
+        assert_eq!(queue.update(pod("a", 0, 126), now), QueueChange::None);
         assert!(queue.next().is_none());
-        assert_eq!(queue.update(pod("a", 1, 126), now), Change::Broke);
+        assert_eq!(queue.update(pod("a", 1, 126), now), QueueChange::Broke);
         let due = queue.next().map(|(due, ..)| due - now);
         assert!(due.is_some_and(|due| due >= Duration::from_millis(500)), "{due:?}: too soon after a try");
-        assert_eq!(queue.update(pod("a", 2, 0), now), Change::Left);
+        assert_eq!(queue.update(pod("a", 2, 0), now), QueueChange::Left);
         assert_eq!(queue.len(), 0);
     }
 
@@ -179,6 +179,6 @@ mod tests {
         queue.end();
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);
-        assert_eq!(queue.forget("b"), Change::Left);
+        assert_eq!(queue.forget("b"), QueueChange::Left);
     }
 }

@@ -1,8 +1,8 @@
 //! What is done for a broken pod: its rules are set, or it is labelled, or deleted.
 
-use crate::arguments::{Action, Label, Repair};
+use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{self, RepairOutcome, repair};
-use crate::sandbox::{self, Lost};
+use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
 use cluster::error::{describe, status_of_call};
 use k8s_openapi::api::core::v1::Pod;
@@ -19,7 +19,7 @@ use tokio::{task, time};
 pub(crate) const NAME: &str = "sidecar-node";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PodActionOutcome {
     /// It was done; what.
     Done(String),
     /// There is nothing to do; why.
@@ -29,11 +29,11 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum PodActionFailure {
     #[error("the pod's network namespace is not known: {0}")]
-    Lost(#[from] Lost),
+    Lost(#[from] PodSandboxError),
     #[error(transparent)]
-    Repair(#[from] Box<repair::Failure>),
+    Repair(#[from] Box<repair::PodRepairFailure>),
     #[error("the API server can't be asked")]
     Api(#[source] Box<kube::Error>),
     #[error("the API server gave no answer within {0:?}")]
@@ -42,7 +42,7 @@ pub(crate) enum Failure {
     Panic,
 }
 
-impl Failure {
+impl PodActionFailure {
     /// Whether another pod may have got the name: a uid that is not the pod's conflicts with a deletion (409) and makes a
     /// patch invalid (422).
     fn is_of_another(&self) -> bool {
@@ -72,15 +72,21 @@ impl Repairer {
     }
 
     /// Handles a broken pod. Idempotent: nothing is done twice.
-    pub(crate) async fn handle(&self, pod: &Pod, failure: &ValidationFailure) -> Result<Outcome, Failure> {
+    pub(crate) async fn handle(
+        &self,
+        pod: &Pod,
+        failure: &ValidationFailure,
+    ) -> Result<PodActionOutcome, PodActionFailure> {
         let outcome = match self.settings.action {
-            Action::Repair => self.repair(pod).await,
-            Action::Label => self.label(pod, &self.settings.label).await,
-            Action::Delete => self.delete(pod).await,
+            PodAction::Repair => self.repair(pod).await,
+            PodAction::Label => self.label(pod, &self.settings.label).await,
+            PodAction::Delete => self.delete(pod).await,
         };
         match &outcome {
-            Ok(Outcome::Done(what)) => self.publish(pod, EventType::Normal, "Done", failure, what).await,
-            Ok(Outcome::Skipped(_) | Outcome::Gone) => {}
+            Ok(PodActionOutcome::Done(what)) => {
+                self.publish(pod, EventType::Normal, "Done", failure, what).await
+            }
+            Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
             Err(error) if error.is_of_another() => {}
             Err(error) => {
                 self.publish(pod, EventType::Warning, "Failed", failure, &error.to_string()).await;
@@ -89,35 +95,41 @@ impl Repairer {
         outcome
     }
 
-    async fn repair(&self, pod: &Pod) -> Result<Outcome, Failure> {
+    async fn repair(&self, pod: &Pod) -> Result<PodActionOutcome, PodActionFailure> {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if let Some(phase @ ("Failed" | "Succeeded")) = phase {
-            return Ok(Outcome::Skipped(format!("its phase is {phase}, so nothing of it starts again")));
+            return Ok(PodActionOutcome::Skipped(format!(
+                "its phase is {phase}, so nothing of it starts again"
+            )));
         }
         let manifest = manifest(pod);
         let (places, uid, addresses) =
             (self.settings.places.clone(), pod.uid().unwrap_or_default(), addresses(pod));
         let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.0.clone());
-        let work = move || -> Result<RepairOutcome, Failure> {
+        let work = move || -> Result<RepairOutcome, PodActionFailure> {
             let sandbox = sandbox::find(&places, &uid, &addresses)?;
             Ok(repair(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)
         };
-        match task::spawn_blocking(work).await.map_err(|_| Failure::Panic)?? {
-            RepairOutcome::Skipped(why) => Ok(Outcome::Skipped(why)),
+        match task::spawn_blocking(work).await.map_err(|_| PodActionFailure::Panic)?? {
+            RepairOutcome::Skipped(why) => Ok(PodActionOutcome::Skipped(why)),
             RepairOutcome::Captured { backend, rules, changed, warnings } => {
                 for warning in warnings {
                     tracing::warn!(pod = %named(pod), "{warning}");
                 }
                 let how =
                     if changed { "set in its namespace, and verified" } else { "in its namespace already" };
-                Ok(Outcome::Done(format!("{rules} rules ({backend}) are {how}")))
+                Ok(PodActionOutcome::Done(format!("{rules} rules ({backend}) are {how}")))
             }
         }
     }
 
-    async fn label(&self, pod: &Pod, Label { key, value }: &Label) -> Result<Outcome, Failure> {
+    async fn label(
+        &self,
+        pod: &Pod,
+        PodLabel { key, value }: &PodLabel,
+    ) -> Result<PodActionOutcome, PodActionFailure> {
         if pod.labels().get(key) == Some(value) {
-            return Ok(Outcome::Skipped(format!("it has the label {key}={value} already")));
+            return Ok(PodActionOutcome::Skipped(format!("it has the label {key}={value} already")));
         }
         // The uid makes the API server refuse where another pod has got the name.
         let patch = json!({ "metadata": { "uid": pod.uid(), "labels": { key: value } } });
@@ -129,7 +141,7 @@ impl Repairer {
         })
     }
 
-    async fn delete(&self, pod: &Pod) -> Result<Outcome, Failure> {
+    async fn delete(&self, pod: &Pod) -> Result<PodActionOutcome, PodActionFailure> {
         let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let (api, name) = (self.pods(pod), pod.name_any());
@@ -138,10 +150,10 @@ impl Repairer {
         })
     }
 
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, PodActionFailure> {
         let most = self.settings.call_timeout;
-        let answer = time::timeout(most, call).await.map_err(|_| Failure::Silence(most))?;
-        answer.map_err(|error| Failure::Api(Box::new(error)))
+        let answer = time::timeout(most, call).await.map_err(|_| PodActionFailure::Silence(most))?;
+        answer.map_err(|error| PodActionFailure::Api(Box::new(error)))
     }
 
     fn pods(&self, pod: &Pod) -> Api<Pod> {
@@ -196,10 +208,13 @@ fn addresses(pod: &Pod) -> Vec<IpAddr> {
 }
 
 /// A pod that is gone needs nothing. If another one has got its name, the watch reports that before the next try.
-fn gone_or<T>(answer: Result<T, Failure>, done: impl FnOnce() -> String) -> Result<Outcome, Failure> {
+fn gone_or<T>(
+    answer: Result<T, PodActionFailure>,
+    done: impl FnOnce() -> String,
+) -> Result<PodActionOutcome, PodActionFailure> {
     match answer {
-        Ok(_) => Ok(Outcome::Done(done())),
-        Err(failure) if failure.code() == Some(404) => Ok(Outcome::Gone),
+        Ok(_) => Ok(PodActionOutcome::Done(done())),
+        Err(failure) if failure.code() == Some(404) => Ok(PodActionOutcome::Gone),
         Err(failure) => Err(failure),
     }
 }

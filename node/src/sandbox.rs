@@ -9,7 +9,7 @@ use clap::Args;
 pub(crate) use sidecar_init::sys::namespace::OpenNamespace as Sandbox;
 use sidecar_init::sys::{
     address,
-    namespace::{self, Id},
+    namespace::{self, NamespaceId},
     process,
 };
 use std::{
@@ -22,7 +22,7 @@ use std::{
 
 /// Where to look.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct NodePaths {
     /// The node's /proc, as this process sees it
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     pub(crate) proc: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Places {
 
 /// Why a pod's namespace is not known.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Lost {
+pub(crate) enum PodSandboxError {
     #[error("{} can't be read; the node's processes have to be seen (hostPID, or --proc)", .0.display())]
     Proc(PathBuf, #[source] io::Error),
     #[error("no process of the pod and no namespace with its addresses is on this node")]
@@ -53,10 +53,11 @@ fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
 }
 
 /// Finds the namespace of a pod by its uid, and by the addresses that it has got.
-pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, Lost> {
+pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, PodSandboxError> {
     let hosts = [Path::new("/proc/thread-self/ns/net"), &places.proc.join("1/ns/net")].map(identify);
-    let is_hosts = |id: Id| hosts.contains(&Some(id));
-    let folders = process::folders(&places.proc).map_err(|error| Lost::Proc(places.proc.clone(), error))?;
+    let is_hosts = |id: NamespaceId| hosts.contains(&Some(id));
+    let folders =
+        process::folders(&places.proc).map_err(|error| PodSandboxError::Proc(places.proc.clone(), error))?;
 
     let of_pod = folders.iter().filter(|folder| is_of(folder, uid)).filter_map(|folder| {
         let sandbox = Sandbox::open(&folder.join("ns/net")).ok()?;
@@ -74,18 +75,18 @@ pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<S
         }
     }
     match found.len() {
-        0 => Err(Lost::Nowhere),
+        0 => Err(PodSandboxError::Nowhere),
         1 => Ok(found.remove(0)),
-        _ => Err(Lost::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
+        _ => Err(PodSandboxError::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
     }
 }
 
-fn identify(path: &Path) -> Option<Id> {
+fn identify(path: &Path) -> Option<NamespaceId> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Each namespace once, without those left out.
-fn distinct(found: impl Iterator<Item = Sandbox>, is_out: impl Fn(Id) -> bool) -> Vec<Sandbox> {
+fn distinct(found: impl Iterator<Item = Sandbox>, is_out: impl Fn(NamespaceId) -> bool) -> Vec<Sandbox> {
     let known = found.filter_map(|sandbox| Some((sandbox.id().ok()?, sandbox)));
     let mut by_id = BTreeMap::new();
     for (id, sandbox) in known.filter(|(id, _)| !is_out(*id)) {
@@ -140,10 +141,10 @@ mod tests {
 
     #[test]
     fn no_process_of_a_pod_is_no_namespace() {
-        let places = Places { proc: "/proc".into(), names: "/nonexistent".into() };
+        let places = NodePaths { proc: "/proc".into(), names: "/nonexistent".into() };
         let lost = find(&places, "00000000-1111-2222-3333-444444444444", &[]);
-        assert!(matches!(lost, Err(Lost::Nowhere)), "{lost:?}");
-        let places = Places { proc: "/nonexistent".into(), ..places };
-        assert!(matches!(find(&places, "u", &[]), Err(Lost::Proc(..))));
+        assert!(matches!(lost, Err(PodSandboxError::Nowhere)), "{lost:?}");
+        let places = NodePaths { proc: "/nonexistent".into(), ..places };
+        assert!(matches!(find(&places, "u", &[]), Err(PodSandboxError::Proc(..))));
     }
 }

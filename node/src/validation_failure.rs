@@ -3,7 +3,7 @@
 //! A container that validates the rules exits with a certain code where there are none, and is started again, later and
 //! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
 
-use crate::arguments::{Names, names};
+use crate::arguments::{NameList, names};
 use clap::Args;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -19,7 +19,7 @@ pub(crate) struct FailureSignature {
         default_value = "istio-validation,sidecar-validation",
         value_parser = names
     )]
-    pub(crate) containers: Names,
+    pub(crate) containers: NameList,
     /// How they exit where nothing captures
     #[arg(long, value_name = "NUMBER", default_value = "126", value_parser = clap::value_parser!(i32).range(1..=255))]
     pub(crate) exit_code: i32,
@@ -102,7 +102,7 @@ mod tests {
             }] },
         });
         let signature =
-            FailureSignature { containers: Names(vec!["istio-validation".to_owned()]), exit_code: 126 };
+            FailureSignature { containers: NameList(vec!["istio-validation".to_owned()]), exit_code: 126 };
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         let found = validation_failure(&pod, &signature);
         assert_eq!(found.as_ref().map(|failure| &*failure.container_id), expected, "{state} {last}");
@@ -113,7 +113,7 @@ mod tests {
         other.spec =
             Some(serde_json::from_value(json!({ "containers": [], "hostNetwork": true })).expect("a spec"));
         assert_eq!(validation_failure(&other, &signature), None, "its network is the node's");
-        let other = FailureSignature { containers: Names(vec!["another".to_owned()]), ..signature };
+        let other = FailureSignature { containers: NameList(vec!["another".to_owned()]), ..signature };
         assert_eq!(validation_failure(&pod, &other), None, "it validates nothing");
     }
 

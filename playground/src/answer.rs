@@ -1,17 +1,17 @@
 //! A request of the page, and all that it shows of it.
 
-use crate::compared::{Compared, compared};
-use crate::fields::{Field, Told};
-use crate::findings::{self, Shown};
+use crate::compared::{PodChanges, compared};
+use crate::fields::{FieldProblems, PageField};
+use crate::findings::{self, PageFinding};
 use crate::link::{Link, link};
-use crate::request::{MANIFEST, Prepared, Request, prepare};
+use crate::request::{MANIFEST, PageRequest, Prepared, prepare};
 use crate::styles::{Span, spans};
-use crate::tables::{Cases, cases, kind};
-use crate::words::Input;
+use crate::tables::{PageCases, cases, kind};
+use crate::words::FieldSettings;
 use diagnose::Subject;
-use diagnose::explain::{Explanation, PacketQuery, Scene, explain};
+use diagnose::explain::{Explanation, PacketQuery, RuleView, explain};
 use diagnose::lint::{Item, Level, items, lint, runs_as_proxy};
-use diagnose::picture::{Disposition, DrawnRow, DrawnRows, Picture};
+use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
 use diagnose::subject::each;
 use mesh::preview::{self, Preview};
 use mesh::sources::RemoteHost;
@@ -19,28 +19,28 @@ use serde::Serialize;
 
 /// What the page shows.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Answer {
+pub struct PageAnswer {
     /// What is wrong with the input.
-    pub problems: Told,
+    pub problems: FieldProblems,
     /// What is worth knowing of the input.
     pub notes: Vec<String>,
     /// What a link to the page holds.
     pub link: Link,
     /// What changes between two configurations, pod by pod; empty where there is one.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<PodChanges>,
     /// A part for each pod. None where the input is not understood, the packet aside.
-    pub parts: Option<Vec<Part>>,
+    pub parts: Option<Vec<PodSection>>,
 }
 
 /// The answer about one pod.
 #[derive(Clone, Debug, Serialize)]
-pub struct Part {
+pub struct PodSection {
     /// Its kind, namespace and name, where a manifest has them.
     pub title: Option<String>,
     pub mesh: &'static str,
     pub notes: Vec<String>,
     /// What becomes of the packet; `None` where there is none, or it is not understood.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<PageVerdict>,
     /// What is captured and what is not, drawn as SVG, with the packet's way.
     pub picture: String,
     /// What holds for all that it shows.
@@ -48,9 +48,9 @@ pub struct Part {
     /// The arrows of the picture, in pixels of its own.
     pub arrows: Arrows,
     /// The common packets at a glance.
-    pub cases: Cases,
+    pub cases: PageCases,
     /// The warnings of lint.
-    pub findings: Vec<Shown>,
+    pub findings: Vec<PageFinding>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
@@ -61,11 +61,11 @@ pub struct Part {
 pub struct Arrows {
     pub width: u32,
     pub height: u32,
-    pub rows: Vec<Arrow>,
+    pub rows: Vec<PageArrow>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Arrow {
+pub struct PageArrow {
     /// By which packets name it.
     pub at: (usize, usize),
     /// The part of the traffic, such as what goes into the pod.
@@ -83,7 +83,7 @@ pub struct Arrow {
 
 /// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct PageVerdict {
     /// `captured`, `passing`, `dropped` or `unknown`.
     pub kind: &'static str,
     /// The verdict and its reason.
@@ -94,11 +94,12 @@ pub struct Verdict {
     pub way: Vec<Span>,
 }
 
-pub fn answer(request: &Request) -> Answer {
-    let input = Input::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
+pub fn answer(request: &PageRequest) -> PageAnswer {
+    let input =
+        FieldSettings::read(&[(PageField::Flags, &request.flags), (PageField::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
     let notes = notes(&input, has_manifest);
-    let mut answer = Answer { notes, link: link(request), ..Answer::default() };
+    let mut answer = PageAnswer { notes, link: link(request), ..PageAnswer::default() };
     for (field, problem) in &input.problems {
         answer.problems.add(*field, problem);
     }
@@ -148,7 +149,7 @@ pub fn answer(request: &Request) -> Answer {
     answer
 }
 
-fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
+fn notes(input: &FieldSettings, has_manifest: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !input.without_effect.is_empty() {
         notes.push(format!("without effect here: {}", input.without_effect.join(", ")));
@@ -159,7 +160,7 @@ fn notes(input: &Input, has_manifest: bool) -> Vec<String> {
     notes
 }
 
-fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
+fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSection {
     let Prepared { capture, pod, packet, warnings } = prepared;
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
     let remarks = subject.warnings_of_form().iter().filter(|remark| remark.level == Level::Note);
@@ -175,7 +176,7 @@ fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
     findings.extend(runs_as_proxy(subject, capture));
     let mut items = items(subject, warnings, &findings);
     items.retain(Item::is_warning);
-    let scene = packet.as_ref().map(|asked| Scene::of_config(&**capture, asked.packet.family(), pod));
+    let scene = packet.as_ref().map(|asked| RuleView::of_config(&**capture, asked.packet.family(), pod));
     let explained = packet.as_ref().zip(scene.as_ref()).map(|(asked, scene)| {
         let explained = explain(&scene.view, &scene.routing, &asked.packet).calling(&asked.called);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
@@ -185,7 +186,7 @@ fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
         Some(explained) => picture.with_way(explained),
         None => picture,
     };
-    Part {
+    PodSection {
         title: subject.title.clone(),
         mesh: subject.raw.mesh().name(),
         notes,
@@ -200,14 +201,14 @@ fn part(request: &Request, subject: &Subject, prepared: &Prepared) -> Part {
     }
 }
 
-fn verdict(explained: &Explanation<'_>) -> Verdict {
+fn verdict(explained: &Explanation<'_>) -> PageVerdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
     let decided = explained.deciding_rule().and_then(|rule| {
         let (place, _) = rule.strip_prefix("decided by ")?.split_once(": ")?;
         Some(place.to_owned())
     });
-    Verdict { kind: kind(explained), sentence: spans(sentence), decided, way: spans(way.trim_start()) }
+    PageVerdict { kind: kind(explained), sentence: spans(sentence), decided, way: spans(way.trim_start()) }
 }
 
 fn arrows(picture: &Picture) -> Arrows {
@@ -215,17 +216,19 @@ fn arrows(picture: &Picture) -> Arrows {
     let arrow = |row: DrawnRow| {
         let option = row.option.map(|option| format!(" ({option})")).unwrap_or_default();
         let end = match row.disposition {
-            Disposition::Captured(ports) => format!("captured by {} at {}", picture.proxy(), ports.dashed()),
+            FlowDisposition::Captured(ports) => {
+                format!("captured by {} at {}", picture.proxy(), ports.dashed())
+            }
             other => other.word().to_owned(),
         };
         let kind = match row.disposition {
-            Disposition::Captured(_) => "captured",
-            Disposition::Passing => "passing",
-            Disposition::Dropped => "dropped",
-            Disposition::Unknown => "unknown",
+            FlowDisposition::Captured(_) => "captured",
+            FlowDisposition::Passing => "passing",
+            FlowDisposition::Dropped => "dropped",
+            FlowDisposition::Unknown => "unknown",
         };
         let DrawnRow { at, part, lit, top, height, packets, .. } = row;
-        Arrow { at, part, packets: packets + &option, kind, end, lit, top, height }
+        PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }
     };
     Arrows { width, height, rows: rows.into_iter().map(arrow).collect() }
 }
@@ -234,14 +237,14 @@ fn arrows(picture: &Picture) -> Arrows {
 mod tests {
     use super::*;
 
-    fn asked(flags: &str, packet: &str) -> Answer {
+    fn answer_to(flags: &str, packet: &str) -> PageAnswer {
         let flags = format!("{flags} --pod-ips 10.1.2.3,fd00::3");
-        answer(&Request { flags, packet: packet.to_owned(), ..Request::default() })
+        answer(&PageRequest { flags, packet: packet.to_owned(), ..PageRequest::default() })
     }
 
     /// What becomes of a packet, in a pod of a mesh that is named in one of the fields.
     fn sentence(flags: &str, packet: &str) -> String {
-        let answer = asked(flags, packet);
+        let answer = answer_to(flags, packet);
         let parts = answer.parts.unwrap_or_else(|| panic!("{flags}, {packet}: {:?}", answer.problems));
         let verdict = parts[0].verdict.as_ref().expect("it is asked about");
         verdict.sentence.iter().map(|span| span.text.as_str()).collect()
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_another_mesh_says_is_told_as_such() {
-        let faults = |flags| asked(flags, "8080").problems.flags;
+        let faults = |flags| answer_to(flags, "8080").problems.flags;
         assert_eq!(
             faults("--mesh linkerd -b 80"),
             ["-b: is a flag of istio; for linkerd use --ports-to-redirect"]
@@ -288,11 +291,11 @@ mod tests {
 
     #[test]
     fn problems_of_all_fields_are_shown_at_once() {
-        let request = Request {
+        let request = PageRequest {
             flags: "-b 80,http --bogus".to_owned(),
             manifest: "kind: [".to_owned(),
             packet: "hello:99".to_owned(),
-            ..Request::default()
+            ..PageRequest::default()
         };
         let problems = answer(&request).problems;
         assert_eq!(problems.flags.len(), 2, "{problems:?}");
@@ -302,7 +305,7 @@ mod tests {
     #[test]
     fn findings_are_warnings_with_what_mends_them() {
         let shown = |manifest: &str| {
-            let request = Request { manifest: manifest.to_owned(), ..Request::default() };
+            let request = PageRequest { manifest: manifest.to_owned(), ..PageRequest::default() };
             let part = answer(&request).parts.expect("it is understood").remove(0);
             (part.findings, part.notes)
         };
@@ -315,7 +318,7 @@ mod tests {
         assert!(findings.is_empty(), "{findings:?}");
         assert!(notes.iter().any(|note| note.starts_with("nothing of it is captured yet")), "{notes:?}");
         let (findings, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
-        let [Shown { code: "SI028", fix: None, .. }] = &findings[..] else { panic!("{findings:?}") };
+        let [PageFinding { code: "SI028", fix: None, .. }] = &findings[..] else { panic!("{findings:?}") };
     }
 
     /// Following a remedy ends its finding and makes no other.
@@ -347,8 +350,8 @@ mod tests {
             ),
         ] {
             let manifest = if annotation.is_empty() { String::new() } else { annotated(annotation) };
-            let mut request = Request { flags: flags.to_owned(), manifest, ..Request::default() };
-            let findings = |request: &Request| {
+            let mut request = PageRequest { flags: flags.to_owned(), manifest, ..PageRequest::default() };
+            let findings = |request: &PageRequest| {
                 let answer = answer(request);
                 let parts = answer.parts.unwrap_or_else(|| panic!("{request:?}: {:?}", answer.problems));
                 parts.into_iter().flat_map(|part| part.findings).collect::<Vec<_>>()
@@ -382,8 +385,11 @@ mod tests {
             "--mesh ambient --pod-ips 10.1.2.3,fd00::3",
         ] {
             let of = |packet: &str| {
-                let request =
-                    Request { flags: flags.to_owned(), packet: packet.to_owned(), ..Request::default() };
+                let request = PageRequest {
+                    flags: flags.to_owned(),
+                    packet: packet.to_owned(),
+                    ..PageRequest::default()
+                };
                 let answer = answer(&request);
                 answer.parts.unwrap_or_else(|| panic!("{flags} {packet}: {:?}", answer.problems)).remove(0)
             };

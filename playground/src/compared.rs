@@ -1,11 +1,11 @@
 //! Two configurations side by side: the packets whose verdict changes.
 
-use crate::fields::Field;
-use crate::request::{MANIFEST, Prepared, Request, prepare};
-use crate::words::Input;
+use crate::fields::PageField;
+use crate::request::{MANIFEST, PageRequest, Prepared, prepare};
+use crate::words::FieldSettings;
 use diagnose::Subject;
-use diagnose::compare::{self, Change, End, Side};
-use diagnose::explain::{Pod, written};
+use diagnose::compare::{self, Change, ComparedSide, PacketEnd};
+use diagnose::explain::{PodContext, written};
 use diagnose::subject::each;
 use mesh::Problems;
 use mesh::sources::RemoteHost;
@@ -13,26 +13,26 @@ use serde::Serialize;
 
 /// What changes for one pod.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct PodChanges {
     /// Which pod, where there are several.
     pub title: Option<String>,
-    pub changes: Vec<Changed>,
+    pub changes: Vec<VerdictChange>,
     /// What is worth knowing of the comparison.
     pub notes: Vec<String>,
 }
 
 /// Packets whose verdict changes in the same way.
 #[derive(Clone, Debug, Serialize)]
-pub struct Changed {
+pub struct VerdictChange {
     pub packets: String,
-    pub before: Ended,
-    pub after: Ended,
+    pub before: ChangeEnd,
+    pub after: ChangeEnd,
     /// The words that ask about one of them.
     pub ask: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Ended {
+pub struct ChangeEnd {
     pub kind: &'static str,
     /// The verdict and its reason.
     pub text: String,
@@ -44,15 +44,15 @@ pub struct Ended {
 /// # Errors
 /// When the configuration before is not understood.
 pub(crate) fn compared(
-    request: &Request,
+    request: &PageRequest,
     after: &[(&Subject, &Prepared)],
-) -> Result<Vec<Compared>, Problems> {
-    let Request { flags_before, manifest_before, .. } = request;
+) -> Result<Vec<PodChanges>, Problems> {
+    let PageRequest { flags_before, manifest_before, .. } = request;
     let has_manifest = !manifest_before.trim().is_empty();
     if flags_before.trim().is_empty() && !has_manifest {
         return Ok(Vec::new());
     }
-    let input = Input::read(&[(Field::FlagsBefore, flags_before)]);
+    let input = FieldSettings::read(&[(PageField::FlagsBefore, flags_before)]);
     if !input.problems.is_empty() {
         return Err(Problems(input.problems.into_iter().map(|(_, problem)| problem).collect()));
     }
@@ -83,14 +83,15 @@ pub(crate) fn compared(
     Ok(found)
 }
 
-fn alone(title: Option<String>, note: &str) -> Compared {
-    Compared { title, changes: Vec::new(), notes: vec![note.to_owned()] }
+fn alone(title: Option<String>, note: &str) -> PodChanges {
+    PodChanges { title, changes: Vec::new(), notes: vec![note.to_owned()] }
 }
 
-fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, &Prepared)) -> Compared {
+fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, &Prepared)) -> PodChanges {
     let pod = compare::pod(&[before.1.pod.clone(), after.1.pod.clone()]);
-    let side =
-        |(subject, prepared): (&Subject, &Prepared)| Side::of_subject(subject, &prepared.capture, &pod);
+    let side = |(subject, prepared): (&Subject, &Prepared)| {
+        ComparedSide::of_subject(subject, &prepared.capture, &pod)
+    };
     let comparison = compare::compare(&side(before), &side(after), &pod);
     let (shown, left_out) = comparison.shown();
     let mut notes = Vec::new();
@@ -102,11 +103,11 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
     }
     let changes = shown.into_iter().map(|change| changed(change, &after.1.pod)).collect();
-    Compared { title, changes, notes }
+    PodChanges { title, changes, notes }
 }
 
-fn changed(change: &Change, pod: &Pod) -> Changed {
-    let ended = |end: &End| Ended {
+fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
+    let ended = |end: &PacketEnd| ChangeEnd {
         kind: match end.verdict {
             "redirect" | "tproxy" => "captured",
             "pass" => "passing",
@@ -116,7 +117,7 @@ fn changed(change: &Change, pod: &Pod) -> Changed {
         text: format!("{}, because {}", end.text, end.reason),
     };
     let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
-    Changed {
+    VerdictChange {
         packets: change.text.clone(),
         before: ended(&change.before),
         after: ended(&change.after),
@@ -129,16 +130,16 @@ mod tests {
     use super::*;
     use crate::answer;
 
-    fn of(before: (&str, &str), after: (&str, &str)) -> crate::Answer {
+    fn of(before: (&str, &str), after: (&str, &str)) -> crate::PageAnswer {
         let [flags_before, manifest_before, flags, manifest] =
             [before.0, before.1, after.0, after.1].map(str::to_owned);
-        answer(&Request { flags, manifest, flags_before, manifest_before, packet: String::new() })
+        answer(&PageRequest { flags, manifest, flags_before, manifest_before, packet: String::new() })
     }
 
     #[test]
     fn packets_whose_verdict_changes_can_be_asked_about() {
         let answer = of(("-b '*' -d 15090", ""), ("-b '*' -d 15090,5432", ""));
-        let [Compared { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
+        let [PodChanges { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
         let [change] = &changes[..] else { panic!("{changes:?}") };
         assert_eq!((change.before.kind, change.after.kind, &**notes), ("captured", "passing", &[][..]));
         assert!(change.packets.contains("5432"), "{change:?}");

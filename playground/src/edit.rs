@@ -3,7 +3,7 @@
 use crate::words::{flags, is_program, split_words, variable};
 use diagnose::lint::Edit;
 use mesh::Mesh;
-use mesh::sources::pflag::{self, Word};
+use mesh::sources::pflag::{self, PflagWord};
 
 /// The flags after a change; `None` where no flag or variable there gives the setting, or not by a word that can be replaced.
 pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -> Option<String> {
@@ -19,14 +19,14 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
     let mut call = call.iter();
     while let Some(word) = call.next() {
         match pflag::word(word, &flags) {
-            Word::Flags(given) if given.iter().any(|(given, _)| given.setting == *setting) => {
+            PflagWord::Flags(given) if given.iter().any(|(given, _)| given.setting == *setting) => {
                 if given.len() > 1 {
                     return None;
                 }
                 edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
                 found = true;
             }
-            Word::NeedsValue(given, of) if of.setting == *setting => {
+            PflagWord::NeedsValue(given, of) if of.setting == *setting => {
                 if !given.is_empty() {
                     return None;
                 }
@@ -34,8 +34,12 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
                 edited.extend(new.take().into_iter().flat_map(|value| [word.clone(), value.clone()]));
                 found = true;
             }
-            Word::NeedsValue(..) => edited.extend([Some(word), call.next()].into_iter().flatten().cloned()),
-            Word::End | Word::Flags(_) | Word::Unknown { .. } | Word::Bare => edited.push(word.clone()),
+            PflagWord::NeedsValue(..) => {
+                edited.extend([Some(word), call.next()].into_iter().flatten().cloned())
+            }
+            PflagWord::End | PflagWord::Flags(_) | PflagWord::Unknown { .. } | PflagWord::Bare => {
+                edited.push(word.clone())
+            }
         }
     }
     if !found {

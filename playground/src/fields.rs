@@ -1,11 +1,11 @@
 //! The fields of the page, and which of them a problem belongs to.
 
-use mesh::settings::{self, Row, Topic};
-use mesh::{Problem, Problems};
+use mesh::settings::{self, SettingRow, Topic};
+use mesh::{InputProblem, Problems};
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum PageField {
     /// The words of a call.
     Flags,
     /// A pod's manifest.
@@ -18,7 +18,7 @@ pub(crate) enum Field {
 
 /// What is wrong, by the field where it is mended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct FieldProblems {
     pub flags: Vec<String>,
     pub manifest: Vec<String>,
     pub packet: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Told {
     pub manifest_before: Vec<String>,
 }
 
-impl Told {
+impl FieldProblems {
     /// Adds each problem to its field. `has_manifest` is whether a manifest may be at fault.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
@@ -35,13 +35,13 @@ impl Told {
     }
 
     /// Adds a problem whose field is known.
-    pub(crate) fn add(&mut self, field: Field, problem: &Problem) {
+    pub(crate) fn add(&mut self, field: PageField, problem: &InputProblem) {
         let list = match field {
-            Field::Flags => &mut self.flags,
-            Field::Manifest => &mut self.manifest,
-            Field::Packet => &mut self.packet,
-            Field::FlagsBefore => &mut self.flags_before,
-            Field::ManifestBefore => &mut self.manifest_before,
+            PageField::Flags => &mut self.flags,
+            PageField::Manifest => &mut self.manifest,
+            PageField::Packet => &mut self.packet,
+            PageField::FlagsBefore => &mut self.flags_before,
+            PageField::ManifestBefore => &mut self.manifest_before,
         };
         let sentence = problem.to_string();
         if !list.contains(&sentence) {
@@ -53,8 +53,8 @@ impl Told {
     pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
             let field = match field(problem, has_manifest) {
-                Field::Manifest | Field::ManifestBefore => Field::ManifestBefore,
-                Field::Flags | Field::Packet | Field::FlagsBefore => Field::FlagsBefore,
+                PageField::Manifest | PageField::ManifestBefore => PageField::ManifestBefore,
+                PageField::Flags | PageField::Packet | PageField::FlagsBefore => PageField::FlagsBefore,
             };
             self.add(field, problem);
         }
@@ -67,17 +67,17 @@ impl Told {
 }
 
 /// Whether a setting is about the packet.
-pub(crate) fn is_of_packet(row: &Row) -> bool {
+pub(crate) fn is_of_packet(row: &SettingRow) -> bool {
     row.topic == Topic::Packet
 }
 
-fn field(problem: &Problem, has_manifest: bool) -> Field {
+fn field(problem: &InputProblem, has_manifest: bool) -> PageField {
     let is_named =
-        |row: &&Row| problem.name == row.option() || row.variables.contains(&problem.name.as_str());
+        |row: &&SettingRow| problem.name == row.option() || row.variables.contains(&problem.name.as_str());
     match settings::all().find(is_named) {
-        Some(row) if is_of_packet(row) => Field::Packet,
-        Some(_) => Field::Flags,
-        None if has_manifest => Field::Manifest,
-        None => Field::Flags,
+        Some(row) if is_of_packet(row) => PageField::Packet,
+        Some(_) => PageField::Flags,
+        None if has_manifest => PageField::Manifest,
+        None => PageField::Flags,
     }
 }

@@ -1,7 +1,7 @@
 //! Findings with what follows their remedy: the new text of a field.
 
 use crate::edit::{OfAnnotation, in_flags, in_manifest};
-use crate::request::{MANIFEST, Request};
+use crate::request::{MANIFEST, PageRequest};
 use diagnose::Subject;
 use diagnose::lint::{self, Edit, Item, Level};
 use mesh::pod::{self, Remark};
@@ -10,18 +10,18 @@ use serde::Serialize;
 
 /// A finding.
 #[derive(Clone, Debug, Serialize)]
-pub struct Shown {
+pub struct PageFinding {
     pub level: &'static str,
     pub code: &'static str,
     pub option: Option<String>,
     pub text: String,
     pub remedy: Option<String>,
-    pub fix: Option<Fix>,
+    pub fix: Option<FieldFix>,
 }
 
 /// A change of a field that follows the remedy.
 #[derive(Clone, Debug, Serialize)]
-pub struct Fix {
+pub struct FieldFix {
     /// What it does, as a command.
     pub label: String,
     /// The field: `flags` or `manifest`.
@@ -34,11 +34,11 @@ pub struct Fix {
 const MAX_VALUE: usize = 30;
 
 pub(crate) fn shown(
-    request: &Request,
+    request: &PageRequest,
     subject: &Subject,
     items: &[Item<'_>],
     findings: &[lint::Finding],
-) -> Vec<Shown> {
+) -> Vec<PageFinding> {
     let fix = |item: &Item<'_>| {
         let of_finding = findings.iter().find(|finding| {
             finding.text == item.text
@@ -52,7 +52,7 @@ pub(crate) fn shown(
     };
     items
         .iter()
-        .map(|item| Shown {
+        .map(|item| PageFinding {
             level: item.level,
             code: item.code,
             option: item.option.map(str::to_owned),
@@ -63,7 +63,7 @@ pub(crate) fn shown(
         .collect()
 }
 
-fn of_edit(request: &Request, subject: &Subject, edit: &Edit) -> Option<Fix> {
+fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<FieldFix> {
     let source = &subject.raw.get(edit.setting)?.source;
     let (field, name, value) = match source {
         Source::Flag(_) | Source::Variable(_) => {
@@ -94,15 +94,15 @@ fn of_edit(request: &Request, subject: &Subject, edit: &Edit) -> Option<Fix> {
         Some(value) if value.len() <= MAX_VALUE => format!("Set {name} to {value}"),
         Some(_) => format!("Shorten {name}"),
     };
-    Some(Fix { label, field, value })
+    Some(FieldFix { label, field, value })
 }
 
 /// The right name for a misspelt annotation.
-fn of_annotation(request: &Request, remark: &Remark) -> Option<Fix> {
+fn of_annotation(request: &PageRequest, remark: &Remark) -> Option<FieldFix> {
     let objects = pod::objects(MANIFEST, &request.manifest).ok()?;
     let names = objects.iter().flat_map(|object| object.pod.annotations.keys());
     let name = names.into_iter().find(|name| pod::unknown(name).as_ref() == Some(&remark.text))?;
-    let meant = pod::meant(name)?;
+    let meant = pod::nearest_annotation(name)?;
     let value = in_manifest(&request.manifest, name, OfAnnotation::Named(&meant))?;
-    Some(Fix { label: format!("Rename to {meant}"), field: "manifest", value })
+    Some(FieldFix { label: format!("Rename to {meant}"), field: "manifest", value })
 }

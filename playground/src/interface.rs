@@ -5,7 +5,7 @@
 //! next call. No pointer is followed on this side.
 #![expect(unsafe_code, reason = "a function that is found by its name alone needs the attribute no_mangle")]
 
-use crate::Request;
+use crate::PageRequest;
 use std::cell::RefCell;
 
 thread_local! {
@@ -28,7 +28,7 @@ extern "C" fn request(bytes: usize) -> *mut u8 {
 /// Answers the request, and returns how many bytes the answer has.
 #[unsafe(no_mangle)]
 extern "C" fn answer() -> usize {
-    let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<Request>(request) {
+    let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<PageRequest>(request) {
         Ok(request) => serde_json::to_vec(&crate::answer(&request)),
         // Only a defect of the page makes such a request; it shows the error.
         Err(error) => serde_json::to_vec(&serde_json::json!({ "defect": error.to_string() })),

@@ -16,11 +16,11 @@ mod styles;
 mod tables;
 mod words;
 
-pub use answer::{Answer, Arrow, Arrows, Part, Verdict, answer};
-pub use compared::{Changed, Compared, Ended};
-pub use fields::Told;
-pub use findings::{Fix, Shown};
+pub use answer::{Arrows, PageAnswer, PageArrow, PageVerdict, PodSection, answer};
+pub use compared::{ChangeEnd, PodChanges, VerdictChange};
+pub use fields::FieldProblems;
+pub use findings::{FieldFix, PageFinding};
 pub use link::Link;
-pub use request::Request;
+pub use request::PageRequest;
 pub use styles::Span;
-pub use tables::{Cases, Cell, Meaning, Packet, Row, Table};
+pub use tables::{LegendEntry, PageCases, PageCell, PagePacket, PageRow, PageTable};

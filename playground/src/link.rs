@@ -1,7 +1,7 @@
 //! What a link to the page holds: the input without what may be secret.
 
 use crate::edit::joined;
-use crate::request::{MANIFEST, Request};
+use crate::request::{MANIFEST, PageRequest};
 use crate::words::{is_program, split_words, variable};
 use mesh::pod::{self, values};
 use serde::Serialize;
@@ -24,14 +24,14 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What is left out.
 #[derive(Default)]
-struct LeftOut {
+struct Omitted {
     variables: usize,
     objects: usize,
     copies: usize,
 }
 
-pub(crate) fn link(request: &Request) -> Link {
-    let mut left_out = LeftOut::default();
+pub(crate) fn link(request: &PageRequest) -> Link {
+    let mut left_out = Omitted::default();
     let mut unread = Vec::new();
     let [flags, flags_before] = [&request.flags, &request.flags_before].map(|text| {
         flags(text, &mut left_out).unwrap_or_else(|| {
@@ -82,7 +82,7 @@ fn listed(items: &[impl AsRef<str>]) -> String {
 }
 
 /// Flags without variables that no setting has, and without what starts the program. `None` where a quote is left open.
-fn flags(text: &str, left_out: &mut LeftOut) -> Option<String> {
+fn flags(text: &str, left_out: &mut Omitted) -> Option<String> {
     let words = split_words(text)?;
     let program = words.iter().position(|word| is_program(word)).unwrap_or_default();
     let mut kept = Vec::new();
@@ -97,11 +97,11 @@ fn flags(text: &str, left_out: &mut LeftOut) -> Option<String> {
 }
 
 /// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
-fn manifest(text: &str, left_out: &mut LeftOut) -> Option<String> {
+fn manifest(text: &str, left_out: &mut Omitted) -> Option<String> {
     let before = left_out.variables + left_out.objects + left_out.copies;
     let mut documents = values(MANIFEST, text).ok()?;
     documents.iter_mut().for_each(|document| object(document, left_out));
-    let left = |of: &LeftOut| of.variables + of.objects + of.copies;
+    let left = |of: &Omitted| of.variables + of.objects + of.copies;
     if left(left_out) == before {
         return Some(text.to_owned());
     }
@@ -114,7 +114,7 @@ fn manifest(text: &str, left_out: &mut LeftOut) -> Option<String> {
 }
 
 /// Takes values of variables and of secrets out of an object and all that it holds.
-fn object(value: &mut Value, left_out: &mut LeftOut) {
+fn object(value: &mut Value, left_out: &mut Omitted) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| object(item, left_out)),
         Value::Object(map) => {
@@ -195,11 +195,11 @@ mod tests {
     use std::{fs, path::Path};
 
     fn of(flags: &str, manifest: &str) -> Link {
-        let request = Request {
+        let request = PageRequest {
             flags: flags.to_owned(),
             manifest: manifest.to_owned(),
             packet: "8080".to_owned(),
-            ..Request::default()
+            ..PageRequest::default()
         };
         link(&request)
     }
@@ -246,19 +246,19 @@ mod tests {
                 continue;
             }
             let manifest = fs::read_to_string(&path).expect("UTF-8");
-            let request = Request { manifest, packet: "8080".to_owned(), ..Request::default() };
+            let request = PageRequest { manifest, packet: "8080".to_owned(), ..PageRequest::default() };
             let link = link(&request);
             changed += usize::from(link.manifest != request.manifest);
-            let answers = |request: &Request| {
+            let answers = |request: &PageRequest| {
                 let parts = answer(request).parts.unwrap_or_default();
-                let seen = |part: crate::Part| (part.title, part.picture, part.iptables);
+                let seen = |part: crate::PodSection| (part.title, part.picture, part.iptables);
                 parts.into_iter().map(seen).collect::<Vec<_>>()
             };
             // What can't be read is left out.
             if link.manifest.is_empty() {
                 continue;
             }
-            let shared = Request { manifest: link.manifest, ..request.clone() };
+            let shared = PageRequest { manifest: link.manifest, ..request.clone() };
             assert_eq!(answers(&request), answers(&shared), "{}", path.display());
         }
         assert!(changed >= 2, "only {changed} manifests hold anything to leave out");

@@ -1,8 +1,8 @@
 //! What the page asks, and the configurations in it.
 
 use diagnose::Subject;
-use diagnose::explain::{PacketQuery, Place, Pod, packet};
-use mesh::sources::Reader;
+use diagnose::explain::{PacketQuery, PodContext, QuestionContext, packet};
+use mesh::sources::SettingReader;
 use mesh::{Capture, Problems};
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ pub(crate) const MANIFEST: &str = "manifest";
 
 /// The content of the fields.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Request {
+pub struct PageRequest {
     pub flags: String,
     pub manifest: String,
     pub packet: String,
@@ -25,17 +25,17 @@ pub struct Request {
 /// A subject that is understood.
 pub(crate) struct Prepared {
     pub(crate) capture: Capture,
-    pub(crate) pod: Pod,
+    pub(crate) pod: PodContext,
     pub(crate) packet: Option<PacketQuery>,
     pub(crate) warnings: Vec<String>,
 }
 
 pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
-    let mut reader = Reader::new(&subject.raw, subject.before.clone());
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
-    let pod = Pod::from_settings(&subject.raw, Some(&*capture), Some(&*host));
-    let place = Place { pod: &pod, ways: &pod, names: &|_| None };
+    let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
+    let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
     let packet = if asks { packet(&mut reader, &place) } else { None };
     let warnings = reader.finish()?;
     Ok(Prepared { capture, pod, packet, warnings })

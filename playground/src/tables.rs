@@ -1,6 +1,6 @@
 //! The common cases as tables, and the packets that take a rule or an arrow.
 
-use diagnose::explain::{self, Case, Explanation, Pod, Scene, usual_cases, written};
+use diagnose::explain::{self, Case, Explanation, PodContext, RuleView, usual_cases, written};
 use diagnose::picture::Picture;
 use mesh::Capture;
 use mesh::sources::Dialect;
@@ -10,30 +10,30 @@ use std::collections::BTreeMap;
 
 /// The common cases of all families.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Cases {
-    pub tables: Vec<Table>,
+pub struct PageCases {
+    pub tables: Vec<PageTable>,
     /// Each word for a verdict, and each key of an option, with its meaning.
-    pub legend: Vec<Meaning>,
-    pub packets: Vec<Packet>,
+    pub legend: Vec<LegendEntry>,
+    pub packets: Vec<PagePacket>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub struct PageTable {
     /// The family, where there are several.
     pub family: Option<String>,
     pub title: &'static str,
     pub heads: Vec<&'static str>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<PageRow>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct PageRow {
     pub label: String,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PageCell>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Cell {
+pub struct PageCell {
     pub text: String,
     /// As of a verdict; `None` where there is no such packet.
     pub kind: Option<&'static str>,
@@ -42,7 +42,7 @@ pub struct Cell {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Meaning {
+pub struct LegendEntry {
     pub word: String,
     pub kind: Option<&'static str>,
     pub meaning: String,
@@ -50,7 +50,7 @@ pub struct Meaning {
 
 /// A packet that can be asked about.
 #[derive(Clone, Debug, Serialize)]
-pub struct Packet {
+pub struct PagePacket {
     /// The words that ask about it.
     pub ask: String,
     pub kind: &'static str,
@@ -65,11 +65,11 @@ const MAX_LABEL: usize = 60;
 
 pub(crate) fn cases(
     capture: &Capture,
-    pod: &Pod,
+    pod: &PodContext,
     picture: &Picture,
     iptables: &str,
     dialect: &Dialect,
-) -> Cases {
+) -> PageCases {
     let cases = usual_cases(pod, pod, Some(&**capture));
     let scenes = scenes(capture, pod, &cases);
     let matrix = explain::tables(&scenes.iter().collect::<Vec<_>>(), &cases, true);
@@ -81,7 +81,7 @@ pub(crate) fn cases(
             let chain = &scene.view.chains()[at.chain];
             lines.get(&(family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
         };
-        Some(Packet {
+        Some(PagePacket {
             ask: written(explained.packet(), pod, true)?,
             kind: kind(explained),
             lines: explained.rules_met().filter_map(of_chain).collect(),
@@ -95,35 +95,36 @@ pub(crate) fn cases(
             let cells = line.cells.iter().zip(&line.explained).map(|(cell, explained)| {
                 let first = packets.len();
                 packets.extend(explained.iter().filter_map(|explained| packet(table.family, explained)));
-                Cell {
+                PageCell {
                     text: cell.text.clone(),
                     kind: explained.first().map(kind),
                     packet: (packets.len() > first).then_some(first),
                 }
             });
-            rows.push(Row { cells: cells.collect(), label: line.label(MAX_LABEL) });
+            rows.push(PageRow { cells: cells.collect(), label: line.label(MAX_LABEL) });
         }
         let family = (scenes.len() > 1).then(|| table.family.to_string());
-        tables.push(Table { family, title: table.title, heads: table.heads.clone(), rows });
+        tables.push(PageTable { family, title: table.title, heads: table.heads.clone(), rows });
     }
-    let of_word = |word: &explain::Word| {
-        let of = |row: &Row| row.cells.iter().find(|cell| cell.text == word.word).and_then(|cell| cell.kind);
+    let of_word = |word: &explain::VerdictWord| {
+        let of =
+            |row: &PageRow| row.cells.iter().find(|cell| cell.text == word.word).and_then(|cell| cell.kind);
         let kind = tables.iter().flat_map(|table| &table.rows).find_map(of);
-        Meaning { word: word.word.clone(), kind, meaning: word.meaning.clone() }
+        LegendEntry { word: word.word.clone(), kind, meaning: word.meaning.clone() }
     };
-    let mut legend: Vec<Meaning> = matrix.words.iter().map(of_word).collect();
+    let mut legend: Vec<LegendEntry> = matrix.words.iter().map(of_word).collect();
     legend.extend(matrix.lists.iter().map(|list| {
         let (word, meaning) = list.described(dialect);
-        Meaning { word, kind: None, meaning }
+        LegendEntry { word, kind: None, meaning }
     }));
-    Cases { tables, legend, packets }
+    PageCases { tables, legend, packets }
 }
 
 /// The rules of each family that cases are about.
-fn scenes(capture: &Capture, pod: &Pod, cases: &[Case]) -> Vec<Scene> {
+fn scenes(capture: &Capture, pod: &PodContext, cases: &[Case]) -> Vec<RuleView> {
     let mut families: Vec<Family> = cases.iter().map(|case| case.family).collect();
     families.dedup();
-    families.into_iter().map(|family| Scene::of_config(&**capture, family, pod)).collect()
+    families.into_iter().map(|family| RuleView::of_config(&**capture, family, pod)).collect()
 }
 
 /// The numbers of the lines of each chain's rules in a text for iptables-restore and ip6tables-restore.

@@ -3,11 +3,11 @@
 //! Variables may precede the flags, as in a shell, and so may the program and its command. Flags of how a run
 //! goes are understood and have no effect: nothing runs here.
 
-use crate::fields::{Field, is_of_packet};
+use crate::fields::{PageField, is_of_packet};
 use mesh::Mesh;
-use mesh::settings::{self, Row, Setting, Topic};
-use mesh::sources::pflag::{self, Flags, Word};
-use mesh::{Problem, sources::Raw};
+use mesh::settings::{self, Setting, SettingRow, Topic};
+use mesh::sources::pflag::{self, Flags, PflagWord};
+use mesh::{InputProblem, sources::Raw};
 use std::{ffi::OsString, vec::IntoIter};
 
 /// Programs that take such flags.
@@ -18,21 +18,21 @@ const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "check", "explain", "lin
 
 /// The settings of the fields.
 #[derive(Default)]
-pub(crate) struct Input {
+pub(crate) struct FieldSettings {
     /// The mesh whose flags are taken.
     mesh: Mesh,
     flags: Vec<(Setting, String)>,
     variables: Vec<(String, String)>,
     /// What is wrong with the form, by field.
-    pub(crate) problems: Vec<(Field, Problem)>,
+    pub(crate) problems: Vec<(PageField, InputProblem)>,
     /// Options that change nothing here, as they were written.
     pub(crate) without_effect: Vec<String>,
 }
 
-impl Input {
+impl FieldSettings {
     /// Reads the words of fields, in this order: those of the later win. Whichever of them names a mesh, the flags of all are
     /// that mesh's.
-    pub(crate) fn read(fields: &[(Field, &str)]) -> Self {
+    pub(crate) fn read(fields: &[(PageField, &str)]) -> Self {
         let mut input = Self::default();
         let mut split = Vec::new();
         for (field, text) in fields {
@@ -40,7 +40,7 @@ impl Input {
                 Some(words) => split.push((*field, words)),
                 None => {
                     let text = "ends within a quote, or behind a backslash; close it";
-                    input.problems.push((*field, Problem::of("input", text)));
+                    input.problems.push((*field, InputProblem::of("input", text)));
                 }
             }
         }
@@ -50,8 +50,8 @@ impl Input {
         input
     }
 
-    fn words(&mut self, field: Field, mut words: Vec<String>) {
-        let is_call = matches!(field, Field::Flags | Field::FlagsBefore);
+    fn words(&mut self, field: PageField, mut words: Vec<String>) {
+        let is_call = matches!(field, PageField::Flags | PageField::FlagsBefore);
         if is_call && let Some(program) = words.iter().position(|word| is_program(word)) {
             // What starts the program, such as `sudo` or `docker run`, is skipped; variables count.
             let mut at = 0;
@@ -64,7 +64,7 @@ impl Input {
         let mut command = None;
         if is_call {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
-                let is_taken = |row: &Row| row.variables.contains(&name.as_str());
+                let is_taken = |row: &SettingRow| row.variables.contains(&name.as_str());
                 if !settings::of(self.mesh).any(is_taken) {
                     self.without_effect.push(name.clone());
                 }
@@ -75,10 +75,10 @@ impl Input {
                 command = Some(word);
             }
         }
-        let explains = field == Field::Packet || command.is_some_and(|command| command == "explain");
+        let explains = field == PageField::Packet || command.is_some_and(|command| command == "explain");
         let words: Vec<String> = words.collect();
         let flags = flags(self.mesh);
-        Walk { flags, field, explains, take_word: false, input: self }.words(words.into_iter());
+        WordParser { flags, field, explains, take_word: false, input: self }.words(words.into_iter());
     }
 
     /// All settings. Beside a manifest, variables of capture would be another pod's.
@@ -115,7 +115,7 @@ pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Whether a setting is about how a program runs, and not about what is captured.
-fn is_without_effect(row: &Row) -> bool {
+fn is_without_effect(row: &SettingRow) -> bool {
     match row.topic {
         Topic::Capture | Topic::Packet => false,
         Topic::Facts => row.setting == Setting::IptablesVersion,
@@ -125,7 +125,7 @@ fn is_without_effect(row: &Row) -> bool {
 
 /// The flags of a field: those of a run for a mesh, and those of the packet.
 pub(crate) fn flags(mesh: Mesh) -> Flags {
-    let is_of_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
+    let is_of_run = |row: &&SettingRow| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
 }
 
@@ -141,40 +141,40 @@ pub(crate) fn variable(word: &str) -> Option<(String, String)> {
     is_name.then(|| (name.to_owned(), value.to_owned()))
 }
 
-struct Walk<'a> {
+struct WordParser<'a> {
     flags: Flags,
-    field: Field,
+    field: PageField,
     /// Whether a word that is not a flag is the packet's destination.
     explains: bool,
     take_word: bool,
-    input: &'a mut Input,
+    input: &'a mut FieldSettings,
 }
 
-impl Walk<'_> {
+impl WordParser<'_> {
     fn words(&mut self, mut words: IntoIter<String>) {
         while let Some(word) = words.next() {
             match pflag::word(&word, &self.flags) {
-                Word::End => {}
-                Word::Flags(given) => given.into_iter().for_each(|(row, value)| self.say(row, value)),
-                Word::NeedsValue(given, row) => {
+                PflagWord::End => {}
+                PflagWord::Flags(given) => given.into_iter().for_each(|(row, value)| self.say(row, value)),
+                PflagWord::NeedsValue(given, row) => {
                     given.into_iter().for_each(|(row, value)| self.say(row, value));
                     match words.next() {
                         Some(value) => self.say(row, value),
                         None => {
                             let text = "needs a value; write --flag= for an empty one";
-                            self.fault(Problem::of(&row.option(), text));
+                            self.fault(InputProblem::of(&row.option(), text));
                         }
                     }
                 }
-                Word::Unknown { name, has_value } => {
+                PflagWord::Unknown { name, has_value } => {
                     let text = pflag::unknown(&name, &self.flags);
-                    self.fault(Problem::of(&name, text));
+                    self.fault(InputProblem::of(&name, text));
                     // Whether it takes a value is unknown.
                     if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
                         words.next();
                     }
                 }
-                Word::Bare => self.bare(word),
+                PflagWord::Bare => self.bare(word),
             }
         }
     }
@@ -184,13 +184,13 @@ impl Walk<'_> {
             return self.say(Setting::Destination.row(), word);
         }
         let text = "is not expected; values of switches are written --dry-run=false";
-        self.fault(Problem::with_item("argument", &word, text));
+        self.fault(InputProblem::with_item("argument", &word, text));
     }
 
-    fn say(&mut self, row: &'static Row, value: String) {
+    fn say(&mut self, row: &'static SettingRow, value: String) {
         if row.setting == Setting::Filename {
             let text = "no file can be read here; paste what it holds into the field for the manifest";
-            self.fault(Problem::of(&row.option(), text));
+            self.fault(InputProblem::of(&row.option(), text));
         } else if is_without_effect(row) {
             let option = row.option();
             if !self.input.without_effect.contains(&option) {
@@ -201,7 +201,7 @@ impl Walk<'_> {
         }
     }
 
-    fn fault(&mut self, problem: Problem) {
+    fn fault(&mut self, problem: InputProblem) {
         self.input.problems.push((self.field, problem));
     }
 }

@@ -39,7 +39,7 @@ impl Desired {
     }
 
     /// The rules of both families as one table of nf_tables; `None` where nothing is captured.
-    pub fn nft_table(&self) -> Option<nft::Table> {
+    pub fn nft_table(&self) -> Option<nft::InetTable> {
         nft::table(self.owner.table, &self.v4, self.v6.as_ref())
     }
 

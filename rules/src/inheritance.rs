@@ -72,11 +72,14 @@ fn claims(
         };
         state.lines(table, &Chain::Base(rule.hook)).iter().any(is_candidate)
     };
-    let is_outbound = |rule: &Candidate<'_>| comes_before(rule) && twin(rule, Direction::In).is_some();
+    let is_outbound =
+        |rule: &Candidate<'_>| comes_before(rule) && twin(rule, InterfaceDirection::In).is_some();
     let proven = |rule: &&Candidate<'_>| match rule.interface {
-        Some((_, Direction::Out)) => is_outbound(rule),
-        Some((_, Direction::In)) => {
-            comes_before(rule) || leads_on(rule) || twin(rule, Direction::Out).is_some_and(is_outbound)
+        Some((_, InterfaceDirection::Out)) => is_outbound(rule),
+        Some((_, InterfaceDirection::In)) => {
+            comes_before(rule)
+                || leads_on(rule)
+                || twin(rule, InterfaceDirection::Out).is_some_and(is_outbound)
         }
         None => comes_before(rule),
     };
@@ -91,8 +94,8 @@ fn claims(
         if is_its_table || !(captures_networks || content.lines.iter().any(|line| line.belongs_to(owner))) {
             for (index, line) in content.lines.iter().enumerate() {
                 let place = (chain.clone(), index);
-                let is_candidate =
-                    by_place().any(|rule| rule.place() == place && rule.has_direction(Direction::In));
+                let is_candidate = by_place()
+                    .any(|rule| rule.place() == place && rule.has_direction(InterfaceDirection::In));
                 if is_candidate {
                     claimed.insert(place);
                 } else if !line.belongs_to(owner) && !claimed.contains(&place) {
@@ -163,7 +166,7 @@ pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predeces
 struct Candidate<'a> {
     hook: Hook,
     index: usize,
-    interface: Option<(&'a InterfaceName, Direction)>,
+    interface: Option<(&'a InterfaceName, InterfaceDirection)>,
     confidence: Confidence,
 }
 
@@ -172,21 +175,21 @@ impl Candidate<'_> {
         (Chain::Base(self.hook), self.index)
     }
 
-    fn has_direction(&self, desired: Direction) -> bool {
+    fn has_direction(&self, desired: InterfaceDirection) -> bool {
         self.interface.is_some_and(|(_, direction)| direction == desired)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum InterfaceDirection {
     In,
     Out,
 }
 
-fn interface(rule: &Rule) -> Option<(&InterfaceName, Direction)> {
+fn interface(rule: &Rule) -> Option<(&InterfaceName, InterfaceDirection)> {
     rule.matches.iter().find_map(|m| match m {
-        Match::InInterface(Negatable::Is(name)) => Some((name, Direction::In)),
-        Match::OutInterface(Negatable::Is(name)) => Some((name, Direction::Out)),
+        Match::InInterface(Negatable::Is(name)) => Some((name, InterfaceDirection::In)),
+        Match::OutInterface(Negatable::Is(name)) => Some((name, InterfaceDirection::Out)),
         _ => None,
     })
 }

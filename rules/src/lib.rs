@@ -42,7 +42,7 @@ pub mod version;
 pub use change::TableChange;
 pub use check::Checked;
 pub use hook::{Hook, Table};
-pub use listed::{Action, Condition, Foreign, ListedRule, Policy};
+pub use listed::{Action, Foreign, ListedCondition, ListedRule, Policy};
 pub use listing::{ListedChain, Listing, PrintedRule};
 pub use log::{LogLevel, LogPrefix};
 pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};

@@ -26,7 +26,7 @@ pub struct Foreign {
     /// As `iptables-save` prints it after the chain's name.
     pub text: String,
     /// In the order in which they are written.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ListedCondition>,
     pub action: Action,
     pub comment: Option<String>,
 }
@@ -43,7 +43,7 @@ pub enum Policy {
 
 /// One condition of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Condition {
+pub enum ListedCondition {
     /// One of ours.
     Known(Match),
     /// `-p` of a protocol that is not TCP and not UDP (`None`), or negated.
@@ -128,10 +128,10 @@ impl ListedRule {
         }
     }
 
-    pub fn conditions(&self) -> Vec<Condition> {
+    pub fn conditions(&self) -> Vec<ListedCondition> {
         match self {
             Self::Typed(rule) | Self::Inherited(rule) => {
-                rule.matches.iter().cloned().map(Condition::Known).collect()
+                rule.matches.iter().cloned().map(ListedCondition::Known).collect()
             }
             Self::Foreign(foreign) => foreign.conditions.clone(),
         }
@@ -151,7 +151,7 @@ impl ListedRule {
     }
 }
 
-impl Condition {
+impl ListedCondition {
     /// The field that it looks at; `None` if that is none, or is not known.
     pub fn field(&self) -> Option<Field> {
         match self {

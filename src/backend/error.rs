@@ -10,7 +10,7 @@ use std::{error, io};
 pub enum Error {
     /// Another run holds the namespace.
     #[error(transparent)]
-    Locked(#[from] lock::Refused),
+    Locked(#[from] lock::LockError),
     /// No usable programs of a variant on `PATH`.
     #[error("{0}")]
     NoProgram(String),

@@ -4,8 +4,8 @@ mod listing;
 mod questions;
 
 use super::{
-    Backend, Error, Hidden, Snapshot, Step, Variant, flows,
-    iptables::{self, LegacyTables, Lock, Programs, Writer},
+    Backend, CommitStep, Error, Hidden, Snapshot, Variant, flows,
+    iptables::{self, LegacyTables, Lock, Programs, RestoreProcess},
     nftables::{ListingGeneration, Nftables, Refusal, Tables},
 };
 use crate::sys::{
@@ -14,7 +14,7 @@ use crate::sys::{
     lock::{self, LockGuard},
     namespace,
     netfilter::lacks_netlink,
-    route::{Found, Routes},
+    route::{FoundRoutes, NamespaceRouting},
     xtables,
 };
 use listing::FamilyRules;
@@ -34,7 +34,7 @@ pub struct Kernel {
     runner: Runner,
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
-    routes: Routes,
+    routes: NamespaceRouting,
     nftables: Option<Nftables>,
     /// All tables of nf_tables, when they were read.
     tables: Option<Tables>,
@@ -45,13 +45,14 @@ pub struct Kernel {
     /// When the programs of iptables (nft) have listed that, as long as every change since was ours.
     listed: Option<ListingGeneration>,
     /// The programs that wait for their step.
-    writers: Vec<((Variant, Family), Writer)>,
+    writers: Vec<((Variant, Family), RestoreProcess)>,
 }
 
 impl Kernel {
     /// Connects to the kernel. Looks for programs only when they are needed.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
-        let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
+        let routes =
+            NamespaceRouting::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
         let runner = Runner::new(lock.timeout);
         Ok(Self {
@@ -158,7 +159,7 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let Found { ours, of_others, unexpected, lo_has_ipv6 } =
+        let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
@@ -205,11 +206,11 @@ impl Backend for Kernel {
         Ok(snapshot)
     }
 
-    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+    fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
         tracing::debug!(target: "backend", %step, "commit");
         match step {
-            Step::Iptables { variant, family, changes } => self.iptables(*variant, *family, changes),
-            Step::Clear(families) => {
+            CommitStep::Iptables { variant, family, changes } => self.iptables(*variant, *family, changes),
+            CommitStep::Clear(families) => {
                 if !self.remove_listed(families)? {
                     for (family, changes) in families {
                         self.iptables(Variant::Nft, *family, changes)?;
@@ -218,22 +219,22 @@ impl Backend for Kernel {
                 }
                 Ok(())
             }
-            Step::Nftables { live, desired } => {
+            CommitStep::Nftables { live, desired } => {
                 self.needed_nftables()?.replace(live.as_ref(), desired.as_ref()).map_err(refused)?;
                 self.listed.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
-            Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
-            Step::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
-            Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
-            Step::RemoveInherited(owned_route) => {
+            CommitStep::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
+            CommitStep::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
+            CommitStep::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
+            CommitStep::RemoveInherited(owned_route) => {
                 self.routes.remove_owned(*owned_route).map_err(|source| netlink(step, source))
             }
-            Step::GiveBack(owned_route) => {
+            CommitStep::GiveBack(owned_route) => {
                 self.routes.give_back(*owned_route).map_err(|source| netlink(step, source))
             }
-            Step::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
-            Step::RemoveHidden(tables) => {
+            CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
+            CommitStep::RemoveHidden(tables) => {
                 let owner = self.owner;
                 let nftables = self.needed_nftables()?;
                 for (family, table) in tables {
@@ -241,17 +242,17 @@ impl Backend for Kernel {
                 }
                 nftables.remove_empty_iptables_tables().map_err(refused)
             }
-            Step::WaitForInFlight => {
+            CommitStep::WaitForInFlight => {
                 grace::wait();
                 Ok(())
             }
         }
     }
 
-    fn expect(&mut self, step: Option<&Step>) {
+    fn expect(&mut self, step: Option<&CommitStep>) {
         match step {
             None => self.writers.clear(),
-            Some(Step::Iptables { variant, family, .. }) => {
+            Some(CommitStep::Iptables { variant, family, .. }) => {
                 // What is wrong with it is reported when it is needed.
                 let programs = self.programs(*variant).filter(|programs| programs.waits_for_input());
                 let writer =

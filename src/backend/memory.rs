@@ -1,6 +1,6 @@
 //! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
 
-use super::{Backend, Error, Snapshot, Step, Variant};
+use super::{Backend, CommitStep, Error, Snapshot, Variant};
 use rules::desired::StaleFlows;
 
 /// Tables and routes in memory.
@@ -8,7 +8,7 @@ use rules::desired::StaleFlows;
 pub struct Memory {
     pub snapshot: Snapshot,
     /// What was committed, in order.
-    pub committed: Vec<Step>,
+    pub committed: Vec<CommitStep>,
     /// Commits that still work before one fails; `None` if all do.
     pub fails_after: Option<usize>,
     /// How many of a failing step's tables take effect all the same.
@@ -32,7 +32,7 @@ impl Backend for Memory {
         Ok(self.snapshot.clone())
     }
 
-    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+    fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
         if self.conflicts > 0 {
             self.conflicts -= 1;
             return Err(Error::Conflict { source: format!("{step} came too late, as asked").into() });
@@ -48,7 +48,7 @@ impl Backend for Memory {
             for (variant, family, changes) in step.changes() {
                 let changes = changes[..effective.min(changes.len())].to_vec();
                 effective -= changes.len();
-                self.snapshot.apply(&Step::Iptables { variant, family, changes });
+                self.snapshot.apply(&CommitStep::Iptables { variant, family, changes });
             }
             return Err(Error::Injected(format!("{step} failed as asked")));
         }

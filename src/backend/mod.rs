@@ -20,4 +20,4 @@ pub use hidden::{Hidden, HiddenRule};
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
 pub use snapshot::{Contents, Snapshot, of_iptables};
-pub use step::{Backend, Step};
+pub use step::{Backend, CommitStep};

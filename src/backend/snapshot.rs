@@ -1,7 +1,7 @@
 //! All that concerns us in a network namespace at one moment.
 
 use super::{
-    BackendName, Hidden, Step, Variant,
+    BackendName, CommitStep, Hidden, Variant,
     nftables::{self, Hindered, Obstacle, bytecode},
 };
 use rules::inheritance::{self, Evidence, Inheritance};
@@ -16,7 +16,7 @@ pub enum Contents {
     /// Tables of iptables.
     Iptables { variant: Variant, tables: ByFamily<State> },
     /// A table of nf_tables, for both families.
-    Nftables(bytecode::Table),
+    Nftables(bytecode::EncodedTable),
 }
 
 impl Contents {
@@ -30,7 +30,7 @@ impl Contents {
     /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
         let of_iptables: usize = self.states().map(|(_, state)| state.count_of(owner)).sum();
-        of_iptables + self.table().map_or(0, bytecode::Table::rules)
+        of_iptables + self.table().map_or(0, bytecode::EncodedTable::rules)
     }
 
     /// The tables of iptables, family by family.
@@ -51,7 +51,7 @@ impl Contents {
     }
 
     /// The table of nf_tables.
-    pub fn table(&self) -> Option<&bytecode::Table> {
+    pub fn table(&self) -> Option<&bytecode::EncodedTable> {
         match self {
             Self::Nftables(table) => Some(table),
             Self::Iptables { .. } => None,
@@ -63,7 +63,7 @@ impl Contents {
     pub fn map(
         &self,
         state: impl Fn(&State) -> State,
-        table: impl FnOnce(&bytecode::Table) -> bytecode::Table,
+        table: impl FnOnce(&bytecode::EncodedTable) -> bytecode::EncodedTable,
     ) -> Self {
         match self {
             Self::Iptables { variant, tables: ByFamily { v4, v6 } } => {
@@ -107,7 +107,7 @@ pub struct Snapshot {
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
     pub tables_of_others: BTreeSet<String>,
     /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
-    pub tables_joined: BTreeMap<String, Option<bytecode::Table>>,
+    pub tables_joined: BTreeMap<String, Option<bytecode::EncodedTable>>,
     /// The tables of nf_tables that are not what their rules say.
     pub hindered: Vec<Hindered>,
     /// Tables that exist and that no program on `PATH` can read.
@@ -138,17 +138,17 @@ impl Snapshot {
     }
 
     /// The table of nf_tables of this name, if it is the owner's, or of an owner that it is joined with.
-    pub fn table_named(&self, name: &str) -> Option<&bytecode::Table> {
+    pub fn table_named(&self, name: &str) -> Option<&bytecode::EncodedTable> {
         self.nftables().into_iter().chain(self.joined()).find(|table| table.name == name)
     }
 
     /// The tables of nf_tables that are there of the owners that it is joined with.
-    pub fn joined(&self) -> impl Iterator<Item = &bytecode::Table> {
+    pub fn joined(&self) -> impl Iterator<Item = &bytecode::EncodedTable> {
         self.tables_joined.values().flatten()
     }
 
     /// The owner's table of nf_tables.
-    pub fn nftables(&self) -> Option<&bytecode::Table> {
+    pub fn nftables(&self) -> Option<&bytecode::EncodedTable> {
         self.contents(BackendName::Nftables).and_then(Contents::table)
     }
 
@@ -159,40 +159,40 @@ impl Snapshot {
     }
 
     /// Makes what a step makes, where all of it takes effect.
-    pub fn apply(&mut self, step: &Step) {
+    pub fn apply(&mut self, step: &CommitStep) {
         match step {
-            Step::Iptables { .. } | Step::Clear(_) => {
+            CommitStep::Iptables { .. } | CommitStep::Clear(_) => {
                 for (variant, family, changes) in step.changes() {
                     let live = self.iptables(variant, family);
                     let after = changes.iter().fold(live, |state, change| state.after(change));
                     self.set_iptables(variant, family, after);
                 }
             }
-            Step::Nftables { live, desired } => {
+            CommitStep::Nftables { live, desired } => {
                 live.iter().for_each(|live| self.set_table(&live.name, None));
                 desired.iter().for_each(|desired| self.set_table(&desired.name, Some(desired)));
             }
-            Step::Add(object) => drop(self.routes.insert(*object)),
-            Step::Adopt(object) => {
+            CommitStep::Add(object) => drop(self.routes.insert(*object)),
+            CommitStep::Adopt(object) => {
                 if !matches!(object, Object::Rule { .. }) {
                     self.routes_of_others.retain(|route| route.object != *object);
                 }
                 self.routes.insert(*object);
             }
-            Step::Remove(object) => match self.duplicates.iter().position(|copy| copy == object) {
+            CommitStep::Remove(object) => match self.duplicates.iter().position(|copy| copy == object) {
                 Some(copy) => drop(self.duplicates.remove(copy)),
                 None => drop(self.routes.remove(object)),
             },
-            Step::RemoveInherited(route) => drop(self.routes_of_others.remove(route)),
-            Step::GiveBack(route) => {
+            CommitStep::RemoveInherited(route) => drop(self.routes_of_others.remove(route)),
+            CommitStep::GiveBack(route) => {
                 if !matches!(route.object, Object::Rule { .. }) {
                     self.routes.remove(&route.object);
                 }
                 self.routes_of_others.insert(*route);
             }
-            Step::RemoveTables(names) => self.tables_of_others.retain(|name| !names.contains(name)),
-            Step::RemoveHidden(tables) => self.hidden.retain(|place, _| !tables.contains(place)),
-            Step::WaitForInFlight => {}
+            CommitStep::RemoveTables(names) => self.tables_of_others.retain(|name| !names.contains(name)),
+            CommitStep::RemoveHidden(tables) => self.hidden.retain(|place, _| !tables.contains(place)),
+            CommitStep::WaitForInFlight => {}
         }
     }
 
@@ -209,7 +209,7 @@ impl Snapshot {
     }
 
     /// Sets the table of nf_tables.
-    pub fn set_nftables(&mut self, table: Option<bytecode::Table>) {
+    pub fn set_nftables(&mut self, table: Option<bytecode::EncodedTable>) {
         drop(self.take(BackendName::Nftables));
         if let Some(table) = table {
             self.put(Contents::Nftables(table));
@@ -217,7 +217,7 @@ impl Snapshot {
     }
 
     /// Sets a table of nf_tables of this name, of the owner or of a joined one.
-    fn set_table(&mut self, name: &str, table: Option<&bytecode::Table>) {
+    fn set_table(&mut self, name: &str, table: Option<&bytecode::EncodedTable>) {
         match self.tables_joined.get_mut(name) {
             Some(joined) => *joined = table.cloned(),
             None => self.set_nftables(table.cloned()),

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt};
 
 /// One thing to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CommitStep {
     /// Changes of iptables' tables, in this order. Each table is all or nothing; all of them together are not.
     Iptables {
         variant: Variant,
@@ -21,9 +21,9 @@ pub enum Step {
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
         /// What is replaced, also by a table of another name; `None` if there is nothing.
-        live: Option<bytecode::Table>,
+        live: Option<bytecode::EncodedTable>,
         /// What it becomes; `None` if it goes.
-        desired: Option<bytecode::Table>,
+        desired: Option<bytecode::EncodedTable>,
     },
     /// A policy rule, route or address appears.
     Add(Object),
@@ -44,7 +44,7 @@ pub enum Step {
     WaitForInFlight,
 }
 
-impl Step {
+impl CommitStep {
     /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
     pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
         match self {
@@ -105,7 +105,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CommitStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Iptables { variant, family, changes } => {
@@ -124,7 +124,8 @@ impl fmt::Display for Step {
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 };
-                let name = |table: &Option<bytecode::Table>| table.as_ref().map(|table| table.name.clone());
+                let name =
+                    |table: &Option<bytecode::EncodedTable>| table.as_ref().map(|table| table.name.clone());
                 let table = name(live).or_else(|| name(desired)).unwrap_or_default();
                 write!(f, "{verb} the nf_tables table {table}")?;
                 match name(desired).filter(|desired| *desired != table) {
@@ -171,11 +172,11 @@ pub trait Backend {
     ///
     /// # Errors
     /// When the step failed; it may have taken effect in part, table by table.
-    fn commit(&mut self, step: &Step) -> Result<(), Error>;
+    fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
 
     /// Hears which step comes behind the one that is about to be committed, so that it can be prepared meanwhile; `None`
     /// if no step does that it has heard of.
-    fn expect(&mut self, _: Option<&Step>) {}
+    fn expect(&mut self, _: Option<&CommitStep>) {}
 
     /// Whether rules of a variant of iptables can be set here.
     fn has_programs(&self, variant: Variant) -> bool;

@@ -4,7 +4,7 @@
 use super::run::Format;
 use super::{Exit, report, run, start_logging};
 use mesh::ambient::{self, Reason, defaults};
-use mesh::sources::{Raw, Reader};
+use mesh::sources::{Raw, SettingReader};
 use mesh::{Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
@@ -20,7 +20,7 @@ enum HostAction {
 /// The state after the change, for programs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report {
+pub(super) struct AmbientHostReport {
     /// The table's name, of the family inet.
     table: &'static str,
     /// Whether the run changed anything.
@@ -31,8 +31,8 @@ pub(super) struct Report {
     probe_addresses: Vec<IpAddr>,
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
+    let mut reader = SettingReader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let action = action(&mut reader);
     let warnings = reader.finish()?;
@@ -52,10 +52,11 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Probl
     })
 }
 
-fn action(reader: &mut Reader<'_>) -> HostAction {
-    let add: BTreeSet<IpAddr> = reader.list(Setting::HostAdd, Reader::address_item).into_iter().collect();
+fn action(reader: &mut SettingReader<'_>) -> HostAction {
+    let add: BTreeSet<IpAddr> =
+        reader.list(Setting::HostAdd, SettingReader::address_item).into_iter().collect();
     let remove: BTreeSet<IpAddr> =
-        reader.list(Setting::HostRemove, Reader::address_item).into_iter().collect();
+        reader.list(Setting::HostRemove, SettingReader::address_item).into_iter().collect();
     for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
         let (_, source) = reader.items(setting);
         let is_none =
@@ -91,23 +92,23 @@ fn action(reader: &mut Reader<'_>) -> HostAction {
     })
 }
 
-fn done(action: &HostAction) -> Result<Report, Error> {
+fn done(action: &HostAction) -> Result<AmbientHostReport, Error> {
     let table = defaults::HOST_TABLE;
     match action {
         HostAction::Clean => {
             let changed = engine::remove_snat(table)?;
-            Ok(Report { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
+            Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
         }
         HostAction::Change(change) => {
             let SnatSummary { changed, pods, sources: Sources { v4, v6 } } = engine::change_snat(change)?;
             let probe_addresses = vec![v4.into(), v6.into()];
-            Ok(Report { table, changed, pods: pods.into_iter().collect(), probe_addresses })
+            Ok(AmbientHostReport { table, changed, pods: pods.into_iter().collect(), probe_addresses })
         }
     }
 }
 
 /// The report as a sentence.
-fn sentence(Report { table, pods, probe_addresses, .. }: &Report) -> String {
+fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHostReport) -> String {
     let plural = if pods.len() == 1 { "" } else { "es" };
     match probe_addresses.as_slice() {
         [] => format!("the table inet {table} is gone"),

@@ -5,15 +5,15 @@
 //! a dash. All errors are reported together, including invalid values of known flags. clap prints help, and does not read
 //! calls, because it stops at the first unknown word and because building its tree takes longer than the rest of a dry run.
 
-use super::command::{COMMANDS, Command, Entry, is_global};
+use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, HELP, VERSION};
 use super::{Exit, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
 use mesh::Mesh;
-use mesh::settings::{self, Row, Setting, nearest};
-use mesh::sources::pflag::{self, Flags, Word};
-use mesh::{Problem, Problems, sources};
+use mesh::settings::{self, Setting, SettingRow, nearest};
+use mesh::sources::pflag::{self, Flags, PflagWord};
+use mesh::{InputProblem, Problems, sources};
 use std::{
     ffi::{OsStr, OsString},
     mem,
@@ -29,7 +29,7 @@ pub(super) struct Invocation {
     /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<InputProblem>,
     /// The words behind `--`, where the command takes another command line.
     pub(super) behind: Vec<OsString>,
 }
@@ -38,13 +38,13 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     let words = with_command(arguments.collect());
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
-        if let Read::Answer(asked) = parser.read(word) {
+        if let ParsedWord::Answer(asked) = parser.read(word) {
             return Err(answer(asked, &parser, &words[at + 1..]));
         }
     }
     let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, behind, .. } = parser;
     if let Next::Value(row) = next {
-        problems.push(Problem::of(&row.option(), "needs a value; write --flag= for an empty one"));
+        problems.push(InputProblem::of(&row.option(), "needs a value; write --flag= for an empty one"));
     }
     match entry {
         Some(entry) => {
@@ -54,7 +54,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         }
         None if group.is_some() => {
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
-            Err(report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)])))
+            Err(report::bad_input(&Problems(vec![InputProblem::of(cni::COMMAND, text)])))
         }
         None if problems.is_empty() => {
             report::advice(&help::text([], mesh, Extent::Summary));
@@ -84,18 +84,18 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 const MANY_STRAYS: usize = 4;
 
 /// The problems, with many words that are not expected as one.
-fn strays_joined(problems: Vec<Problem>, known: &Flags) -> Vec<Problem> {
+fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem> {
     if problems.len() < MANY_STRAYS {
         return problems;
     }
     let stray = pflag::stray(known);
-    let is_stray = |problem: &Problem| problem.item.is_some() && problem.text == stray;
+    let is_stray = |problem: &InputProblem| problem.item.is_some() && problem.text == stray;
     let count = problems.iter().filter(|problem| is_stray(problem)).count();
     if count < MANY_STRAYS {
         return problems;
     }
     let (strays, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_stray);
-    others.extend(strays.into_iter().take(1).map(|first| Problem {
+    others.extend(strays.into_iter().take(1).map(|first| InputProblem {
         text: format!(
             "and {} more are not expected; quote '*', which the shell replaces with names of files",
             count - 1
@@ -106,23 +106,25 @@ fn strays_joined(problems: Vec<Problem>, known: &Flags) -> Vec<Problem> {
 }
 
 /// Answers words that are not a call. Earlier problems take precedence, except over help.
-fn answer(asked: Asked, parser: &Parser, rest: &[OsString]) -> Exit {
+fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {
-        (Asked::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),
-        (Asked::Topic, _) if problems.is_empty() => help::run(rest, parser.mesh),
-        (Asked::Version, None) if problems.is_empty() => {
+        (HelpRequest::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),
+        (HelpRequest::Topic, _) if problems.is_empty() => help::run(rest, parser.mesh),
+        (HelpRequest::Version, None) if problems.is_empty() => {
             report::text(concat!("sidecar-init ", env!("CARGO_PKG_VERSION"), "\n"))
         }
-        (Asked::Version, Some(word)) if ["-h", "--help"].iter().any(|flag| word == flag) => {
+        (HelpRequest::Version, Some(word)) if ["-h", "--help"].iter().any(|flag| word == flag) => {
             report::text(&help::text([VERSION], parser.mesh, Extent::Full))
         }
-        (Asked::Version, Some(word)) => {
+        (HelpRequest::Version, Some(word)) => {
             let text = format!("is not expected; {VERSION} takes no arguments");
-            problems.push(Problem::with_item("argument", &sources::text(word), text));
+            problems.push(InputProblem::with_item("argument", &sources::text(word), text));
             report::bad_input(&Problems(problems))
         }
-        (Asked::Version | Asked::Topic | Asked::Refusal, _) => report::bad_input(&Problems(problems)),
+        (HelpRequest::Version | HelpRequest::Topic | HelpRequest::Refusal, _) => {
+            report::bad_input(&Problems(problems))
+        }
     }
 }
 
@@ -130,7 +132,7 @@ fn answer(asked: Asked, parser: &Parser, rest: &[OsString]) -> Exit {
 pub(super) struct Parser {
     mesh: Mesh,
     /// The command, once it is known.
-    pub(super) entry: Option<&'static Entry>,
+    pub(super) entry: Option<&'static CommandEntry>,
     /// The first word of a command of two words.
     pub(super) group: Option<String>,
     /// Those that may come here.
@@ -139,7 +141,7 @@ pub(super) struct Parser {
     /// How many positional arguments there were.
     positional: usize,
     given: Vec<(Setting, String)>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     behind: Vec<OsString>,
 }
 
@@ -148,7 +150,7 @@ pub(super) struct Parser {
 pub(super) enum Next {
     Any,
     /// The value of this flag, whatever it looks like.
-    Value(&'static Row),
+    Value(&'static SettingRow),
     /// Perhaps the value of a flag that is not known.
     UnknownValue,
     /// An argument, even if it looks like a flag.
@@ -158,15 +160,15 @@ pub(super) enum Next {
 }
 
 /// What a word was.
-pub(super) enum Read {
+pub(super) enum ParsedWord {
     OfCall,
     /// No part of a call, which ends here.
-    Answer(Asked),
+    Answer(HelpRequest),
 }
 
 /// What is asked for in place of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum HelpRequest {
     Help(Extent),
     Version,
     /// `help` and what follows.
@@ -204,7 +206,7 @@ impl Parser {
         entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
     }
 
-    pub(super) fn read(&mut self, word: &OsStr) -> Read {
+    pub(super) fn read(&mut self, word: &OsStr) -> ParsedWord {
         let text = sources::text(word);
         match mem::replace(&mut self.next, Next::Any) {
             Next::Value(row) => self.take(vec![(row, text)]),
@@ -219,39 +221,39 @@ impl Parser {
                 self.behind.push(word.to_owned());
             }
         }
-        Read::OfCall
+        ParsedWord::OfCall
     }
 
-    fn read_any(&mut self, word: &str) -> Read {
+    fn read_any(&mut self, word: &str) -> ParsedWord {
         match pflag::word(word, &self.flags) {
-            Word::End => match self.entry {
+            PflagWord::End => match self.entry {
                 None => {
                     let text = "is not expected before a command (see --help)";
-                    self.problems.push(Problem::with_item("argument", word, text));
-                    return Read::Answer(Asked::Refusal);
+                    self.problems.push(InputProblem::with_item("argument", word, text));
+                    return ParsedWord::Answer(HelpRequest::Refusal);
                 }
                 Some(entry) if entry.behind.is_some() => self.next = Next::Behind,
                 Some(_) => self.next = Next::Argument,
             },
-            Word::Flags(given) => self.take(given),
-            Word::NeedsValue(given, row) => {
+            PflagWord::Flags(given) => self.take(given),
+            PflagWord::NeedsValue(given, row) => {
                 self.take(given);
                 self.next = Next::Value(row);
             }
-            Word::Unknown { name, has_value } => match self.asked(&name, has_value) {
-                Some(asked) => return Read::Answer(asked),
+            PflagWord::Unknown { name, has_value } => match self.asked(&name, has_value) {
+                Some(asked) => return ParsedWord::Answer(asked),
                 None => {
                     self.refuse(&name);
                     self.next = if has_value { Next::Any } else { Next::UnknownValue };
                 }
             },
-            Word::Bare if self.entry.is_some() => self.take_argument(word.to_owned()),
-            Word::Bare => return self.read_command(word),
+            PflagWord::Bare if self.entry.is_some() => self.take_argument(word.to_owned()),
+            PflagWord::Bare => return self.read_command(word),
         }
-        Read::OfCall
+        ParsedWord::OfCall
     }
 
-    fn read_command(&mut self, word: &str) -> Read {
+    fn read_command(&mut self, word: &str) -> ParsedWord {
         let is_first = self.group.is_none();
         self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
         if let Some(entry) = self.entry {
@@ -259,23 +261,23 @@ impl Parser {
         } else if is_first && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
             self.group = Some(word.to_owned());
         } else if is_first && word == VERSION {
-            return Read::Answer(Asked::Version);
+            return ParsedWord::Answer(HelpRequest::Version);
         } else if is_first && word == HELP {
-            return Read::Answer(Asked::Topic);
+            return ParsedWord::Answer(HelpRequest::Topic);
         } else {
             let known = COMMANDS.iter().filter(|entry| entry.within().0 == self.group.as_deref());
             let groups = [cni::COMMAND, VERSION, HELP].into_iter().filter(|_| is_first);
             let meant = nearest(word, known.map(|entry| entry.within().1).chain(groups));
             let whole = |word: &str| self.path().chain([word]).collect::<Vec<_>>().join(" ");
             let text = errors::unknown("command", meant.map(whole).as_deref());
-            let problem = Problem::of(&whole(word), text);
+            let problem = InputProblem::of(&whole(word), text);
             self.problems.push(problem);
-            return Read::Answer(Asked::Refusal);
+            return ParsedWord::Answer(HelpRequest::Refusal);
         }
-        Read::OfCall
+        ParsedWord::OfCall
     }
 
-    fn take(&mut self, given: Vec<(&'static Row, String)>) {
+    fn take(&mut self, given: Vec<(&'static SettingRow, String)>) {
         self.given.extend(given.into_iter().map(|(row, value)| (row.setting, value)));
     }
 
@@ -286,10 +288,10 @@ impl Parser {
             return;
         }
         let text = match self.entry {
-            Some(Entry { behind: Some(_), .. }) => "is not expected; a command follows --".to_owned(),
+            Some(CommandEntry { behind: Some(_), .. }) => "is not expected; a command follows --".to_owned(),
             Some(_) | None => pflag::stray(&self.flags),
         };
-        self.problems.push(Problem::with_item("argument", &word, text));
+        self.problems.push(InputProblem::with_item("argument", &word, text));
     }
 
     fn refuse(&mut self, flag: &str) {
@@ -303,17 +305,17 @@ impl Parser {
                 text => text,
             },
         };
-        self.problems.push(Problem::of(flag, text));
+        self.problems.push(InputProblem::of(flag, text));
     }
 
     /// What a flag asks for that ends the call: every command has help, and the program alone has a version.
-    fn asked(&self, name: &str, has_value: bool) -> Option<Asked> {
+    fn asked(&self, name: &str, has_value: bool) -> Option<HelpRequest> {
         match name {
-            "-h" => Some(Asked::Help(Extent::Summary)),
-            "--help" if !has_value => Some(Asked::Help(Extent::Full)),
-            "--help-all" if !has_value => Some(Asked::Help(Extent::All)),
-            "-V" if self.entry.is_none() => Some(Asked::Version),
-            "--version" if self.entry.is_none() && !has_value => Some(Asked::Version),
+            "-h" => Some(HelpRequest::Help(Extent::Summary)),
+            "--help" if !has_value => Some(HelpRequest::Help(Extent::Full)),
+            "--help-all" if !has_value => Some(HelpRequest::Help(Extent::All)),
+            "-V" if self.entry.is_none() => Some(HelpRequest::Version),
+            "--version" if self.entry.is_none() && !has_value => Some(HelpRequest::Version),
             _ => None,
         }
     }

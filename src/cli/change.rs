@@ -1,19 +1,19 @@
 //! Commands that change the namespace: `apply`, `clean`, and the change that the drop-in makes.
 
-use super::run::{Call, Format, Mode, Preview, Run};
+use super::run::{Format, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, logging, render, report};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
-    engine::{self, Choice, OnDrift, Plan, Preference, Summary},
+    engine::{self, ApplyPlan, Choice, OnDrift, Preference, Summary},
     sys::namespace,
 };
 use std::{error, mem, time::Instant};
 
 /// Why the namespace is not changed.
 #[derive(Debug, thiserror::Error)]
-enum Host {
+enum HostNamespaceError {
     #[error(
         "this is the machine's own network namespace: capturing here would catch the traffic of everything that runs \
          on it; name the pod's with --network-namespace, or insist with --allow-host-namespace"
@@ -41,14 +41,14 @@ struct LeftBehind {
 }
 
 /// `sidecar-init apply`.
-pub(super) fn apply(call: &Call) -> Exit {
-    let Call { capture, run, .. } = call;
-    if let Mode::Preview(_) = run.mode {
+pub(super) fn apply(call: &ResolvedCall) -> Exit {
+    let ResolvedCall { capture, run, .. } = call;
+    if let RunMode::Preview(_) = run.mode {
         return render::preview(&**capture, form(run));
     }
     let done = match namespace::is_host() {
-        Some(true) if !run.allow_host => Err(Host::Own.into()),
-        None if !run.allow_host => Err(Host::Unknown.into()),
+        Some(true) if !run.allow_host => Err(HostNamespaceError::Own.into()),
+        None if !run.allow_host => Err(HostNamespaceError::Unknown.into()),
         Some(_) | None => set(run, "apply", capture, OnDrift::Replace),
     };
     finish(run, done)
@@ -69,7 +69,7 @@ pub(super) fn clean(run: &Run) -> Exit {
 }
 
 /// Prints the report where `--format` asks for data, and returns its exit code.
-pub(super) fn finish(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
+pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
         let printed = report::change(encoding, report, report.done);
         if printed != Exit::Done {
@@ -80,7 +80,7 @@ pub(super) fn finish(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> 
 }
 
 /// The exit code of a change. A failure, and what cleaning has left, is printed.
-pub(super) fn exit(done: Result<Report, Box<dyn error::Error>>) -> Exit {
+pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => report.exit(),
         Err(error) => report::failure(&*error, Exit::Failed),
@@ -93,12 +93,12 @@ pub(super) fn set(
     command: &str,
     capture: &Capture,
     on_drift: OnDrift,
-) -> Result<Report, Box<dyn error::Error>> {
+) -> Result<ChangeReport, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut session = run.session(run.owner())?.with(on_drift, run.force);
     let desired = Desired { owner: run.owner(), made: Some(run.made(command)), ..capture.desired() };
     let summary = session.apply(&desired)?;
-    let mut report = Report::new(&summary, start, "rules are in place");
+    let mut report = ChangeReport::new(&summary, start, "rules are in place");
     report.before = warned(session.preceding_rules_if_known());
     Ok(report.logged())
 }
@@ -110,7 +110,7 @@ pub(super) fn warned(texts: Vec<String>) -> Vec<String> {
 }
 
 /// Removes all that belongs to an owner, or to one that is part of it.
-pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn error::Error>> {
+pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut session = run.session(owner)?;
     let mut summary = session.clean()?;
@@ -124,14 +124,14 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
     let predecessors = engine::predecessors(&owner);
-    Ok(Report { left, predecessors, ..Report::new(&summary, start, done) }.logged())
+    Ok(ChangeReport { left, predecessors, ..ChangeReport::new(&summary, start, done) }.logged())
 }
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
-    let plan = || -> Result<Plan, Box<dyn error::Error>> { Ok(run.session(owner)?.plan_clean()?) };
+    let plan = || -> Result<ApplyPlan, Box<dyn error::Error>> { Ok(run.session(owner)?.plan_clean()?) };
     match plan() {
-        Ok(Plan { before, steps, .. }) => {
+        Ok(ApplyPlan { before, steps, .. }) => {
             let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
             if steps.is_empty() {
                 text.push_str("# no rules of this program are there\n");
@@ -148,7 +148,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
 /// What a change did, for the log and for programs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report {
+pub(super) struct ChangeReport {
     /// The outcome in words.
     #[serde(skip)]
     done: &'static str,
@@ -180,7 +180,7 @@ pub(super) struct Report {
     milliseconds: f64,
 }
 
-impl Report {
+impl ChangeReport {
     fn new(summary: &Summary, start: Instant, done: &'static str) -> Self {
         Self {
             done,

@@ -1,7 +1,7 @@
 //! `sidecar-init check`: how the rules differ from the desired ones.
 
 use super::noted::{self, NotedSettings};
-use super::run::{self, Call, Format};
+use super::run::{self, Format, ResolvedCall};
 use super::{Exit, change, host::System, logging, logging::Stdout, manifest, paint, report, scenes, warn};
 use diagnose::{Basis, Style, Subject, basis, fold};
 use mesh::OWNERS;
@@ -12,7 +12,7 @@ use rules::{
     render,
 };
 use serde::Serialize;
-use sidecar_init::engine::{self, Comparison};
+use sidecar_init::engine::{self, LiveComparison};
 use std::slice;
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -35,9 +35,9 @@ fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     Ok(exit)
 }
 
-fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
-    let Call { capture, run, .. } = call;
-    let compared = run.session(capture.owner()).map_err(engine::Error::from).and_then(|mut session| {
+fn compare(call: &ResolvedCall, basis: &Basis, subject: &Subject) -> Exit {
+    let ResolvedCall { capture, run, .. } = call;
+    let compared = run.session(capture.owner()).map_err(engine::EngineError::from).and_then(|mut session| {
         let compared = session.check(&capture.desired())?;
         Ok((compared, change::warned(session.preceding_rules()?)))
     });
@@ -45,7 +45,7 @@ fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let Comparison { backend, differences, .. } = &compared;
+    let LiveComparison { backend, differences, .. } = &compared;
     let others = others(&compared, &capture.owner());
     for Other { mesh: _, text, remedy } in &others {
         tracing::warn!(target: "iptables", "{text}; {remedy}");
@@ -73,7 +73,7 @@ fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
             };
             report::text(&(basis.line(report::line_width()) + &text))
         }
-        Format::Data(encoding) => report::data(encoding, &Report::new(basis, &compared, before, others)),
+        Format::Data(encoding) => report::data(encoding, &CheckReport::new(basis, &compared, before, others)),
     };
     if printed == Exit::Done && !is_equal && !logging::is_plain() {
         tracing::warn!(target: "iptables", %backend, "the rules differ from the desired ones");
@@ -85,7 +85,7 @@ fn compare(call: &Call, basis: &Basis, subject: &Subject) -> Exit {
 }
 
 /// How many rules differ, and which packets that concerns.
-fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
+fn meaning(compared: &LiveComparison, call: &ResolvedCall, subject: &Subject) -> String {
     let differences = &compared.differences;
     let of_chains = differences.chains.iter().flat_map(|(.., drift)| &drift.lines);
     let of_chains = of_chains.map(|line| (line.side, line.reason));
@@ -139,7 +139,7 @@ fn meaning(compared: &Comparison, call: &Call, subject: &Subject) -> String {
 const CHANGES: usize = 4;
 
 /// Who else captures in the namespace: `apply` would refuse, whatever our rules are like.
-fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
+fn others(compared: &LiveComparison, owner: &Ownership) -> Vec<Other> {
     let other = |(other, by_what): (Ownership, String)| Other {
         mesh: other.mesh,
         text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
@@ -151,19 +151,19 @@ fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
 /// The outcome as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report {
+pub(super) struct CheckReport {
     /// The source of the desired rules.
-    basis: basis::Report,
+    basis: basis::BasisReport,
     /// Whether nothing differs, no foreign rule decides before ours, and no other mesh captures.
     equal: bool,
     /// The backend that holds our rules, or would hold them.
     backend: String,
     /// Differing chains of iptables.
-    chains: Vec<Chain>,
+    chains: Vec<DifferingChain>,
     /// Differing parts of our nf_tables table.
-    nftables: Vec<Part>,
+    nftables: Vec<DifferingPart>,
     /// Differing policy rules, routes and addresses.
-    routes: Vec<Route>,
+    routes: Vec<DifferingRoute>,
     /// Foreign rules that decide before ours.
     before: Vec<String>,
     /// Other meshes that capture in this namespace.
@@ -185,7 +185,7 @@ struct Other {
 /// A differing chain of iptables.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Chain {
+struct DifferingChain {
     /// The variant of iptables.
     backend: String,
     /// The family: ipv4 or ipv6.
@@ -195,23 +195,23 @@ struct Chain {
     /// Its name.
     chain: String,
     /// All its rules, including equal ones.
-    rules: Vec<Rule>,
+    rules: Vec<CheckedRule>,
 }
 
 /// A differing part of our nf_tables table.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Part {
+struct DifferingPart {
     /// The name of the part.
     part: String,
     /// All its rules or elements, including equal ones.
-    rules: Vec<Rule>,
+    rules: Vec<CheckedRule>,
 }
 
 /// A rule, existing or desired.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Rule {
+struct CheckedRule {
     /// Whether the rule is in both sets, or in which one.
     side: &'static str,
     /// The text.
@@ -223,23 +223,23 @@ struct Rule {
 /// A differing policy rule, route or address.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Route {
+struct DifferingRoute {
     /// The text.
     text: String,
     /// The reason of the difference.
     reason: String,
 }
 
-impl Rule {
+impl CheckedRule {
     fn new<T>(Compared { side, reason, .. }: &Compared<T>, text: String) -> Self {
         Self { side: side.name(), text, reason: reason.map(|reason| reason.to_string()) }
     }
 }
 
-impl Report {
-    fn new(basis: &Basis, compared: &Comparison, before: Vec<String>, others: Vec<Other>) -> Self {
-        let Comparison { backend, differences, .. } = compared;
-        let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
+impl CheckReport {
+    fn new(basis: &Basis, compared: &LiveComparison, before: Vec<String>, others: Vec<Other>) -> Self {
+        let LiveComparison { backend, differences, .. } = compared;
+        let chains = differences.chains.iter().map(|(variant, family, drift)| DifferingChain {
             backend: variant.to_string(),
             family: report::family(*family),
             table: drift.table.name(),
@@ -247,17 +247,17 @@ impl Report {
             rules: drift
                 .lines
                 .iter()
-                .map(|c| Rule::new(c, render::iptables::appended(&drift.chain, &c.line)))
+                .map(|c| CheckedRule::new(c, render::iptables::appended(&drift.chain, &c.line)))
                 .collect(),
         });
-        let nftables = differences.nftables.iter().map(|difference| Part {
+        let nftables = differences.nftables.iter().map(|difference| DifferingPart {
             part: difference.subject.to_string(),
-            rules: difference.lines.iter().map(|c| Rule::new(c, c.line.clone())).collect(),
+            rules: difference.lines.iter().map(|c| CheckedRule::new(c, c.line.clone())).collect(),
         });
         let routes = differences
             .routes
             .iter()
-            .map(|(object, reason)| Route { text: object.to_string(), reason: reason.to_string() });
+            .map(|(object, reason)| DifferingRoute { text: object.to_string(), reason: reason.to_string() });
         Self {
             basis: basis.report(),
             equal: differences.is_empty() && before.is_empty() && others.is_empty(),

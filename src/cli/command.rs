@@ -7,7 +7,7 @@ pub(super) use table::COMMANDS;
 use command_line::sections::Exits;
 use mesh::Mesh;
 use mesh::kuma::Kuma;
-use mesh::settings::{self, Row, Setting, Topic};
+use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::pflag::Flags;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) enum Command {
 }
 
 /// A command's row in the table.
-pub(super) struct Entry {
+pub(super) struct CommandEntry {
     pub(super) command: Command,
     /// Its name on the command line; that of a command's command has two words.
     pub(super) name: &'static str,
@@ -66,7 +66,7 @@ pub(super) struct Entry {
     pub(super) changes: bool,
 }
 
-impl Entry {
+impl CommandEntry {
     /// The parent command, if any, and the name within it.
     pub(super) fn within(&self) -> (Option<&'static str>, &'static str) {
         match self.name.split_once(' ') {
@@ -76,12 +76,12 @@ impl Entry {
     }
 
     /// The settings that the command takes for a mesh.
-    pub(super) fn rows(&self, mesh: Mesh) -> impl Iterator<Item = &'static Row> {
+    pub(super) fn rows(&self, mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> {
         settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row))
     }
 
     /// Whether the command takes a setting, for the mesh whose it is.
-    pub(super) fn takes(&self, row: &Row) -> bool {
+    pub(super) fn takes(&self, row: &SettingRow) -> bool {
         let is_named =
             self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
         is_named && !self.without.contains(&row.setting)
@@ -101,7 +101,7 @@ impl Entry {
     /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest
     /// everywhere else, as it is for kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are
     /// taken it is one of those.
-    pub(super) fn short(&self, row: &Row) -> Option<char> {
+    pub(super) fn short(&self, row: &SettingRow) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {
             Setting::RestoreFormat if !upstreams => None,
@@ -113,12 +113,12 @@ impl Entry {
 }
 
 /// Whether a flag may also precede the command, as upstream's log flags do.
-pub(super) fn is_global(row: &Row) -> bool {
+pub(super) fn is_global(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }
 
 impl Command {
-    pub(super) fn entry(self) -> &'static Entry {
+    pub(super) fn entry(self) -> &'static CommandEntry {
         COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")
     }
 }

@@ -3,26 +3,29 @@
 //! A script passes the words of a line to `sidecar-init completions SHELL -- WORD..`, so the parser of calls decides what may
 //! come next, for the mesh and the command of the line. Flags without effect are not proposed.
 
-use super::arguments::{Asked, Next, Parser, Read, with_command};
+use super::arguments::{HelpRequest, Next, ParsedWord, Parser, with_command};
 use super::command::COMMANDS;
 use super::{Exit, help, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
 use command_line::shell::{Proposals, Shell};
-use mesh::settings::{Kind, Row, Topic};
-use mesh::sources::{Raw, Reader, text};
-use mesh::{Problem, Problems, Setting};
-use sidecar_init::sys::lookup::{self, Places};
+use mesh::settings::{SettingKind, SettingRow, Topic};
+use mesh::sources::{Raw, SettingReader, text};
+use mesh::{InputProblem, Problems, Setting};
+use sidecar_init::sys::lookup::{self, LookupPlaces};
 use std::ffi::OsString;
 
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 
 /// Runs the command, on the words of a line where there are any.
-pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>, line: &[OsString]) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> Result<Exit, Problems> {
     if raw.get(Setting::Shell).is_none() {
-        problems.push(Problem::of("completions", "needs the name of a shell: bash, zsh, fish or powershell"));
+        problems.push(InputProblem::of(
+            "completions",
+            "needs the name of a shell: bash, zsh, fish or powershell",
+        ));
     }
-    let mut reader = Reader::new(raw, problems);
+    let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
     let shell = run::one_of(&mut reader, Setting::Shell, &Shell::ALL);
     reader.finish()?;
@@ -44,9 +47,9 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
         match parser.read(word) {
-            Read::OfCall => {}
-            Read::Answer(Asked::Topic) => return topics(&words[at + 1..], &last),
-            Read::Answer(_) => return Proposals::Words(Vec::new()),
+            ParsedWord::OfCall => {}
+            ParsedWord::Answer(HelpRequest::Topic) => return topics(&words[at + 1..], &last),
+            ParsedWord::Answer(_) => return Proposals::Words(Vec::new()),
         }
     }
     match parser.next {
@@ -81,17 +84,17 @@ fn topics(before: &[OsString], last: &str) -> Proposals {
 }
 
 /// The values of a setting that begin so, each behind `before`.
-fn values(row: &Row, before: &str, start: &str) -> Proposals {
+fn values(row: &SettingRow, before: &str, start: &str) -> Proposals {
     let names_namespace = [Setting::NetworkNamespace, Setting::Netns].contains(&row.setting);
     match row.kind {
-        Kind::Switch => Proposals::starting(["true", "false"], start, before),
-        Kind::Value("DIR") => Proposals::Folders,
-        Kind::Value("FILE" | "PATH") => Proposals::Files,
-        Kind::Value(_) if names_namespace && start.contains('/') => Proposals::Files,
-        Kind::Value(_) if names_namespace => {
-            Proposals::starting(lookup::known(&Places::default()), start, before)
+        SettingKind::Switch => Proposals::starting(["true", "false"], start, before),
+        SettingKind::Value("DIR") => Proposals::Folders,
+        SettingKind::Value("FILE" | "PATH") => Proposals::Files,
+        SettingKind::Value(_) if names_namespace && start.contains('/') => Proposals::Files,
+        SettingKind::Value(_) if names_namespace => {
+            Proposals::starting(lookup::known(&LookupPlaces::default()), start, before)
         }
-        Kind::Value(_) => Proposals::starting(row.values.iter().copied(), start, before),
+        SettingKind::Value(_) => Proposals::starting(row.values.iter().copied(), start, before),
     }
 }
 

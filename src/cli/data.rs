@@ -28,21 +28,21 @@ impl Encoding {
 /// A document with the version of its format.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Document<T> {
+pub(super) struct VersionedDocument<T> {
     /// The version of the format. It increases when a field is removed or changes its meaning.
     version: u32,
     #[serde(flatten)]
     answer: T,
 }
 
-impl<T> Document<T> {
+impl<T> VersionedDocument<T> {
     pub(super) fn of(answer: T) -> Self {
         Self { version: VERSION, answer }
     }
 }
 
 pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
-    let json = serde_json::to_string_pretty(&Document::of(answer));
+    let json = serde_json::to_string_pretty(&VersionedDocument::of(answer));
     encoded(encoding, &json.expect("our own data has text keys and finite numbers"))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String
 
 /// A document on one line of JSON.
 pub(super) fn line(answer: &impl Serialize) -> String {
-    let json = serde_json::to_string(&Document::of(answer));
+    let json = serde_json::to_string(&VersionedDocument::of(answer));
     json.expect("our own data has text keys and finite numbers") + "\n"
 }
 
@@ -72,13 +72,13 @@ fn encoded(encoding: Encoding, json: &str) -> String {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Answers<'a> {
     /// One item for each object of the manifest, in order.
-    pub(super) answers: Vec<Answer<'a>>,
+    pub(super) answers: Vec<ObjectAnswer<'a>>,
 }
 
 /// The answer for one of several pods.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Answer<'a> {
+pub(super) struct ObjectAnswer<'a> {
     /// The object's kind, namespace and name.
     pub(super) object: &'a str,
     /// The document that the command prints for a single pod.

@@ -1,21 +1,21 @@
 //! `sidecar-init diff`: which packets two configurations treat differently.
 
 use super::data::{self, Encoding};
-use super::manifest::{self, Section, Subject, subjects};
-use super::run::{self, Call, Format, Logging, Run};
+use super::manifest::{self, Subject, SubjectSection, subjects};
+use super::run::{self, Format, Logging, ResolvedCall, Run};
 use super::scenes::from_kernel;
 use super::{Exit, logging::Stdout, noted::Unread, report};
-use diagnose::compare::{self, Change, Comparison, Side, compare};
-use diagnose::explain::Pod;
+use diagnose::compare::{self, Change, ComparedSide, Comparison, compare};
+use diagnose::explain::PodContext;
 use diagnose::{Basis, Style, fold};
 use mesh::sources::{Given, Raw, Source};
-use mesh::{Capture, Problem, Problems, Setting};
+use mesh::{Capture, InputProblem, Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend;
 
 /// One of the two configurations.
 #[derive(Clone, Debug)]
-enum Configuration {
+enum DiffConfiguration {
     /// The rules of the network namespace.
     Live,
     Described {
@@ -25,13 +25,13 @@ enum Configuration {
     },
 }
 
-pub(super) fn run(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
     let [old, new] = configurations(raw, problems, files)?;
     let (old, new) = (old.subjects(raw, problems), new.subjects(raw, problems));
     let (old, new) = match (old, new) {
         (Ok(old), Ok(new)) => (old, new),
         (old, new) => {
-            let mut found: Vec<Problem> = Vec::new();
+            let mut found: Vec<InputProblem> = Vec::new();
             for problem in [old.err(), new.err()].into_iter().flatten().flat_map(|problems| problems.0) {
                 if !found.contains(&problem) {
                     found.push(problem);
@@ -59,7 +59,7 @@ pub(super) fn run(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<E
             Err(error) => return Ok(report::failure(&Unread(error), Exit::Failed)),
         };
         is_same &= report.is_same();
-        sections.push(Section { title, body: report.body(format) });
+        sections.push(SubjectSection { title, body: report.body(format) });
     }
     let printed = match format {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
@@ -71,8 +71,12 @@ pub(super) fn run(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<E
     })
 }
 
-fn configurations(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<[Configuration; 2], Problems> {
-    let of_file = |file: &str, raw: Raw, with_flags| Configuration::Described {
+fn configurations(
+    raw: &Raw,
+    problems: &[InputProblem],
+    files: &[String],
+) -> Result<[DiffConfiguration; 2], Problems> {
+    let of_file = |file: &str, raw: Raw, with_flags| DiffConfiguration::Described {
         raw: Raw::of([(
             Setting::Filename,
             Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) },
@@ -82,18 +86,18 @@ fn configurations(raw: &Raw, problems: &[Problem], files: &[String]) -> Result<[
         with_flags,
     };
     let refused = |text: &str| {
-        let problem = Problem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
+        let problem = InputProblem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
         Err(Problems(problems.iter().cloned().chain([problem]).collect()))
     };
     let names_namespace = raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
     match files {
         [] if raw.describes_rules() => {
-            let flags = Configuration::Described { raw: raw.clone(), file: None, with_flags: true };
-            Ok([Configuration::Live, flags])
+            let flags = DiffConfiguration::Described { raw: raw.clone(), file: None, with_flags: true };
+            Ok([DiffConfiguration::Live, flags])
         }
         [] => refused("is needed, twice: expected the manifests to compare, or one of them and flags"),
         [file] if names_namespace => {
-            Ok([Configuration::Live, of_file(file, raw.clone(), raw.describes_rules())])
+            Ok([DiffConfiguration::Live, of_file(file, raw.clone(), raw.describes_rules())])
         }
         [file] if raw.describes_rules() => {
             Ok([of_file(file, raw.clone().without_rules(), false), of_file(file, raw.clone(), true)])
@@ -112,8 +116,8 @@ struct Sided {
     is_live: bool,
 }
 
-impl Configuration {
-    fn subjects(&self, raw: &Raw, problems: &[Problem]) -> Result<Vec<Sided>, Problems> {
+impl DiffConfiguration {
+    fn subjects(&self, raw: &Raw, problems: &[InputProblem]) -> Result<Vec<Sided>, Problems> {
         let (raw, file, with_flags) = match self {
             Self::Live => {
                 let raw = raw.clone().without_rules().without(Setting::Filename);
@@ -138,7 +142,7 @@ impl Configuration {
 }
 
 /// A configuration with its settings, resolved.
-struct Resolved {
+struct ResolvedConfiguration {
     run: Run,
     logging: Logging,
     warnings: Vec<String>,
@@ -146,14 +150,14 @@ struct Resolved {
     capture: Option<Capture>,
 }
 
-fn resolve(Sided { subject, is_live, .. }: &Sided) -> Result<Resolved, Problems> {
+fn resolve(Sided { subject, is_live, .. }: &Sided) -> Result<ResolvedConfiguration, Problems> {
     if *is_live {
         let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
-        return Ok(Resolved { run, logging, warnings: Vec::new(), capture: None });
+        return Ok(ResolvedConfiguration { run, logging, warnings: Vec::new(), capture: None });
     }
     let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
-    let Call { run, logging, warnings, capture } = call;
-    Ok(Resolved { run, logging, warnings, capture: Some(capture) })
+    let ResolvedCall { run, logging, warnings, capture } = call;
+    Ok(ResolvedConfiguration { run, logging, warnings, capture: Some(capture) })
 }
 
 /// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side; the
@@ -174,29 +178,29 @@ fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> 
     gone.chain(kept).collect()
 }
 
-fn answer(pair: [Option<(&Sided, &Resolved)>; 2]) -> Result<Report, backend::Error> {
-    let name = |side: &Option<(&Sided, &Resolved)>| side.map(|(sided, _)| sided.name.clone());
+fn answer(pair: [Option<(&Sided, &ResolvedConfiguration)>; 2]) -> Result<DiffReport, backend::Error> {
+    let name = |side: &Option<(&Sided, &ResolvedConfiguration)>| side.map(|(sided, _)| sided.name.clone());
     let (from, to) = (name(&pair[0]), name(&pair[1]));
     let [Some(old), Some(new)] = pair else {
-        return Ok(Report { from, to, comparison: Comparison { changes: Vec::new(), complete: true } });
+        return Ok(DiffReport { from, to, comparison: Comparison { changes: Vec::new(), complete: true } });
     };
     let pods = [old, new].map(|(sided, call)| {
-        Pod::from_settings(&sided.subject.raw, call.capture.as_deref(), Some(&*sided.subject.host()))
+        PodContext::from_settings(&sided.subject.raw, call.capture.as_deref(), Some(&*sided.subject.host()))
     });
     let pod = compare::pod(&pods);
-    let side = |(sided, call): (&Sided, &Resolved)| -> Result<Side, backend::Error> {
+    let side = |(sided, call): (&Sided, &ResolvedConfiguration)| -> Result<ComparedSide, backend::Error> {
         Ok(match &call.capture {
-            Some(capture) => Side::of_subject(&sided.subject, capture, &pod),
-            None => Side::of_rules(from_kernel(&call.run, &pod)?, &pod),
+            Some(capture) => ComparedSide::of_subject(&sided.subject, capture, &pod),
+            None => ComparedSide::of_rules(from_kernel(&call.run, &pod)?, &pod),
         })
     };
-    Ok(Report { from, to, comparison: compare(&side(old)?, &side(new)?, &pod) })
+    Ok(DiffReport { from, to, comparison: compare(&side(old)?, &side(new)?, &pod) })
 }
 
 /// The changes as programs read them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report {
+pub(super) struct DiffReport {
     /// The first configuration in words; null where the pod is in the second file alone.
     from: Option<String>,
     /// The second configuration; null where the pod is in the first file alone.
@@ -205,7 +209,7 @@ pub(super) struct Report {
     comparison: Comparison,
 }
 
-impl Report {
+impl DiffReport {
     fn is_same(&self) -> bool {
         let changes: &[Change] = &self.comparison.changes;
         changes.is_empty() && self.from.is_some() && self.to.is_some()

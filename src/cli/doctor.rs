@@ -1,19 +1,19 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
-use super::run::{Call, Format, Run};
+use super::run::{Format, ResolvedCall, Run};
 use super::{Exit, ipv6, report, scenes, tree};
 use diagnose::{Style, fold};
 use mesh::{
-    Capture, Mesh, Policy, Problems, Setting,
+    Capture, CapturePolicy, Mesh, Problems, Setting,
     sources::{Given, Raw, RemoteHost, Source},
 };
 use rules::PortRange;
 use serde::Serialize;
-use sidecar_init::engine::{Finding, Level, Proxy, examine};
+use sidecar_init::engine::{EngineFinding, EngineFindingLevel, ProxyProfile, examine};
 use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
-pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
+pub(super) fn run(raw: &Raw, run: &Run, call: &Result<ResolvedCall, Problems>, is_unicode: bool) -> Exit {
     let owner = run.every_owner();
     let mut kernel = match run.open_for(owner) {
         Ok(kernel) => kernel,
@@ -25,39 +25,42 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
         Ok(call) => {
             findings.extend(
                 ipv6::uncaptured(raw, &call.capture)
-                    .map(|found| Finding::warn("ipv6", found.text, found.remedy)),
+                    .map(|found| EngineFinding::warn("ipv6", found.text, found.remedy)),
             );
             findings.extend(decided_by_others(run, &call.capture));
         }
         Err(Problems(problems)) => findings.extend(problems.iter().map(|problem| {
-            Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
+            EngineFinding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
         })),
     }
     let printed = match run.format {
         Format::Text => report::text(&text(&findings, is_unicode)),
-        Format::Data(encoding) => report::data(encoding, &Findings::of(&findings)),
+        Format::Data(encoding) => report::data(encoding, &DoctorReport::of(&findings)),
     };
     match printed {
-        Exit::Done if findings.iter().any(|finding| finding.level == Level::Fail) => Exit::Failed,
+        Exit::Done if findings.iter().any(|finding| finding.level == EngineFindingLevel::Fail) => {
+            Exit::Failed
+        }
         exit => exit,
     }
 }
 
 /// Effects of other programs' rules on the mesh's usual packets. They can be distinguished only where our rules do not differ.
-fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
+fn decided_by_others(run: &Run, capture: &Capture) -> Vec<EngineFinding> {
     let session = run.session(capture.owner());
     let compared = session.ok().and_then(|mut session| session.check(&capture.desired()).ok());
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }
     let texts = scenes::decided_by_others(run, capture).unwrap_or_default();
-    let finding =
-        |text| Finding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live");
+    let finding = |text| {
+        EngineFinding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live")
+    };
     texts.into_iter().map(finding).collect()
 }
 
 /// The ports and users of the proxy: by the flags, and by default those of the mesh's pods.
-fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
+fn proxy(mesh: Mesh, given: Option<&dyn CapturePolicy>) -> ProxyProfile {
     let usual = usual(mesh);
     let keys = given.or(usual.as_deref()).map(|capture| capture.keys());
     let named_by = keys.and_then(|keys| keys.proxy).map(|setting| setting.row().option());
@@ -71,7 +74,7 @@ fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
         ("DNS", listeners.dns.or(usual.listeners.dns).map(PortRange::from)),
     ];
     let range = |ports: PortRange| ports.first().number()..=ports.last().number();
-    Proxy {
+    ProxyProfile {
         uids: who.uids.iter().map(|uid| uid.number()).collect(),
         gids: who.gids.iter().map(|gid| gid.number()).collect(),
         ports: ports.into_iter().filter_map(|(role, ports)| Some((role, range(ports?)))).collect(),
@@ -90,58 +93,67 @@ fn usual(mesh: Mesh) -> Option<Capture> {
 }
 
 /// A section of the answer: the topics of its findings, its heading, and the topic of `sidecar-init help`.
-struct Section {
+struct DoctorSection {
     topics: &'static [&'static str],
     heading: &'static str,
     help: &'static str,
 }
 
-const SECTIONS: [Section; 10] = [
-    Section { topics: &["namespace"], heading: "Namespace", help: "hostnetwork" },
-    Section { topics: &["rights"], heading: "Rights", help: "net_admin-is-refused" },
-    Section { topics: &["programs"], heading: "Programs", help: "nft-and-legacy-side-by-side" },
-    Section { topics: &["kernel"], heading: "Kernel", help: "kernel-modules-are-missing" },
-    Section { topics: &["rules", "routing"], heading: "Rules", help: "rules-are-there-already" },
-    Section { topics: &["foreign"], heading: "Rules of others", help: "rules-of-others-decide-first" },
-    Section { topics: &["listeners"], heading: "Listeners", help: "connection-refused-while-the-pod-starts" },
-    Section { topics: &["processes"], heading: "Processes", help: "the-application-runs-as-the-proxys-user" },
-    Section { topics: &["ipv6"], heading: "IPv6", help: "ipv6-is-not-captured" },
-    Section { topics: &["input"], heading: "Flags", help: "the-flags-are-refused" },
+const SECTIONS: [DoctorSection; 10] = [
+    DoctorSection { topics: &["namespace"], heading: "Namespace", help: "hostnetwork" },
+    DoctorSection { topics: &["rights"], heading: "Rights", help: "net_admin-is-refused" },
+    DoctorSection { topics: &["programs"], heading: "Programs", help: "nft-and-legacy-side-by-side" },
+    DoctorSection { topics: &["kernel"], heading: "Kernel", help: "kernel-modules-are-missing" },
+    DoctorSection { topics: &["rules", "routing"], heading: "Rules", help: "rules-are-there-already" },
+    DoctorSection { topics: &["foreign"], heading: "Rules of others", help: "rules-of-others-decide-first" },
+    DoctorSection {
+        topics: &["listeners"],
+        heading: "Listeners",
+        help: "connection-refused-while-the-pod-starts",
+    },
+    DoctorSection {
+        topics: &["processes"],
+        heading: "Processes",
+        help: "the-application-runs-as-the-proxys-user",
+    },
+    DoctorSection { topics: &["ipv6"], heading: "IPv6", help: "ipv6-is-not-captured" },
+    DoctorSection { topics: &["input"], heading: "Flags", help: "the-flags-are-refused" },
 ];
 
 /// Where a finding is explained, but for those that need no explanation.
-fn explained(finding: &Finding) -> Option<String> {
+fn explained(finding: &EngineFinding) -> Option<String> {
     let section = SECTIONS.iter().find(|section| section.topics.contains(&finding.topic))?;
-    (finding.level != Level::Ok).then(|| tree::help_call(section.help))
+    (finding.level != EngineFindingLevel::Ok).then(|| tree::help_call(section.help))
 }
 
 /// The signs of the levels, for output without colours.
-fn sign(level: Level, is_unicode: bool) -> &'static str {
+fn sign(level: EngineFindingLevel, is_unicode: bool) -> &'static str {
     match (level, is_unicode) {
-        (Level::Ok, true) => "✔",
-        (Level::Warn, true) => "▲",
-        (Level::Fail, true) => "✘",
-        (Level::Ok, false) => "ok  ",
-        (Level::Warn, false) => "warn",
-        (Level::Fail, false) => "fail",
+        (EngineFindingLevel::Ok, true) => "✔",
+        (EngineFindingLevel::Warn, true) => "▲",
+        (EngineFindingLevel::Fail, true) => "✘",
+        (EngineFindingLevel::Ok, false) => "ok  ",
+        (EngineFindingLevel::Warn, false) => "warn",
+        (EngineFindingLevel::Fail, false) => "fail",
     }
 }
 
-fn style(level: Level) -> Style {
+fn style(level: EngineFindingLevel) -> Style {
     match level {
-        Level::Ok => Style::Captured,
-        Level::Warn => Style::Passing,
-        Level::Fail => Style::Dropped,
+        EngineFindingLevel::Ok => Style::Captured,
+        EngineFindingLevel::Warn => Style::Passing,
+        EngineFindingLevel::Fail => Style::Dropped,
     }
 }
 
-fn text(findings: &[Finding], is_unicode: bool) -> String {
+fn text(findings: &[EngineFinding], is_unicode: bool) -> String {
     let mut out = String::new();
-    let indent = 3 + sign(Level::Ok, is_unicode).chars().count();
+    let indent = 3 + sign(EngineFindingLevel::Ok, is_unicode).chars().count();
     let margin = " ".repeat(indent);
     let width = report::line_width().max(60);
-    for Section { topics, heading, .. } in &SECTIONS {
-        let of: Vec<&Finding> = findings.iter().filter(|finding| topics.contains(&finding.topic)).collect();
+    for DoctorSection { topics, heading, .. } in &SECTIONS {
+        let of: Vec<&EngineFinding> =
+            findings.iter().filter(|finding| topics.contains(&finding.topic)).collect();
         if of.is_empty() {
             continue;
         }
@@ -160,14 +172,14 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
     out + &summary(findings)
 }
 
-fn summary(findings: &[Finding]) -> String {
+fn summary(findings: &[EngineFinding]) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let counted = |count: usize, noun: &str| match count {
         0 => format!("no {noun}s"),
         1 => format!("1 {noun}"),
         more => format!("{more} {noun}s"),
     };
-    let (warnings, failures) = (count(Level::Warn), count(Level::Fail));
+    let (warnings, failures) = (count(EngineFindingLevel::Warn), count(EngineFindingLevel::Fail));
     let style = match (failures, warnings) {
         (0, 0) => Style::Captured,
         (0, _) => Style::Passing,
@@ -182,15 +194,15 @@ fn summary(findings: &[Finding]) -> String {
 /// The findings as programs read them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Findings<'a> {
+pub(super) struct DoctorReport<'a> {
     /// All results.
-    findings: Vec<Item<'a>>,
+    findings: Vec<DoctorFinding<'a>>,
 }
 
 /// A finding.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Item<'a> {
+struct DoctorFinding<'a> {
     /// The level: ok, warning or failure.
     level: &'static str,
     /// The topic.
@@ -203,19 +215,19 @@ struct Item<'a> {
     help: Option<String>,
 }
 
-impl<'a> Findings<'a> {
-    fn of(findings: &'a [Finding]) -> Self {
-        Self { findings: findings.iter().map(Item::of).collect() }
+impl<'a> DoctorReport<'a> {
+    fn of(findings: &'a [EngineFinding]) -> Self {
+        Self { findings: findings.iter().map(DoctorFinding::of).collect() }
     }
 }
 
-impl<'a> Item<'a> {
-    fn of(finding: &'a Finding) -> Self {
-        let Finding { level, topic, text, remedy } = finding;
+impl<'a> DoctorFinding<'a> {
+    fn of(finding: &'a EngineFinding) -> Self {
+        let EngineFinding { level, topic, text, remedy } = finding;
         let level = match level {
-            Level::Ok => "ok",
-            Level::Warn => "warning",
-            Level::Fail => "failure",
+            EngineFindingLevel::Ok => "ok",
+            EngineFindingLevel::Warn => "warning",
+            EngineFindingLevel::Fail => "failure",
         };
         Self { level, topic, text, remedy: remedy.as_deref(), help: explained(finding) }
     }

@@ -1,18 +1,19 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::data::{self, Encoding};
-use super::manifest::{self, Section, Subject};
+use super::manifest::{self, Subject, SubjectSection};
 use super::noted::Unread;
 use super::run::{self, Logging, Run};
 use super::scenes::{from_kernel, from_save};
-use super::{Exit, host::resolve, logging::Stdout, render, report, ways::Kernel};
+use super::{Exit, host::resolve, logging::Stdout, render, report, ways::KernelRoutes};
 use diagnose::explain::{
-    self, Case, Explanation, Place, Pod, Routes, Scene, explain, matrix, packet, usual_cases,
+    self, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix, packet,
+    usual_cases,
 };
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, Style, basis, status};
-use mesh::sources::{Given, Raw, Reader, Source};
-use mesh::{Capture, Policy};
+use mesh::sources::{Given, Raw, SettingReader, Source};
+use mesh::{Capture, CapturePolicy};
 use mesh::{Problems, Setting};
 use rules::Family;
 use rules::simulate::{Direction, Packet};
@@ -29,16 +30,16 @@ enum ExplainFormat {
 }
 
 /// The packets to explain.
-enum Question {
+enum ExplainQuestion {
     Packet(Box<explain::PacketQuery>),
     Matrix(Vec<Case>),
 }
 
 /// A cache of resolved names, so that a name has the same addresses throughout a call.
 #[derive(Default)]
-struct Names(RefCell<BTreeMap<String, Vec<IpAddr>>>);
+struct NameCache(RefCell<BTreeMap<String, Vec<IpAddr>>>);
 
-impl Names {
+impl NameCache {
     fn of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         if let Some(found) = self.0.borrow().get(name) {
             return Ok(found.clone());
@@ -53,13 +54,13 @@ impl Names {
 type Expected = Option<bool>;
 
 /// A subject with one of the packets.
-struct Asked {
+struct SubjectPacket {
     subject: Subject,
     /// The heading of its answer, where there are several.
     title: Option<String>,
 }
 
-impl Asked {
+impl SubjectPacket {
     fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
         let [_, _, ..] = destinations else {
             return vec![Self { subject: subject.clone(), title: subject.title.clone() }];
@@ -77,7 +78,7 @@ impl Asked {
 }
 
 /// A question with its settings, resolved.
-struct Request {
+struct ExplainRequest {
     run: Run,
     logging: Logging,
     warnings: Vec<String>,
@@ -87,14 +88,15 @@ struct Request {
     file: Option<String>,
     form: ExplainFormat,
     expected: Expected,
-    pod: Pod,
-    names: Names,
-    question: Question,
+    pod: PodContext,
+    names: NameCache,
+    question: ExplainQuestion,
 }
 
 /// Explains the packets to these destinations, or the one that the settings describe.
 pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
-    let asked: Vec<Asked> = subjects.iter().flat_map(|subject| Asked::all(subject, destinations)).collect();
+    let asked: Vec<SubjectPacket> =
+        subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&asked, |asked| read_request(&asked.subject))?;
     let Some(first) = requests.first() else { return Ok(Exit::Done) };
     let of_each = requests.iter().step_by(destinations.len().max(1));
@@ -106,7 +108,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (Asked { subject, title }, request) in asked.iter().zip(requests) {
+    for (SubjectPacket { subject, title }, request) in asked.iter().zip(requests) {
         let scenes = match scenes(subject, &request) {
             Ok(scenes) => scenes,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
@@ -115,7 +117,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let answer = answer(&scenes, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &=
             request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
-        sections.push(Section { title: title.clone(), body: answer.body });
+        sections.push(SubjectSection { title: title.clone(), body: answer.body });
     }
     let printed = match form {
         ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
@@ -132,9 +134,9 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     })
 }
 
-fn read_request(subject: &Subject) -> Result<Request, Problems> {
+fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
     let raw = &subject.raw;
-    let mut reader = Reader::new(raw, subject.before.clone());
+    let mut reader = SettingReader::new(raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
     let live = reader.switch(Setting::Live);
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
@@ -157,39 +159,39 @@ fn read_request(subject: &Subject) -> Result<Request, Problems> {
     let host = subject.host();
     let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
     let policy = capture.as_deref();
-    let pod = Pod::from_settings(raw, policy, file.is_none().then_some(&*host));
-    let names = Names::default();
-    let kernel = Kernel::of(&[]);
+    let pod = PodContext::from_settings(raw, policy, file.is_none().then_some(&*host));
+    let names = NameCache::default();
+    let kernel = KernelRoutes::of(&[]);
     let is_live = !of_words && file.is_none();
     let ways: &dyn Routes = if is_live { &kernel } else { &pod };
-    let place = Place { pod: &pod, ways, names: &|name| Some(names.of(name)) };
+    let place = QuestionContext { pod: &pod, ways, names: &|name| Some(names.of(name)) };
     let question = question(&mut reader, &place, policy, form);
     let warnings = reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
     // Warnings about a configuration matter only where its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
-    Ok(Request { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
+    Ok(ExplainRequest { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
 }
 
-impl Request {
+impl ExplainRequest {
     /// The same request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the
     /// packet.
-    fn of(self, scenes: &[Scene], subject: &Subject) -> Self {
+    fn of(self, scenes: &[RuleView], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
         }
         let pod = scenes.iter().fold(self.pod, |pod, scene| pod.with_proxy(&status::proxy(&scene.view)));
-        let kernel = Kernel::of(scenes);
+        let kernel = KernelRoutes::of(scenes);
         let ways: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
-        let place = Place { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
+        let place = QuestionContext { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
-        let mut reader = Reader::new(&subject.raw, Vec::new());
+        let mut reader = SettingReader::new(&subject.raw, Vec::new());
         let question = question(&mut reader, &place, None, self.form).unwrap_or(self.question);
         Self { pod, question, ..self }
     }
 }
 
-fn expected(reader: &mut Reader<'_>) -> Expected {
+fn expected(reader: &mut SettingReader<'_>) -> Expected {
     let expected = run::one_of(reader, Setting::Expect, &[true, false]);
     if expected.is_some() && reader.raw.is_on(Setting::Matrix) {
         reader.whole(&Source::Flag(Setting::Expect.row().long), "is about one packet; leave --matrix out");
@@ -197,19 +199,19 @@ fn expected(reader: &mut Reader<'_>) -> Expected {
     expected
 }
 
-fn scenes(subject: &Subject, request: &Request) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let Request { run, capture, file, pod, question, .. } = request;
+fn scenes(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleView>, Box<dyn Error>> {
+    let ExplainRequest { run, capture, file, pod, question, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
             warn_of_ipv6(&subject.raw, question, &**capture);
-            Ok(Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod)).into())
+            Ok(Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
         (None, None) => from_kernel(run, pod).map_err(|error| Unread(error).into()),
     }
 }
 
-fn form(reader: &mut Reader<'_>) -> ExplainFormat {
+fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
     let data = ExplainFormat::Data;
     let forms = [
         ExplainFormat::Text,
@@ -223,21 +225,21 @@ fn form(reader: &mut Reader<'_>) -> ExplainFormat {
 }
 
 fn question(
-    reader: &mut Reader<'_>,
-    place: &Place<'_>,
-    config: Option<&dyn Policy>,
+    reader: &mut SettingReader<'_>,
+    place: &QuestionContext<'_>,
+    config: Option<&dyn CapturePolicy>,
     form: ExplainFormat,
-) -> Option<Question> {
+) -> Option<ExplainQuestion> {
     if !reader.switch(Setting::Matrix) {
-        return packet(reader, place).map(|question| Question::Packet(Box::new(question)));
+        return packet(reader, place).map(|question| ExplainQuestion::Packet(Box::new(question)));
     }
     if form != ExplainFormat::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
     }
-    Some(Question::Matrix(usual_cases(place.pod, place.ways, config)))
+    Some(ExplainQuestion::Matrix(usual_cases(place.pod, place.ways, config)))
 }
 
-impl Question {
+impl ExplainQuestion {
     fn families(&self) -> impl Iterator<Item = Family> {
         let packets: Vec<&Packet> = match self {
             Self::Packet(question) => vec![&question.packet],
@@ -247,27 +249,27 @@ impl Question {
     }
 }
 
-fn warn_of_ipv6(raw: &Raw, question: &Question, config: &dyn Policy) {
+fn warn_of_ipv6(raw: &Raw, question: &ExplainQuestion, config: &dyn CapturePolicy) {
     if question.families().any(|family| !config.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
     }
 }
 
 /// The explanation of one packet or of several.
-struct Answer {
+struct ExplainAnswer {
     body: String,
     /// Whether a listener gets the packet, in each family that it may have.
     captured: Vec<Option<bool>>,
 }
 
-fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool) -> Answer {
-    let Request { question, form, basis, capture, file, .. } = request;
+fn answer(scenes: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alone: bool) -> ExplainAnswer {
+    let ExplainRequest { question, form, basis, capture, file, .. } = request;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
     let is_empty =
         is_live && scenes.iter().all(|scene| scene.view.chains().iter().all(|c| c.rules.is_empty()));
-    let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
+    let scenes: Vec<&RuleView> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
     // One of several subjects has a title instead.
     let mut text = match form {
         _ if !is_alone => String::new(),
@@ -277,10 +279,10 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
         ExplainFormat::Data(_) | ExplainFormat::Mermaid => String::new(),
     };
     let question = match question {
-        Question::Packet(question) => question,
-        Question::Matrix(cases) => {
+        ExplainQuestion::Packet(question) => question,
+        ExplainQuestion::Matrix(cases) => {
             let body = text + &matrix(&scenes, cases, &dialect, report::width());
-            return Answer { body, captured: Vec::new() };
+            return ExplainAnswer { body, captured: Vec::new() };
         }
     };
     let explain::PacketQuery { packet, called, lost } = &**question;
@@ -321,7 +323,7 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
         }
         // A packet that is not sent has no verdict.
         captured.push(explained.is_captured().filter(|_| lost.is_none()));
-        reports.push(Report::new(basis, question, explained.report()));
+        reports.push(ExplainReport::new(basis, question, explained.report()));
     }
     // A packet has one family, so there is one report of it.
     let body = match (form, reports.first()) {
@@ -331,15 +333,15 @@ fn answer(scenes: &[Scene], subject: &Subject, request: &Request, is_alone: bool
             text
         }
     };
-    Answer { body, captured }
+    ExplainAnswer { body, captured }
 }
 
 /// The answer as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report<'a> {
+pub(super) struct ExplainReport<'a> {
     /// The rules on which the answer is based.
-    basis: basis::Report,
+    basis: basis::BasisReport,
     /// The source; null for an unknown address.
     source: Option<IpAddr>,
     /// The destination; null for an unknown address of the pod.
@@ -352,11 +354,11 @@ pub(super) struct Report<'a> {
     /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
     unsent: Option<&'a str>,
     #[serde(flatten)]
-    explained: explain::Report,
+    explained: explain::ExplanationReport,
 }
 
-impl<'a> Report<'a> {
-    fn new(basis: &Basis, question: &'a explain::PacketQuery, explained: explain::Report) -> Self {
+impl<'a> ExplainReport<'a> {
+    fn new(basis: &Basis, question: &'a explain::PacketQuery, explained: explain::ExplanationReport) -> Self {
         let explain::PacketQuery { packet, called, lost } = question;
         let (source, destination) = called.addresses(packet);
         let interface = called.interface(packet);
@@ -378,7 +380,7 @@ impl<'a> Report<'a> {
 }
 
 /// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.
-fn way(subject: &Subject, request: &Request, explained: &Explanation<'_>) -> Picture {
+fn way(subject: &Subject, request: &ExplainRequest, explained: &Explanation<'_>) -> Picture {
     match &request.capture {
         Some(capture) => subject.traffic(capture).with_way(explained),
         None => picture::of_way(explained),

@@ -10,7 +10,7 @@ use super::{Exit, report};
 use crate::cni;
 use command_line::sections::width;
 use mesh::settings::nearest;
-use mesh::{Mesh, Problem, Problems};
+use mesh::{InputProblem, Mesh, Problems};
 use std::ffi::OsString;
 
 /// The topic that lists all others.
@@ -46,7 +46,7 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     }
     match topics::find(&name) {
         Some(topic) => report::text(&topic.text(width())),
-        None => report::bad_input(&Problems(vec![Problem::of(&name, unknown(&name))])),
+        None => report::bad_input(&Problems(vec![InputProblem::of(&name, unknown(&name))])),
     }
 }
 

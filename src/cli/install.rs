@@ -1,22 +1,24 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into what is to be installed.
 
 use super::{Exit, logging::Stdout, report, run, start_logging};
-use crate::cni::install::{self, End, Folders, InstallOptions, Removed, WatchOptions};
-use mesh::sources::{Given, Raw, Reader, duration};
-use mesh::{Problem, Problems, Setting};
+use crate::cni::install::{
+    self, CniInstallOptions, Folders, InstallOutcome, RemovedInstallation, WatchOptions,
+};
+use mesh::sources::{Given, Raw, SettingReader, duration};
+use mesh::{InputProblem, Problems, Setting};
 use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
 /// Puts the plugin in place.
-pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let entry = entry(raw).unwrap_or_else(|mut found| {
         problems.append(&mut found);
         String::new()
     });
-    let mut reader = Reader::new(raw, problems);
+    let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
-    let options = InstallOptions {
+    let options = CniInstallOptions {
         folders: folders(&mut reader),
         entry,
         watch: watch(&mut reader),
@@ -26,8 +28,8 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
     start_logging(raw, &logging, Stdout::Any)?;
     survive_file_size_limit();
     Ok(match install::keep(&options) {
-        Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
-        Ok(End::Asked(Some(removed))) => {
+        Ok(InstallOutcome::Installed(_) | InstallOutcome::Asked(None)) => Exit::Done,
+        Ok(InstallOutcome::Asked(Some(removed))) => {
             log_removed(&removed);
             Exit::Done
         }
@@ -36,8 +38,8 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
 }
 
 /// Takes it back.
-pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+    let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
     let folders = folders(&mut reader);
     let keep_program = reader.switch(Setting::KeepProgram);
@@ -60,7 +62,7 @@ pub(super) fn survive_file_size_limit() {
     }
 }
 
-fn log_removed(Removed { configurations, programs }: &Removed) {
+fn log_removed(RemovedInstallation { configurations, programs }: &RemovedInstallation) {
     for path in configurations {
         tracing::info!(target: "install", "{} is without the plugin", path.display());
     }
@@ -72,7 +74,7 @@ fn log_removed(Removed { configurations, programs }: &Removed) {
     }
 }
 
-fn folders(reader: &mut Reader<'_>) -> Folders {
+fn folders(reader: &mut SettingReader<'_>) -> Folders {
     let mut folder = |setting, default: &str| path(reader, setting).unwrap_or_else(|| PathBuf::from(default));
     Folders {
         configurations: folder(Setting::ConfDir, "/etc/cni/net.d"),
@@ -80,12 +82,12 @@ fn folders(reader: &mut Reader<'_>) -> Folders {
     }
 }
 
-fn path(reader: &mut Reader<'_>, setting: Setting) -> Option<PathBuf> {
+fn path(reader: &mut SettingReader<'_>, setting: Setting) -> Option<PathBuf> {
     reader.one_of(setting, "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
 /// What belongs to staying, which without it would be lost in silence.
-fn watch(reader: &mut Reader<'_>) -> Option<WatchOptions> {
+fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
     let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());
     let addresses = [address(Setting::ReadyAddress), address(Setting::Metrics)];
@@ -108,7 +110,7 @@ fn watch(reader: &mut Reader<'_>) -> Option<WatchOptions> {
 
 const NEEDS_WATCH: &str = "has a meaning with --watch only; give both or none";
 
-fn wait(reader: &mut Reader<'_>) -> Option<std::time::Duration> {
+fn wait(reader: &mut SettingReader<'_>) -> Option<std::time::Duration> {
     let wait = reader.one_of(Setting::InstallWait, "a duration, such as 30s or 1m30s", duration::parse)?;
     if reader.switch(Setting::Watch) {
         reader.blame(Setting::InstallWait, "contradicts --watch, which waits without end; give one of them");
@@ -117,7 +119,7 @@ fn wait(reader: &mut Reader<'_>) -> Option<std::time::Duration> {
 }
 
 /// The plugin's entry by the flags that make it.
-fn entry(raw: &Raw) -> Result<String, Vec<Problem>> {
+fn entry(raw: &Raw) -> Result<String, Vec<InputProblem>> {
     let text = |setting: Setting, key: &'static str| {
         let Given { value, .. } = raw.get(setting)?;
         Some((setting.row().long, key, Value::from(value.as_str())))
@@ -134,7 +136,7 @@ fn entry(raw: &Raw) -> Result<String, Vec<Problem>> {
             Some(fs::read_to_string(value.trim()).map_err(|error| {
                 let text =
                     format!("can't be read: {error}; expected an object of JSON, or the path of a file");
-                vec![Problem::with_item(source, value, text)]
+                vec![InputProblem::with_item(source, value, text)]
             })?)
         }
         given => given.map(|given| given.value.clone()),

@@ -2,12 +2,12 @@
 
 use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6, uncaptured_ipv6};
 use mesh::sources::Raw;
-use mesh::{Capture, Policy};
+use mesh::{Capture, CapturePolicy};
 use sidecar_init::sys::address;
 use std::io;
 
 /// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
-fn addresses(capture: &dyn Policy) -> io::Result<Vec<InterfaceAddress>> {
+fn addresses(capture: &dyn CapturePolicy) -> io::Result<Vec<InterfaceAddress>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());
     }
@@ -38,7 +38,7 @@ pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
     }
 }
 
-fn unknown(capture: &dyn Policy, error: &io::Error) -> Finding {
+fn unknown(capture: &dyn CapturePolicy, error: &io::Error) -> Finding {
     Finding::warning(
         Code::Ipv6Unknown,
         &capture.keys().ipv6.0.row().option(),

@@ -1,15 +1,15 @@
 //! The drop-in for `istio-iptables`.
 
-use super::run::{Call, Mode, Run};
+use super::run::{ResolvedCall, Run, RunMode};
 use super::{Exit, change, probe, render};
 use sidecar_init::{
     engine::{OnDrift, Preference},
     sys::namespace,
 };
 
-pub(super) fn run(call: &Call) -> Exit {
-    let Call { capture, run, .. } = call;
-    if matches!(run.mode, Mode::Apply | Mode::Clean) {
+pub(super) fn run(call: &ResolvedCall) -> Exit {
+    let ResolvedCall { capture, run, .. } = call;
+    if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         match namespace::is_host() {
             Some(false) => {}
             Some(true) => tracing::warn!(target: "iptables", "this is the machine's own network namespace"),
@@ -20,16 +20,16 @@ pub(super) fn run(call: &Call) -> Exit {
         }
     }
     let done = match run.mode {
-        Mode::Preview(form) => return render::preview(&**capture, form),
-        Mode::PreviewClean => return change::preview_removal(run, run.mesh.ownership()),
-        Mode::Clean => return change::exit(change::remove(run, run.mesh.ownership())),
-        Mode::Apply => {
+        RunMode::Preview(form) => return render::preview(&**capture, form),
+        RunMode::PreviewClean => return change::preview_removal(run, run.mesh.ownership()),
+        RunMode::Clean => return change::exit(change::remove(run, run.mesh.ownership())),
+        RunMode::Apply => {
             // Rules of ours that differ are an error, unless they may be reconciled.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             change::exit(change::set(&run, "istio-iptables", capture, on_drift))
         }
-        Mode::Nothing => Exit::Done,
+        RunMode::Nothing => Exit::Done,
     };
     if done == Exit::Done { probe::validated(call) } else { done }
 }

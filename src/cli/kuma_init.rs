@@ -4,13 +4,13 @@
 //! the later one wins.
 
 use super::host::System;
-use super::run::{self, Call, Mode, Preview, Run};
+use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, keys, preview, unknown_user};
-use mesh::sources::{Given, NullHost, Raw, Reader, Source};
-use mesh::{Mesh, Policy};
-use mesh::{Problem, Problems, Setting};
+use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
+use mesh::{CapturePolicy, Mesh};
+use mesh::{InputProblem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
@@ -32,13 +32,13 @@ const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
+enum KumaVerb {
     Install,
     Uninstall,
 }
 
 /// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
-pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
+pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Exit {
     let done = match resolve(raw, problems) {
         Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| done(verb, &call, verbose)),
         Err(problems) => Err(problems),
@@ -51,26 +51,26 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     }
 }
 
-fn resolve(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool), Problems> {
+fn resolve(raw: Raw, problems: Vec<InputProblem>) -> Result<(Raw, KumaVerb, ResolvedCall, bool), Problems> {
     let (raw, before) = with_files(raw, problems);
-    let mut reader = Reader::new(&raw, before);
+    let mut reader = SettingReader::new(&raw, before);
     let verb = verb(&mut reader);
     let (run, logging) = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, verb);
     let capture = match verb {
-        Verb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
+        KumaVerb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
         // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
-        Verb::Uninstall => {
-            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
+        KumaVerb::Uninstall => {
+            mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
         }
     };
     let warnings = reader.finish()?;
-    Ok((raw, verb, Call { capture, run, logging, warnings }, verbose))
+    Ok((raw, verb, ResolvedCall { capture, run, logging, warnings }, verbose))
 }
 
-fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
+fn started(raw: &Raw, verb: KumaVerb, call: &ResolvedCall) -> Result<(), Problems> {
     start_logging(raw, &call.logging, call.run.stdout())?;
-    let installs = verb == Verb::Install;
+    let installs = verb == KumaVerb::Install;
     let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::Any)).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
@@ -82,11 +82,11 @@ fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
 }
 
 /// Reads the action and its component.
-fn verb(reader: &mut Reader<'_>) -> Verb {
+fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
     let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
     let read = reader.optional(Kuma::Verb, text, |word| match word {
-        "install" => Some(Verb::Install),
-        "uninstall" => Some(Verb::Uninstall),
+        "install" => Some(KumaVerb::Install),
+        "uninstall" => Some(KumaVerb::Uninstall),
         _ => None,
     });
     let text = "is not known; expected transparent-proxy";
@@ -96,14 +96,14 @@ fn verb(reader: &mut Reader<'_>) -> Verb {
         let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);
     }
-    read.unwrap_or(Verb::Install)
+    read.unwrap_or(KumaVerb::Install)
 }
 
 /// The settings, with those of the files as defaults.
-fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
+fn with_files(raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
     let mut input = None;
-    let reader = Reader::new(&raw, Vec::new());
+    let reader = SettingReader::new(&raw, Vec::new());
     for setting in [Kuma::ConfigFile, Kuma::Config] {
         let (paths, source) = reader.items(setting);
         for path in paths {
@@ -121,7 +121,7 @@ fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
                 Err(error) => {
                     let text =
                         format!("can't be read: {error}; expected a file of YAML or JSON, or - for input");
-                    problems.push(Problem::with_item(&source, path, text));
+                    problems.push(InputProblem::with_item(&source, path, text));
                 }
             }
         }
@@ -131,7 +131,7 @@ fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
     match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
         (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
             let text = "is the old name of --kuma-dp-user, which is given too; give one of them";
-            problems.push(Problem::with_item(&given.source, &given.value, text));
+            problems.push(InputProblem::with_item(&given.source, &given.value, text));
         }
         (Some(given), _) => own.push((Kuma::ProxyUser, given)),
         (None, _) => {}
@@ -155,7 +155,7 @@ fn read_input(read: &mut Option<String>) -> io::Result<String> {
 }
 
 /// The run, by Kuma's flags.
-fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
+fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bool) {
     let dry_run = reader.switch(Kuma::DryRun);
     let verbose = reader.switch(Kuma::Verbose);
     let number = "is not a number; expected one from 0 to 4294967295";
@@ -174,16 +174,16 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
         (given, _) => given.preferring(Preference::Iptables),
     };
     let mode = match (verb, dry_run) {
-        (Verb::Install, false) => Mode::Apply,
-        (Verb::Install, true) => Mode::Preview(Preview::Restore),
-        (Verb::Uninstall, false) => Mode::Clean,
-        (Verb::Uninstall, true) => Mode::PreviewClean,
+        (KumaVerb::Install, false) => RunMode::Apply,
+        (KumaVerb::Install, true) => RunMode::Preview(Preview::Restore),
+        (KumaVerb::Uninstall, false) => RunMode::Clean,
+        (KumaVerb::Uninstall, true) => RunMode::PreviewClean,
     };
     (Run { mode, backend, lock_wait, cni: run.cni || on_node, ..run }.noting(reader.raw), verbose)
 }
 
 /// The variant of the programs that are named, which have to be those of a family together.
-fn variant(reader: &mut Reader<'_>, timeout: Duration) -> Option<Variant> {
+fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
     let programs = reader.list(Kuma::Executables, |reader, source, item| {
         let pair = item.split_once(':').map(|(name, path)| (name.trim().to_owned(), path.trim().to_owned()));
@@ -213,21 +213,21 @@ fn variant(reader: &mut Reader<'_>, timeout: Duration) -> Option<Variant> {
     Some(if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy })
 }
 
-fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
-    let Call { capture, run, .. } = call;
-    if matches!(run.mode, Mode::Apply | Mode::Clean) && namespace::is_host() != Some(false) {
+fn done(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
+    let ResolvedCall { capture, run, .. } = call;
+    if matches!(run.mode, RunMode::Apply | RunMode::Clean) && namespace::is_host() != Some(false) {
         tracing::info!(target: "iptables", "this is, or may be, the machine's own network namespace");
     }
     match run.mode {
-        Mode::Preview(_) => {
-            let policy: &dyn Policy = &**capture;
+        RunMode::Preview(_) => {
+            let policy: &dyn CapturePolicy = &**capture;
             let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
             report::whole(&preview::dry_run(&rules, verbose))
         }
-        Mode::PreviewClean => change::preview_removal(run, capture.owner()),
-        Mode::Clean | Mode::Apply | Mode::Nothing => change::exit(match verb {
-            Verb::Install => change::set(run, "kuma-init", capture, OnDrift::Replace),
-            Verb::Uninstall => {
+        RunMode::PreviewClean => change::preview_removal(run, capture.owner()),
+        RunMode::Clean | RunMode::Apply | RunMode::Nothing => change::exit(match verb {
+            KumaVerb::Install => change::set(run, "kuma-init", capture, OnDrift::Replace),
+            KumaVerb::Uninstall => {
                 change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
             }
         }),

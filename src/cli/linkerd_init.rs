@@ -2,14 +2,14 @@
 //!
 //! The mesh reads the flags of capture, this module those that control the run. The rest is the same as for `apply`.
 
-use super::run::{self, Call, Logging, Mode, Preview, Run};
+use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, report};
 use diagnose::lint::quick_check;
 use diagnose::trace::utc;
 use mesh::linkerd::{self, Linkerd, commands};
-use mesh::sources::{Given, Raw, Reader, Source};
+use mesh::sources::{Given, Raw, SettingReader, Source};
 use mesh::{Capture, Mesh};
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use rules::Family;
 use rules::number::unsigned;
 use sidecar_init::backend::Variant;
@@ -67,14 +67,14 @@ pub(super) fn exit(exit: Exit) -> Exit {
     }
 }
 
-pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
     super::warn_by(quick_check, raw, &call);
-    if let Mode::Preview(_) = call.run.mode {
+    if let RunMode::Preview(_) = call.run.mode {
         return Ok(simulated(raw, &call.capture, &extra));
     }
     if namespace::is_host() != Some(false) {
@@ -86,14 +86,14 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     })
 }
 
-fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
+fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra), Problems> {
     let missing = linkerd::missing(raw).map(|setting| {
-        Problem::of(
+        InputProblem::of(
             &setting.row().option(),
             "is missing; expected the proxy's port, a number from 1 to 65535",
         )
     });
-    let mut reader = Reader::new(raw, before.into_iter().chain(missing).collect());
+    let mut reader = SettingReader::new(raw, before.into_iter().chain(missing).collect());
     let (run, common) = run::read(&mut reader);
     let extra = Extra {
         programs: programs(&mut reader),
@@ -101,7 +101,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
     // A simulation prints commands instead of running any.
-    let mode = if reader.switch(Linkerd::Simulate) { Mode::Preview(Preview::Commands) } else { run.mode };
+    let mode = if reader.switch(Linkerd::Simulate) { RunMode::Preview(Preview::Commands) } else { run.mode };
     // An image without programs of iptables selects another backend by our own flag or variable.
     let backend = match run.backend {
         Choice::InUse(_) => extra.programs,
@@ -114,7 +114,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
 }
 
 /// Two flags name the programs: the newer one wins, and both must be valid.
-fn programs(reader: &mut Reader<'_>) -> Choice {
+fn programs(reader: &mut SettingReader<'_>) -> Choice {
     let complaint = "is not an iptables mode; expected legacy, nft or plain";
     let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
         "legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
@@ -132,7 +132,7 @@ fn programs(reader: &mut Reader<'_>) -> Choice {
     mode.or(program).unwrap_or(Choice::InUse(Preference::Legacy))
 }
 
-fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
+fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
     let complaint = "is not a time; expected a number of seconds, or 0 to leave the kernel's";
     let seconds = reader.scalar(Linkerd::CloseWaitTimeout, complaint, |text| {
         unsigned(text).filter(|&seconds| i32::try_from(seconds).is_ok())
@@ -141,7 +141,7 @@ fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
 }
 
 /// Upstream's flags, over those that every command has.
-fn logging(reader: &mut Reader<'_>, common: Logging) -> Logging {
+fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
     let json =
         reader.optional(
             Linkerd::LogFormat,
@@ -176,8 +176,8 @@ struct NotTimed {
 }
 
 /// Sets the rules and conntrack's timeout. If either fails, the old state is restored.
-fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
-    let Call { capture, run, .. } = call;
+fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
+    let ResolvedCall { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {
         sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| NotTimed {
             seconds,

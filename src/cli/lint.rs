@@ -1,14 +1,14 @@
 //! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules.
 
 use super::data::{self, Encoding};
-use super::manifest::{self, Section, Subject};
+use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::run;
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
-use diagnose::lint::annotate::{self, Place};
+use diagnose::lint::annotate::{self, FindingLocation};
 use diagnose::lint::{Item, items, lint, runs_as_proxy, text};
 use diagnose::{Basis, basis};
-use mesh::sources::Reader;
+use mesh::sources::SettingReader;
 use mesh::{Problems, Setting};
 use serde::Serialize;
 use std::{fs, slice};
@@ -28,7 +28,7 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
         Ok(here @ NotedSettings::NoRules) => return Err(noted::needed(&here)),
         Err(exit) => return Ok(exit),
     };
-    let mut reader = Reader::new(&subject.raw, subject.before.clone());
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let deny = reader.switch(Setting::Deny);
     let form = form(&mut reader);
     let (run, logging) = run::read(&mut reader);
@@ -42,21 +42,21 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
     let items: Vec<Item<'_>> = findings.iter().map(Item::of_rules).collect();
     let is_denied = deny && items.iter().any(Item::is_warning);
     let basis = Basis::Rules { namespace: subject.namespace() };
-    let mut answer = Answer::new(form);
-    answer.add(None, &basis, true, &items, &Place::default());
+    let mut answer = LintAnswer::new(form);
+    answer.add(None, &basis, true, &items, &FindingLocation::default());
     Ok(answer.print(is_denied))
 }
 
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
-        let mut reader = Reader::new(&subject.raw, subject.before.clone());
+        let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
         let flags = (reader.switch(Setting::Deny), reader.switch(Setting::Notes), form(&mut reader));
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
     }
-    let mut answer = Answer::new(prepared.first().map_or(Form::Text, |((_, _, form), _)| *form));
+    let mut answer = LintAnswer::new(prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form));
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
     let file = given.map(|given| given.value.as_str()).filter(|file| *file != "-");
     // What can't be read again has no lines to name.
@@ -76,7 +76,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         items.retain(|item| *notes || item.is_warning());
         is_denied |= *deny && items.iter().any(Item::is_warning);
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
-        let place = Place { file, text: &text, title: subject.title.as_deref() };
+        let place = FindingLocation { file, text: &text, title: subject.title.as_deref() };
         answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &items, &place);
     }
     Ok(answer.print(is_denied))
@@ -84,29 +84,30 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
 
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum LintFormat {
     Text,
     Data(Encoding),
     Sarif,
     GitHub,
 }
 
-fn form(reader: &mut Reader<'_>) -> Form {
-    let data = Form::Data;
-    let forms = [Form::Text, data(Encoding::Json), data(Encoding::Yaml), Form::Sarif, Form::GitHub];
-    run::one_of(reader, Setting::LintFormat, &forms).unwrap_or(Form::Text)
+fn form(reader: &mut SettingReader<'_>) -> LintFormat {
+    let data = LintFormat::Data;
+    let forms =
+        [LintFormat::Text, data(Encoding::Json), data(Encoding::Yaml), LintFormat::Sarif, LintFormat::GitHub];
+    run::one_of(reader, Setting::LintFormat, &forms).unwrap_or(LintFormat::Text)
 }
 
 /// The findings about all subjects.
-struct Answer {
-    form: Form,
-    sections: Vec<Section>,
+struct LintAnswer {
+    form: LintFormat,
+    sections: Vec<SubjectSection>,
     /// The same as results of SARIF.
     results: Vec<serde_json::Value>,
 }
 
-impl Answer {
-    fn new(form: Form) -> Self {
+impl LintAnswer {
+    fn new(form: LintFormat) -> Self {
         Self { form, sections: Vec::new(), results: Vec::new() }
     }
 
@@ -116,33 +117,33 @@ impl Answer {
         basis: &Basis,
         is_alone: bool,
         items: &[Item<'_>],
-        place: &Place<'_>,
+        place: &FindingLocation<'_>,
     ) {
         let body = match self.form {
-            Form::Text => {
+            LintFormat::Text => {
                 let first = if is_alone { basis.line(report::line_width()) } else { String::new() };
                 first + &text(items, report::line_width())
             }
-            Form::Data(_) => {
-                data::document(Encoding::Json, &Findings { basis: basis.report(), findings: items })
+            LintFormat::Data(_) => {
+                data::document(Encoding::Json, &LintReport { basis: basis.report(), findings: items })
             }
-            Form::GitHub => annotate::github(items, place),
-            Form::Sarif => {
+            LintFormat::GitHub => annotate::github(items, place),
+            LintFormat::Sarif => {
                 self.results.extend(annotate::sarif_results(items, place));
                 return;
             }
         };
-        self.sections.push(Section { title: title.map(str::to_owned), body });
+        self.sections.push(SubjectSection { title: title.map(str::to_owned), body });
     }
 
     fn print(self, is_denied: bool) -> Exit {
         let printed = match self.form {
-            Form::Data(encoding) => manifest::print_data(encoding, &self.sections),
-            Form::Text => manifest::print(&self.sections, |title| format!("== {title}")),
-            Form::GitHub => {
+            LintFormat::Data(encoding) => manifest::print_data(encoding, &self.sections),
+            LintFormat::Text => manifest::print(&self.sections, |title| format!("== {title}")),
+            LintFormat::GitHub => {
                 report::text(&self.sections.iter().map(|section| section.body.as_str()).collect::<String>())
             }
-            Form::Sarif => report::text(&annotate::sarif(&self.results, env!("CARGO_PKG_VERSION"))),
+            LintFormat::Sarif => report::text(&annotate::sarif(&self.results, env!("CARGO_PKG_VERSION"))),
         };
         match printed {
             Exit::Done if is_denied => Exit::Failed,
@@ -154,9 +155,9 @@ impl Answer {
 /// The findings as programs read them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Findings<'a> {
+pub(super) struct LintReport<'a> {
     /// The basis of the findings.
-    basis: basis::Report,
+    basis: basis::BasisReport,
     /// The findings, warnings first; notes are among them with `--notes` alone.
     findings: &'a [Item<'a>],
 }

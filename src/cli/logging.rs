@@ -4,7 +4,7 @@ use super::{paint, report, run::Logging};
 use crate::events::{Log, log_to};
 use diagnose::{Style, fold, trace::utc};
 use mesh::sources::{Raw, Source};
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use nix::libc::O_NONBLOCK;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
@@ -80,7 +80,7 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
     Ok(())
 }
 
-fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
+fn start(logging: &Logging, stdout: Stdout) -> Result<(), InputProblem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
         sinks.push(match target.as_str() {
@@ -89,7 +89,7 @@ fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
             "stdout" => Sink::Stdout,
             path => Sink::File(open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
-                Problem::with_item(
+                InputProblem::with_item(
                     &source,
                     path,
                     format!("can't be written: {error}; expected stderr, stdout or a path"),
@@ -163,7 +163,7 @@ impl Sink {
 fn text(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let (time, level, target) = (utc(SystemTime::now()), metadata.level(), metadata.target());
-    let mut text = Text(format!("{time} {level:>5} {target}:"));
+    let mut text = EventText(format!("{time} {level:>5} {target}:"));
     event.record(&mut text);
     text.0.push('\n');
     text.0
@@ -176,15 +176,15 @@ fn plain(event: &Event<'_>) -> String {
         Level::WARN => ("warning:", Style::Passing),
         _ => ("note:", Style::Quiet),
     };
-    let mut text = Text(String::new());
+    let mut text = EventText(String::new());
     event.record(&mut text);
     fold(&format!("{}{}\n", style.paint(word), text.0), 2, report::width())
 }
 
 /// The fields of an event, each behind a space.
-struct Text(String);
+struct EventText(String);
 
-impl Visit for Text {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.record_debug(field, &format_args!("{value}")),
@@ -223,7 +223,7 @@ fn json(event: &Event<'_>) -> String {
     let mut line = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut line);
     let mut write = || {
-        let mut fields = Fields { map: serializer.serialize_map(None)?, done: Ok(()) };
+        let mut fields = EventFields { map: serializer.serialize_map(None)?, done: Ok(()) };
         fields.entry("timestamp", &utc(SystemTime::now()));
         fields.entry("level", metadata.level().as_str());
         event.record(&mut fields);
@@ -237,12 +237,12 @@ fn json(event: &Event<'_>) -> String {
 }
 
 /// The fields of an event as they are written into an object.
-struct Fields<M: SerializeMap> {
+struct EventFields<M: SerializeMap> {
     map: M,
     done: Result<(), M::Error>,
 }
 
-impl<M: SerializeMap> Fields<M> {
+impl<M: SerializeMap> EventFields<M> {
     fn entry(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         if self.done.is_ok() {
             self.done = self.map.serialize_entry(name, value);
@@ -250,7 +250,7 @@ impl<M: SerializeMap> Fields<M> {
     }
 }
 
-impl<M: SerializeMap> Visit for Fields<M> {
+impl<M: SerializeMap> Visit for EventFields<M> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.entry(field.name(), &value);
     }
@@ -289,7 +289,7 @@ mod tests {
         let scopes = scopes.iter().map(|(scope, level)| ((*scope).to_owned(), *level)).collect();
         let sinks = Mutex::new(vec![Sink::File(file)]);
         let lines = Lines { json, level: LevelFilter::INFO, scopes, sinks };
-        tracing::subscriber::with_default(crate::events::Events(lines), work);
+        tracing::subscriber::with_default(crate::events::LogSubscriber(lines), work);
         let text = fs::read_to_string(&path).expect("the log");
         fs::remove_file(path).expect("the log");
         let is_time = |word: &str| word.starts_with("20") && word.contains('Z');

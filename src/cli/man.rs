@@ -1,13 +1,13 @@
 //! `sidecar-init man`: the manual, a page for each command, made from the tables of commands and of settings.
 //!
-use super::command::{COMMANDS, Entry};
+use super::command::{COMMANDS, CommandEntry};
 use super::{Exit, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
 use command_line::roff::{self, closing, entry, escaped, heading, paragraphs};
 use mesh::Mesh;
-use mesh::settings::{Kind, Row};
-use mesh::sources::{Raw, Reader};
-use mesh::{Problem, Problems, Setting};
+use mesh::settings::{SettingKind, SettingRow};
+use mesh::sources::{Raw, SettingReader};
+use mesh::{InputProblem, Problems, Setting};
 use std::{fs, io, path::Path};
 
 const PROGRAM: &str = "sidecar-init";
@@ -20,11 +20,12 @@ struct Unwritten {
     source: io::Error,
 }
 
-pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     if raw.get(Setting::ManDirectory).is_none() {
-        problems.push(Problem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
+        problems
+            .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
     }
-    let mut reader = Reader::new(raw, problems);
+    let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
     let folder =
         reader.one_of(Setting::ManDirectory, "a folder", |text| (!text.is_empty()).then(|| text.to_owned()));
@@ -57,7 +58,7 @@ fn pages() -> Vec<(String, String)> {
     pages
 }
 
-fn name(entry: &Entry) -> String {
+fn name(entry: &CommandEntry) -> String {
     format!("{PROGRAM}-{}", entry.name.replace(' ', "-"))
 }
 
@@ -84,7 +85,7 @@ fn plugin() -> String {
     text + &closing(tree::PLUGIN_EXAMPLES, tree::PLUGIN_EXITS)
 }
 
-fn page(command: &Entry) -> String {
+fn page(command: &CommandEntry) -> String {
     let mut text = head(&name(command), command.about);
     let word: String = command.words().map(|word| format!(" [\\fI{}\\fP]", tree::name_of(word))).collect();
     let call = escaped(command.name);
@@ -106,7 +107,8 @@ fn page(command: &Entry) -> String {
         }
         own().for_each(|row| text.push_str(&option(command, row)));
     }
-    let variables: Vec<&Row> = command.rows(Mesh::default()).filter(|row| row.long.is_empty()).collect();
+    let variables: Vec<&SettingRow> =
+        command.rows(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     if !variables.is_empty() {
         text.push_str(&heading("Environment"));
     }
@@ -117,18 +119,18 @@ fn page(command: &Entry) -> String {
     text + &format!("{}.BR {} (1)\n", heading("See also"), escaped(PROGRAM))
 }
 
-fn option(command: &Entry, row: &Row) -> String {
+fn option(command: &CommandEntry, row: &SettingRow) -> String {
     let short = command.short(row);
     let letter = short.map(|short| format!("\\fB\\-{short}\\fP, ")).unwrap_or_default();
     let value = match row.kind {
-        Kind::Value(name) => format!(" \\fI{}\\fP", escaped(name)),
-        Kind::Switch => "[=\\fIBOOL\\fP]".to_owned(),
+        SettingKind::Value(name) => format!(" \\fI{}\\fP", escaped(name)),
+        SettingKind::Switch => "[=\\fIBOOL\\fP]".to_owned(),
     };
     described(&format!("{letter}\\fB{}\\fP{value}", escaped(&row.option())), row, short)
 }
 
 /// A setting with its meaning and the details below it, one a line.
-fn described(term: &str, row: &Row, short: Option<char>) -> String {
+fn described(term: &str, row: &SettingRow, short: Option<char>) -> String {
     let details = tree::details(row, short);
     entry(term, std::iter::once(row.help).chain(details.iter().map(String::as_str)))
 }

@@ -1,16 +1,16 @@
 //! `-f FILE`: settings from the pods of a manifest.
 
-use super::data::{self, Answer, Answers, Encoding, Tree, yaml};
+use super::data::{self, Answers, Encoding, ObjectAnswer, Tree, yaml};
 use super::host::System;
 use super::run::Logging;
 use super::{Exit, logging::Stdout, report, start_logging};
 pub(super) use diagnose::{Subject, subject::each};
-use mesh::sources::{Given, Host, Raw, Reader, Source};
-use mesh::{Problem, Problems, Setting};
+use mesh::sources::{Given, Host, Raw, SettingReader, Source};
+use mesh::{InputProblem, Problems, Setting};
 use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.
-pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>, Problems> {
+pub(super) fn subjects(raw: Raw, problems: Vec<InputProblem>) -> Result<Vec<Subject>, Problems> {
     let Some(Given { value: file, source }) = raw.get(Setting::Filename).cloned() else {
         return Ok(vec![Subject::of_flags(raw, problems, machine)]);
     };
@@ -18,7 +18,7 @@ pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>,
         Ok(text) => text,
         Err(error) => {
             let text = format!("can't be read: {error}; expected a manifest as YAML or JSON, or - for input");
-            let mut reader = Reader::new(&raw, problems);
+            let mut reader = SettingReader::new(&raw, problems);
             reader.problem(&source, &file, text);
             return reader.finish().map(|_| Vec::new());
         }
@@ -50,7 +50,7 @@ pub(super) fn only(subjects: &[Subject]) -> Result<&Subject, Problems> {
                 several.len(),
                 titles.join(", ")
             );
-            Err(Problems(vec![Problem::of(&Source::Flag(Setting::Filename.row().long), text)]))
+            Err(Problems(vec![InputProblem::of(&Source::Flag(Setting::Filename.row().long), text)]))
         }
     }
 }
@@ -84,18 +84,18 @@ pub(super) fn warn(subject: &Subject, warnings: &[String]) {
 }
 
 /// One subject's part of an answer.
-pub(super) struct Section {
+pub(super) struct SubjectSection {
     pub(super) title: Option<String>,
     /// Text, or a document as JSON, by the format.
     pub(super) body: String,
 }
 
 /// Prints text: a single section as it is, of several each behind its heading.
-pub(super) fn print(sections: &[Section], heading: impl Fn(&str) -> String) -> Exit {
+pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Exit {
     match sections {
-        [Section { body, .. }] => report::text(body),
+        [SubjectSection { body, .. }] => report::text(body),
         several => {
-            let part = |section: &Section| {
+            let part = |section: &SubjectSection| {
                 let title = section.title.as_deref().unwrap_or_default();
                 format!("{}\n{}", heading(title), section.body)
             };
@@ -105,12 +105,12 @@ pub(super) fn print(sections: &[Section], heading: impl Fn(&str) -> String) -> E
 }
 
 /// Prints data: a single section as it is, of several a list, each with the name of its object.
-pub(super) fn print_data(encoding: Encoding, sections: &[Section]) -> Exit {
+pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exit {
     match (sections, encoding) {
-        ([Section { body, .. }], Encoding::Json) => report::text(body),
-        ([Section { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),
+        ([SubjectSection { body, .. }], Encoding::Json) => report::text(body),
+        ([SubjectSection { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),
         (several, _) => {
-            let answers = several.iter().map(|Section { title, body }| Answer {
+            let answers = several.iter().map(|SubjectSection { title, body }| ObjectAnswer {
                 object: title.as_deref().unwrap_or_default(),
                 answer: Tree::read(body),
             });

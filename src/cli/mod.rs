@@ -50,11 +50,11 @@ use exit::Exit;
 use host::System;
 use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
-use mesh::settings::Row;
+use mesh::settings::SettingRow;
 use mesh::sources::{Host, Raw};
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use namespace::{enter, enter_namespace, namespace_to_enter};
-use run::{Call, Preview, Run};
+use run::{Preview, ResolvedCall, Run};
 use std::{
     cmp::Ordering,
     ffi::{OsStr, OsString},
@@ -82,7 +82,7 @@ fn call(invocation: Invocation) -> Exit {
     let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
-    let takes = |row: &Row| {
+    let takes = |row: &SettingRow| {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
     let variables = Variables::read();
@@ -152,7 +152,7 @@ fn asks_for_data(raw: &Raw) -> bool {
 fn run_command(
     command: Command,
     raw: Raw,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     [files, destinations]: [&[String]; 2],
     behind: &[OsString],
 ) -> Result<Exit, Problems> {
@@ -202,7 +202,7 @@ fn with_capture(
     host: &dyn Host,
     stdout: fn(&Run) -> Stdout,
     form: fn(&Run) -> Preview,
-    run: impl FnOnce(&Subject, &Call) -> Exit,
+    run: impl FnOnce(&Subject, &ResolvedCall) -> Exit,
 ) -> Result<Exit, Problems> {
     let previews = subjects.iter().all(|subject| {
         let is_on = |setting| subject.raw.is_on(setting);
@@ -217,13 +217,13 @@ fn with_capture(
     Ok(run(subject, &call))
 }
 
-fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, run.stdout())?;
     Ok(change::clean(&run))
 }
 
-fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+fn doctor(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
     Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), speaks_unicode()))

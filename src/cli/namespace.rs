@@ -2,13 +2,13 @@
 
 use mesh::settings::nearest;
 use mesh::sources::{Given, Raw};
-use mesh::{Problem, Setting};
-use sidecar_init::sys::lookup::{self, LookupError, Places};
+use mesh::{InputProblem, Setting};
+use sidecar_init::sys::lookup::{self, LookupError, LookupPlaces};
 
 /// Enters the namespace that `--network-namespace` names.
-pub(super) fn enter_namespace(raw: &Raw) -> Option<Problem> {
+pub(super) fn enter_namespace(raw: &Raw) -> Option<InputProblem> {
     let given = namespace_to_enter(raw)?;
-    enter(&given.value).err().map(|text| Problem::with_item(&given.source, &given.value, text))
+    enter(&given.value).err().map(|text| InputProblem::with_item(&given.source, &given.value, text))
 }
 
 /// Enters the namespace with this name, or returns what is wrong with it.
@@ -19,7 +19,7 @@ pub(super) fn enter(word: &str) -> Result<(), String> {
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())
     };
-    let found = lookup::find(word, &Places::default()).map_err(|error| lost(&error))?;
+    let found = lookup::find(word, &LookupPlaces::default()).map_err(|error| lost(&error))?;
     found.enter().map_err(|error| lost(&LookupError::Open(error)))
 }
 

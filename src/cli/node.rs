@@ -3,13 +3,13 @@
 
 use super::{Exit, report};
 use crate::cni::{COMMAND, NODE_PROGRAM, beside};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use sidecar_init::sys::exec;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 /// Why `sidecar-node` can't be started.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum NodeProgramFailure {
     #[error(
         "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or repair \
          one container by --netns or --pid", .0.display()
@@ -29,10 +29,10 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let ours = beside(NODE_PROGRAM);
     let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
     let failure = match found {
-        None => Failure::Missing(ours),
+        None => NodeProgramFailure::Missing(ours),
         Some(program) => {
             let error = Command::new(&program).arg("repair").args(arguments).exec();
-            Failure::Start(program, error)
+            NodeProgramFailure::Start(program, error)
         }
     };
     Some(report::failure(&failure, Exit::Failed))
@@ -44,11 +44,11 @@ fn for_node(words: &[OsString]) -> Option<&[OsString]> {
     (command == [COMMAND, "repair"] && arguments.iter().any(|word| word == "--watch")).then_some(arguments)
 }
 
-fn contradictions(arguments: &[OsString]) -> Vec<Problem> {
+fn contradictions(arguments: &[OsString]) -> Vec<InputProblem> {
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
     let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
     let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
-    ["--netns", "--pid"].into_iter().filter(given).map(|flag| Problem::of(flag, text)).collect()
+    ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect()
 }
 
 #[cfg(test)]

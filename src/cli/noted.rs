@@ -4,7 +4,7 @@ use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};
 use diagnose::{Basis, Subject};
 use mesh::Mesh;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 
@@ -82,5 +82,5 @@ pub(super) fn needed(here: &NotedSettings) -> Problems {
         NotedSettings::Found(..) => unreachable!("these are settings"),
     };
     let text = format!("no flag gives any, and {why}; give the flags of apply, or -f FILE");
-    Problems(vec![Problem::of("settings", text)])
+    Problems(vec![InputProblem::of("settings", text)])
 }

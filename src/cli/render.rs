@@ -1,11 +1,11 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
 use super::data::{self, Encoding};
-use super::manifest::{self, Section, Subject};
-use super::run::{self, Call, Preview, Run};
+use super::manifest::{self, Subject, SubjectSection};
+use super::run::{self, Preview, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, report};
-use mesh::sources::{Reader, Source};
-use mesh::{Capture, Policy};
+use mesh::sources::{SettingReader, Source};
+use mesh::{Capture, CapturePolicy};
 use mesh::{
     Problems, Setting,
     preview::{self, Printed},
@@ -28,7 +28,7 @@ enum Language {
 
 /// What a picture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum PictureContent {
     Traffic,
     /// The main paths of the traffic.
     Summary,
@@ -49,10 +49,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let Some((language, _, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, _, call)| &call.warnings);
     manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
-    let sections: Vec<Section> = subjects
+    let sections: Vec<SubjectSection> = subjects
         .iter()
         .zip(&prepared)
-        .map(|(subject, (language, shown, call))| Section {
+        .map(|(subject, (language, shown, call))| SubjectSection {
             title: subject.title.clone(),
             body: body(subject, &call.capture, *language, *shown),
         })
@@ -77,8 +77,8 @@ fn comment(title: &str) -> String {
     format!("# {title}")
 }
 
-fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
-    let mut reader = Reader::new(&subject.raw, subject.before.clone());
+fn prepare(subject: &Subject) -> Result<(Language, PictureContent, ResolvedCall), Problems> {
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let languages = [
         Language::Iptables,
         Language::Commands,
@@ -97,7 +97,7 @@ fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
 }
 
 /// What to draw. Not every language can draw everything.
-fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
+fn shown(reader: &mut SettingReader<'_>, language: Language) -> PictureContent {
     let of = run::one_of(reader, Setting::PictureOf, &[Of::Traffic, Of::Summary, Of::Rules]);
     let traffic = of.map(|of| of != Of::Rules);
     let family = run::one_of(reader, Setting::PictureFamily, &Family::BOTH);
@@ -125,32 +125,32 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
             let text = "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules";
             reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
         }
-        return if of == Some(Of::Summary) { Shown::Summary } else { Shown::Traffic };
+        return if of == Some(Of::Summary) { PictureContent::Summary } else { PictureContent::Traffic };
     }
-    Shown::Rules(family.unwrap_or(Family::V4))
+    PictureContent::Rules(family.unwrap_or(Family::V4))
 }
 
-fn body(subject: &Subject, config: &Capture, language: Language, shown: Shown) -> String {
+fn body(subject: &Subject, config: &Capture, language: Language, shown: PictureContent) -> String {
     let family = match shown {
-        Shown::Rules(family) => family,
-        Shown::Traffic | Shown::Summary => Family::V4,
+        PictureContent::Rules(family) => family,
+        PictureContent::Traffic | PictureContent::Summary => Family::V4,
     };
     let traffic = || match shown {
-        Shown::Summary => subject.traffic(config).summary(),
-        Shown::Traffic | Shown::Rules(_) => subject.traffic(config),
+        PictureContent::Summary => subject.traffic(config).summary(),
+        PictureContent::Traffic | PictureContent::Rules(_) => subject.traffic(config),
     };
     let picture = || graph(&config.rules(family));
     match language {
         Language::Iptables => text(&**config, Preview::Restore),
         Language::Commands => text(&**config, Preview::Commands),
         Language::Nft => text(&**config, Preview::Nft),
-        Language::Data(_) => data::document(Encoding::Json, &Rules::of(&**config)),
+        Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
         Language::Picture => traffic().text(report::width()),
         Language::Svg => match shown {
-            Shown::Traffic | Shown::Summary => traffic().svg(),
-            Shown::Rules(_) => svg(&picture()),
+            PictureContent::Traffic | PictureContent::Summary => traffic().svg(),
+            PictureContent::Rules(_) => svg(&picture()),
         },
     }
 }
@@ -162,20 +162,20 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
     })?;
     let Some(first) = calls.first() else { return Ok(Exit::Done) };
     manifest::begin(subjects, &first.logging, calls.iter().map(|call| &call.warnings), Stdout::Answer)?;
-    let section = |(subject, call): (&Subject, &Call)| Section {
+    let section = |(subject, call): (&Subject, &ResolvedCall)| SubjectSection {
         title: subject.title.clone(),
         body: text(&*call.capture, form(&call.run)),
     };
-    let sections: Vec<Section> = subjects.iter().zip(&calls).map(section).collect();
+    let sections: Vec<SubjectSection> = subjects.iter().zip(&calls).map(section).collect();
     Ok(manifest::print(&sections, comment))
 }
 
 /// Prints the rules as text: what a dry run shows.
-pub(super) fn preview(capture: &dyn Policy, form: Preview) -> Exit {
+pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> Exit {
     report::whole(&text(capture, form))
 }
 
-fn text(capture: &dyn Policy, form: Preview) -> String {
+fn text(capture: &dyn CapturePolicy, form: Preview) -> String {
     let Printed { text, warning } = preview::print(capture, form);
     if let Some(warning) = warning {
         tracing::warn!(target: "config", "{warning}");
@@ -186,7 +186,7 @@ fn text(capture: &dyn Policy, form: Preview) -> String {
 /// The rules as programs read them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Rules {
+pub(super) struct RenderedRules {
     /// One item for each captured family.
     families: Vec<OfFamily>,
 }
@@ -198,25 +198,25 @@ struct OfFamily {
     /// The family: ipv4 or ipv6.
     family: &'static str,
     /// Its chains, table by table.
-    chains: Vec<Chain>,
+    chains: Vec<RenderedChain>,
 }
 
 /// A chain.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Chain {
+struct RenderedChain {
     /// The table of the rule.
     table: &'static str,
     /// Its name.
     chain: String,
     /// Its rules, in order.
-    rules: Vec<Rule>,
+    rules: Vec<RenderedRule>,
 }
 
 /// A rule.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Rule {
+struct RenderedRule {
     /// The rule as arguments of `iptables -A CHAIN`.
     text: String,
     /// Its conditions.
@@ -229,8 +229,8 @@ struct Rule {
     option: Option<String>,
 }
 
-impl Rules {
-    fn of(config: &dyn Policy) -> Self {
+impl RenderedRules {
+    fn of(config: &dyn CapturePolicy) -> Self {
         let of_family = |family| OfFamily {
             family: report::family(family),
             chains: Table::LISTED
@@ -246,13 +246,13 @@ fn option(origin: Origin) -> String {
     if origin.option.is_empty() { String::new() } else { origin.option_text() }
 }
 
-fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
-    let chains = rules.rules().chains(table).into_iter().map(|(chain, statements)| Chain {
+fn chains(rules: &Checked, table: Table) -> Vec<RenderedChain> {
+    let chains = rules.rules().chains(table).into_iter().map(|(chain, statements)| RenderedChain {
         table: table.name(),
         chain: chain.to_string(),
         rules: statements
             .into_iter()
-            .map(|statement| Rule {
+            .map(|statement| RenderedRule {
                 text: statement.rule.to_string(),
                 matches: statement.rule.matches.iter().map(ToString::to_string).collect(),
                 target: statement.rule.target.to_string(),

@@ -1,11 +1,11 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them.
 
 use super::manifest::{self, Subject};
-use super::{Exit, change, probe, run, run::Call, warn_of};
-use crate::cni::{Container, count_repair};
+use super::{Exit, change, probe, run, run::ResolvedCall, warn_of};
+use crate::cni::{RepairTarget, count_repair};
 use diagnose::lint::brief;
 use mesh::sources::{Given, Raw};
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{engine::OnDrift, sys::namespace};
 use std::{
@@ -16,7 +16,7 @@ use std::{
 
 /// Why the container is not repaired.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ContainerRepairFailure {
     #[error("this is the machine's own network namespace, or may be; name the container's")]
     Host,
     #[error("the rules were set but differ afterwards; another program changes them:\n{0}")]
@@ -30,7 +30,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let mut problems = before.clone();
     let container = container(raw).unwrap_or_else(|problem| {
         problems.push(problem);
-        Container::Namespace(PathBuf::new())
+        RepairTarget::Namespace(PathBuf::new())
     });
     if problems.is_empty() {
         problems.extend(enter(raw, &container));
@@ -53,45 +53,45 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 }
 
 /// Sets the rules and compares them afterwards.
-fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
-    let Call { capture, run, .. } = call;
+fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::Error>> {
+    let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {
-        return Err(Failure::Host.into());
+        return Err(ContainerRepairFailure::Host.into());
     }
     let report = change::set(run, "cni-repair", capture, OnDrift::Replace)?;
     let compared = run.session(capture.owner())?.check(&capture.desired())?;
     if compared.differences.is_empty() {
         Ok(report)
     } else {
-        Err(Failure::Undone(compared.differences.to_string()).into())
+        Err(ContainerRepairFailure::Undone(compared.differences.to_string()).into())
     }
 }
 
-fn container(raw: &Raw) -> Result<Container, Problem> {
+fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
     match (raw.get(Setting::Netns), raw.get(Setting::Pid)) {
-        (Some(path), None) => Ok(Container::Namespace(PathBuf::from(&path.value))),
+        (Some(path), None) => Ok(RepairTarget::Namespace(PathBuf::from(&path.value))),
         (None, Some(Given { value, source })) => match unsigned(value.trim()) {
-            Some(id) if id > 0 => Ok(Container::Process(id)),
+            Some(id) if id > 0 => Ok(RepairTarget::Process(id)),
             Some(_) | None => {
-                Err(Problem::with_item(source, value, "is not a process; expected its number, from 1"))
+                Err(InputProblem::with_item(source, value, "is not a process; expected its number, from 1"))
             }
         },
-        (Some(_), Some(_)) => Err(Problem::of("--netns", "contradicts --pid; give one of them")),
-        (None, None) => Err(Problem::of(
+        (Some(_), Some(_)) => Err(InputProblem::of("--netns", "contradicts --pid; give one of them")),
+        (None, None) => Err(InputProblem::of(
             "--netns",
             "is not given, nor --pid; name the container to repair by one of them",
         )),
     }
 }
 
-fn enter(raw: &Raw, container: &Container) -> Option<Problem> {
+fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     let Given { value, source } = raw.get(Setting::Netns).or(raw.get(Setting::Pid))?;
     let refused = match container {
-        Container::Namespace(_) => super::enter(value),
-        Container::Process(_) => namespace::enter(&container.namespace()).map_err(|error| {
+        RepairTarget::Namespace(_) => super::enter(value),
+        RepairTarget::Process(_) => namespace::enter(&container.namespace()).map_err(|error| {
             let form = "expected a process in a network namespace, and the right to enter it (CAP_SYS_ADMIN)";
             format!("can't be entered: {error}; {form}")
         }),
     };
-    Some(Problem::with_item(source, value, refused.err()?))
+    Some(InputProblem::with_item(source, value, refused.err()?))
 }

@@ -3,7 +3,7 @@
 
 use super::data::{self, Encoding};
 use super::{Exit, paint};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
 use rules::Family;
 use serde::Serialize;
@@ -110,9 +110,9 @@ pub(super) fn fail_as_data() {
 /// A failure as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Failure {
+pub(super) struct ErrorReport {
     /// The text for people.
-    error: Fault,
+    error: ReportedError,
     /// All problems of the input; empty for other failures.
     problems: Vec<Fix>,
 }
@@ -120,7 +120,7 @@ pub(super) struct Failure {
 /// The operation that failed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Fault {
+struct ReportedError {
     /// The text for people.
     message: String,
     /// The causes, from the nearest to the root.
@@ -152,13 +152,13 @@ pub(super) fn bad_input_unchanged(problems: &Problems, exit: Exit) -> Exit {
 }
 
 fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
-    let fix = |problem: &Problem| {
-        let Problem { name, item, text } = problem.clone();
+    let fix = |problem: &InputProblem| {
+        let InputProblem { name, item, text } = problem.clone();
         Fix { option: name, value: item, message: text }
     };
     let message = text.lines().next().unwrap_or_default().to_owned();
-    let fault = Fault { message, causes: Vec::new(), exit_code: exit as u8 };
-    let failure = Failure { error: fault, problems: problems.0.iter().map(fix).collect() };
+    let fault = ReportedError { message, causes: Vec::new(), exit_code: exit as u8 };
+    let failure = ErrorReport { error: fault, problems: problems.0.iter().map(fix).collect() };
     print_failure(&format!("error: {text}\n"), &failure);
     exit
 }
@@ -180,12 +180,12 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     for cause in &causes {
         text.push_str(&format!("  because: {cause}\n"));
     }
-    let fault = Fault { message: error.to_string(), causes, exit_code: exit as u8 };
-    print_failure(&text, &Failure { error: fault, problems: Vec::new() });
+    let fault = ReportedError { message: error.to_string(), causes, exit_code: exit as u8 };
+    print_failure(&text, &ErrorReport { error: fault, problems: Vec::new() });
     exit
 }
 
-fn print_failure(text: &str, failure: &Failure) {
+fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),

@@ -7,11 +7,11 @@ use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
 use mesh::settings::{
     Setting,
-    levels::{LogLevel, ScopeLevel},
+    levels::{IstioLogLevel, ScopeLevel},
 };
-use mesh::sources::{Host, Raw, Reader, duration};
+use mesh::sources::{Host, Raw, SettingReader, duration};
 use mesh::{Capture, Mesh};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, iptables::Lock},
@@ -25,7 +25,7 @@ use std::{
 use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum RunMode {
     /// Print the rules and touch nothing.
     Preview(Preview),
     /// Print what cleaning would remove and touch nothing.
@@ -46,7 +46,7 @@ pub(super) enum Format {
 
 /// Proof by real connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validation {
+pub(super) struct ConnectionValidation {
     pub(super) probe_port: Port,
     /// How long to try.
     pub(super) timeout: Duration,
@@ -66,7 +66,7 @@ pub(super) struct Logging {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) mode: Mode,
+    pub(super) mode: RunMode,
     /// The namespace to work in; `None` for the one we are in.
     pub(super) namespace: Option<PathBuf>,
     /// Whether we run on the node's file system.
@@ -90,7 +90,7 @@ pub(super) struct Run {
     pub(super) format: Format,
     pub(super) validates: bool,
     /// How to validate or to probe.
-    pub(super) validation: Validation,
+    pub(super) validation: ConnectionValidation,
     pub(super) mesh: Mesh,
     /// Whether `--mesh` names it.
     pub(super) names_mesh: bool,
@@ -102,7 +102,7 @@ impl Run {
     /// What a command that changes the namespace leaves standard output for.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
-            (Mode::Preview(_) | Mode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,
+            (RunMode::Preview(_) | RunMode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,
             (_, Format::Text) => Stdout::Any,
         }
     }
@@ -110,8 +110,8 @@ impl Run {
     /// How a dry run prints.
     pub(super) fn form(&self) -> Preview {
         match self.mode {
-            Mode::Preview(form) => form,
-            Mode::PreviewClean | Mode::Apply | Mode::Clean | Mode::Nothing => Preview::Restore,
+            RunMode::Preview(form) => form,
+            RunMode::PreviewClean | RunMode::Apply | RunMode::Clean | RunMode::Nothing => Preview::Restore,
         }
     }
 
@@ -123,7 +123,7 @@ impl Run {
     /// The same run with the settings of `raw` as the note.
     pub(super) fn noting(self, raw: &Raw) -> Self {
         Self {
-            settings: if self.mode == Mode::Apply { mesh::settings_text(raw) } else { String::new() },
+            settings: if self.mode == RunMode::Apply { mesh::settings_text(raw) } else { String::new() },
             ..self
         }
     }
@@ -162,69 +162,77 @@ impl Run {
 
 /// A call with its settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct ResolvedCall {
     pub(super) capture: Capture,
     pub(super) run: Run,
     pub(super) logging: Logging,
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
-    finish(Reader::new(raw, before), host)
+pub(super) fn resolve(
+    raw: &Raw,
+    host: &dyn Host,
+    before: Vec<InputProblem>,
+) -> Result<ResolvedCall, Problems> {
+    finish(SettingReader::new(raw, before), host)
 }
 
 /// Reads all settings but those of the caller, which it has read already.
-pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
+pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<ResolvedCall, Problems> {
     let (run, logging) = read(&mut reader);
     configured(reader, host, run, logging)
 }
 
 /// The same on the node's file system, regardless of the settings.
-pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
-    let mut reader = Reader::new(raw, before);
+pub(super) fn resolve_on_node(
+    raw: &Raw,
+    host: &dyn Host,
+    before: Vec<InputProblem>,
+) -> Result<ResolvedCall, Problems> {
+    let mut reader = SettingReader::new(raw, before);
     let (run, logging) = read(&mut reader);
     configured(reader, host, Run { cni: true, ..run }, logging)
 }
 
 /// Reads the settings of capture, for a run that was read before.
 pub(super) fn configured(
-    mut reader: Reader<'_>,
+    mut reader: SettingReader<'_>,
     host: &dyn Host,
     run: Run,
     logging: Logging,
-) -> Result<Call, Problems> {
+) -> Result<ResolvedCall, Problems> {
     let capture = mesh::configure(&mut reader, host, run.cni);
-    reader.finish().map(|warnings| Call { capture, run, logging, warnings })
+    reader.finish().map(|warnings| ResolvedCall { capture, run, logging, warnings })
 }
 
 /// Reads the settings of the run, and no others.
-pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
-    let mut reader = Reader::new(raw, before);
+pub(super) fn resolve_run(raw: &Raw, before: Vec<InputProblem>) -> Result<(Run, Logging), Problems> {
+    let mut reader = SettingReader::new(raw, before);
     let resolved = read(&mut reader);
     reader.finish().map(|_| resolved)
 }
 
 /// Reads the settings of the run. Where the reader has a problem, the outcome is not valid.
-pub(super) fn read(reader: &mut Reader<'_>) -> (Run, Logging) {
+pub(super) fn read(reader: &mut SettingReader<'_>) -> (Run, Logging) {
     (run(reader), logging(reader))
 }
 
-fn run(reader: &mut Reader<'_>) -> Run {
+fn run(reader: &mut SettingReader<'_>) -> Run {
     let dry_run = reader.switch(Setting::DryRun);
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);
     let clean = reader.switch(Setting::CleanupOnly);
     let skip = reader.switch(Setting::SkipRuleApply);
     let backend = backend(reader);
     let mode = match (dry_run, clean, skip) {
-        (true, true, _) => Mode::PreviewClean,
-        (true, _, _) if backend == Choice::Nftables => Mode::Preview(Preview::Nft),
-        (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
-        (true, _, _) => Mode::Preview(Preview::Commands),
-        (false, true, _) => Mode::Clean,
-        (false, false, true) => Mode::Nothing,
-        (false, false, false) => Mode::Apply,
+        (true, true, _) => RunMode::PreviewClean,
+        (true, _, _) if backend == Choice::Nftables => RunMode::Preview(Preview::Nft),
+        (true, _, _) if restore_format => RunMode::Preview(Preview::Restore),
+        (true, _, _) => RunMode::Preview(Preview::Commands),
+        (false, true, _) => RunMode::Clean,
+        (false, false, true) => RunMode::Nothing,
+        (false, false, false) => RunMode::Apply,
     };
-    let probe = Validation {
+    let probe = ConnectionValidation {
         probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
         timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
     };
@@ -259,12 +267,12 @@ fn run(reader: &mut Reader<'_>) -> Run {
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some(),
         // Only `apply` records it.
-        settings: if mode == Mode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
+        settings: if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
     }
 }
 
 /// Reads a setting that takes one of the words of its row; `values` are their meanings, in the same order.
-pub(super) fn one_of<T: Copy>(reader: &mut Reader<'_>, setting: Setting, values: &[T]) -> Option<T> {
+pub(super) fn one_of<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, values: &[T]) -> Option<T> {
     let words = setting.row().values;
     let (last, others) = words.split_last().expect("the row of the setting lists its words");
     debug_assert_eq!(words.len(), values.len(), "a meaning for each word");
@@ -279,7 +287,7 @@ fn timeout(text: &str) -> Option<Duration> {
     duration::parse(text).filter(|time| (FROM..=TO).contains(time))
 }
 
-fn backend(reader: &mut Reader<'_>) -> Choice {
+fn backend(reader: &mut SettingReader<'_>) -> Choice {
     let native = reader.switch(Setting::NativeNftables);
     let variant = |text: &str| text.to_ascii_lowercase().parse().ok().and_then(BackendName::variant);
     let variant =
@@ -303,7 +311,7 @@ fn backend(reader: &mut Reader<'_>) -> Choice {
     }
 }
 
-fn logging(reader: &mut Reader<'_>) -> Logging {
+fn logging(reader: &mut SettingReader<'_>) -> Logging {
     let mut logging = Logging {
         level: LevelFilter::INFO,
         scopes: Vec::new(),
@@ -323,14 +331,14 @@ fn logging(reader: &mut Reader<'_>) -> Logging {
     logging
 }
 
-fn filter(level: LogLevel) -> LevelFilter {
+fn filter(level: IstioLogLevel) -> LevelFilter {
     match level {
-        LogLevel::None => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+        IstioLogLevel::None => LevelFilter::OFF,
+        IstioLogLevel::Error => LevelFilter::ERROR,
+        IstioLogLevel::Warn => LevelFilter::WARN,
+        IstioLogLevel::Info => LevelFilter::INFO,
+        IstioLogLevel::Debug => LevelFilter::DEBUG,
+        IstioLogLevel::Trace => LevelFilter::TRACE,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Rules to walk through, from the kernel of a network namespace or from a listing, and what those of other programs do.
 
 use super::run::Run;
-use super::ways::Kernel;
-use diagnose::compare::{self, Side};
-use diagnose::explain::{Explanation, Pod, Scene, explain, usual_cases};
+use super::ways::KernelRoutes;
+use diagnose::compare::{self, ComparedSide};
+use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
 use mesh::Capture;
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::sources::Dialect;
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict};
@@ -14,20 +14,20 @@ use sidecar_init::{backend, engine, sys::address};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.
-pub(super) fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
+pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, Box<dyn Error>> {
     let text = match file {
         "-" => io::read_to_string(io::stdin())?,
         path => fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?,
     };
     let scene = |family| match parse::listing(&text, family) {
-        Ok(listing) => Ok(Scene::of_listing(listing, pod)),
+        Ok(listing) => Ok(RuleView::of_listing(listing, pod)),
         Err(error) => Err(format!("{file} can't be read: {error}").into()),
     };
     Family::BOTH.into_iter().map(scene).collect()
 }
 
 /// The rules that are there.
-pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::Error> {
+pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, backend::Error> {
     let owner = run.every_owner();
     let mut kernel = run.open_for(owner)?;
     let routes = kernel.routing()?;
@@ -35,18 +35,18 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::E
         tracing::warn!(target: "backend", "{hindered}");
     }
     let scene = |family: Family| {
-        let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
+        let view = engine::live(&mut kernel, family, &RuleReason::origin_of)?;
         for text in engine::other_captures(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);
-        Ok(Scene { title: family.to_string(), family, view, routing })
+        Ok(RuleView { title: family.to_string(), family, view, routing })
     };
     Family::BOTH.into_iter().map(scene).collect()
 }
 
 /// The policy rules that are there.
-pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &Pod) -> Routing {
+pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodContext) -> Routing {
     Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
 }
 
@@ -63,11 +63,11 @@ pub(super) fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<M
 }
 
 /// The pod of the current namespace.
-fn pod_here(capture: &Capture) -> io::Result<Pod> {
+fn pod_here(capture: &Capture) -> io::Result<PodContext> {
     // What the mesh has put on `lo` is for its proxy alone.
     let put_there = capture.owner().address.map(IpAddr::V6);
     let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
-    Ok(Pod::new(addresses, Some(&**capture)))
+    Ok(PodContext::new(addresses, Some(&**capture)))
 }
 
 /// The packets that the rules that are there treat differently from those of a configuration.
@@ -77,8 +77,8 @@ pub(super) fn changed_verdicts(
     dialect: Dialect,
 ) -> Result<compare::Comparison, Box<dyn Error>> {
     let pod = compare::pod(&[pod_here(capture)?]);
-    let live = Side::of_rules(from_kernel(run, &pod)?, &pod);
-    Ok(compare::compare(&Side::of_capture(capture, dialect, &pod), &live, &pod))
+    let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
+    Ok(compare::compare(&ComparedSide::of_capture(capture, dialect, &pod), &live, &pod))
 }
 
 /// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules
@@ -86,10 +86,10 @@ pub(super) fn changed_verdicts(
 pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
     let pod = pod_here(capture)?;
     let scenes = from_kernel(run, &pod)?;
-    let cases = usual_cases(&pod, &Kernel::of(&scenes), Some(&**capture));
+    let cases = usual_cases(&pod, &KernelRoutes::of(&scenes), Some(&**capture));
     let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());
-    for Scene { family, view, routing, .. } in &scenes {
-        let alone = Scene::of_config(&**capture, *family, &pod);
+    for RuleView { family, view, routing, .. } in &scenes {
+        let alone = RuleView::of_config(&**capture, *family, &pod);
         let packets =
             cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());
         for packet in packets {

@@ -6,10 +6,10 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::scenes::local_marks;
 use super::{Exit, logging::Stdout, report, start_logging};
-use diagnose::status::{self, Finding, Level, Observation, Record, Socket, Status};
+use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, StatusFinding, StatusLevel};
 use mesh::Mesh;
-use mesh::sources::{Raw, Reader, duration};
-use mesh::{Problems, Reason, Setting};
+use mesh::sources::{Raw, SettingReader, duration};
+use mesh::{Problems, RuleReason, Setting};
 use nix::libc;
 pub(super) use node::Overview;
 use rules::simulate::Routing;
@@ -19,7 +19,7 @@ use sidecar_init::{
     backend::{self, Kernel, nftables},
     engine::{self, Maker, OwnRules},
     sys::{
-        listener::{self, Holder, Listener, Transport},
+        listener::{self, ListeningSocket, SocketHolder, Transport},
         wait::{Requests, Woken},
     },
 };
@@ -37,15 +37,15 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why the status can't be shown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum StatusFailure {
     #[error("what is here can't be read")]
     Read(#[from] backend::Error),
     #[error("the status can't be shown any more")]
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
+    let mut reader = SettingReader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
     let watches = reader.switch(Setting::StatusWatch);
     let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
@@ -70,25 +70,25 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::Problem>) -> Result<Exit, Probl
     };
     Ok(match shown {
         Ok(exit) => exit,
-        Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
     })
 }
 
 /// The findings about the existing rules.
-pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, Failure> {
-    Ok(Observer::open(run)?.look()?.findings)
+pub(super) fn findings(run: &Run) -> Result<Vec<StatusFinding>, StatusFailure> {
+    Ok(NamespaceObserver::open(run)?.look()?.findings)
 }
 
-fn once(run: &Run) -> Result<Exit, Failure> {
-    let status = Observer::open(run)?.look()?;
+fn once(run: &Run) -> Result<Exit, StatusFailure> {
+    let status = NamespaceObserver::open(run)?.look()?;
     Ok(match run.format {
         Format::Text => report::text(&status.text(report::width())),
         Format::Data(encoding) => report::data(encoding, &status),
     })
 }
 
-fn all_once(run: &Run) -> Result<Exit, Failure> {
+fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     let overview = Overview::read(run)?;
     let printed = match run.format {
         Format::Text => report::text(&overview.text(report::width())),
@@ -101,7 +101,7 @@ fn all_once(run: &Run) -> Result<Exit, Failure> {
 }
 
 /// The same, until a signal ends it.
-fn watch_all(run: &Run, interval: Duration) -> Result<Exit, Failure> {
+fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut screen = Screen::open(run.format, interval)?;
     loop {
@@ -114,17 +114,17 @@ fn watch_all(run: &Run, interval: Duration) -> Result<Exit, Failure> {
 }
 
 /// Repeats until a signal ends it.
-fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
+fn watch(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
-    let mut observer = Observer::open(run)?;
+    let mut observer = NamespaceObserver::open(run)?;
     let mut screen = Screen::open(run.format, interval)?;
-    let mut last: Option<(Status, Instant)> = None;
+    let mut last: Option<(CaptureStatus, Instant)> = None;
     loop {
         let (mut status, now) = (observer.look()?, Instant::now());
         if let Some((earlier, then)) = &last {
             status.rate(earlier, now.duration_since(*then).as_secs_f64());
         }
-        screen.show(&status, Status::text)?;
+        screen.show(&status, CaptureStatus::text)?;
         last = Some((status, now));
         if requests.pause(now + interval)? == Woken::Asked {
             return Ok(Exit::Done);
@@ -133,25 +133,25 @@ fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
 }
 
 /// Looks at one network namespace, for all meshes alike, or for one.
-struct Observer {
+struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
     only: Option<Mesh>,
     /// Who holds which socket: known sockets are not looked for again.
-    holders: BTreeMap<u64, Option<Holder>>,
+    holders: BTreeMap<u64, Option<SocketHolder>>,
 }
 
-impl Observer {
-    fn open(run: &Run) -> Result<Self, Failure> {
+impl NamespaceObserver {
+    fn open(run: &Run) -> Result<Self, StatusFailure> {
         // Of a mesh that is named, its own alone.
         let owner = run.named();
         let only = run.names_mesh.then_some(run.mesh);
         Ok(Self { kernel: run.open_for(owner)?, owner, only, holders: BTreeMap::new() })
     }
 
-    fn look(&mut self) -> Result<Status, Failure> {
-        let seen = engine::status(&mut self.kernel, &self.owner, &Reason::origin_of)?;
-        let mut findings: Vec<Finding> = seen.findings.into_iter().map(finding).collect();
+    fn look(&mut self) -> Result<CaptureStatus, StatusFailure> {
+        let seen = engine::status(&mut self.kernel, &self.owner, &RuleReason::origin_of)?;
+        let mut findings: Vec<StatusFinding> = seen.findings.into_iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
@@ -159,7 +159,8 @@ impl Observer {
         let ports = status::ports(&seen.views);
         let sockets = match seen.listeners {
             Ok(all) => {
-                let there: Vec<Listener> = all.into_iter().filter(|one| ports.contains(&one.port)).collect();
+                let there: Vec<ListeningSocket> =
+                    all.into_iter().filter(|one| ports.contains(&one.port)).collect();
                 Some(self.sockets(&there, &addresses))
             }
             Err(error) => {
@@ -183,16 +184,16 @@ impl Observer {
         }))
     }
 
-    fn sockets(&mut self, listeners: &[Listener], addresses: &[IpAddr]) -> Vec<Socket> {
+    fn sockets(&mut self, listeners: &[ListeningSocket], addresses: &[IpAddr]) -> Vec<Socket> {
         self.holders.retain(|inode, _| listeners.iter().any(|listener| listener.inode == *inode));
-        let is_new = |listener: &&Listener| !self.holders.contains_key(&listener.inode);
+        let is_new = |listener: &&ListeningSocket| !self.holders.contains_key(&listener.inode);
         let new: Vec<u64> = listeners.iter().filter(is_new).map(|listener| listener.inode).collect();
         if !new.is_empty() {
             let mut found = listener::holders(&new);
             self.holders.extend(new.into_iter().map(|inode| (inode, found.remove(&inode))));
         }
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        let socket = |listener: &Listener| Socket {
+        let socket = |listener: &ListeningSocket| Socket {
             protocol: match listener.transport {
                 Transport::Tcp => Protocol::Tcp,
                 Transport::Udp => Protocol::Udp,
@@ -201,7 +202,7 @@ impl Observer {
             hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
             uid: listener.uid,
             process: self.holders.get(&listener.inode).and_then(|holder| {
-                let Holder { id, name, .. } = holder.as_ref()?;
+                let SocketHolder { id, name, .. } = holder.as_ref()?;
                 Some((*id, name.clone()))
             }),
             is_transparent: listener.is_transparent,
@@ -210,17 +211,17 @@ impl Observer {
     }
 }
 
-fn finding(engine::Finding { level, topic, text, remedy }: engine::Finding) -> Finding {
-    let level = if level == engine::Level::Fail { Level::Fail } else { Level::Warn };
-    Finding { level, topic, text, remedy }
+fn finding(engine::EngineFinding { level, topic, text, remedy }: engine::EngineFinding) -> StatusFinding {
+    let level = if level == engine::EngineFindingLevel::Fail { StatusLevel::Fail } else { StatusLevel::Warn };
+    StatusFinding { level, topic, text, remedy }
 }
 
-fn unseen(topic: &'static str, error: &io::Error) -> Finding {
+fn unseen(topic: &'static str, error: &io::Error) -> StatusFinding {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "look as root",
         _ => "see the kernel's log",
     };
-    Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
+    StatusFinding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
 fn rules_of(held: &OwnRules) -> status::InstalledRules {
@@ -248,8 +249,8 @@ fn rules_of(held: &OwnRules) -> status::InstalledRules {
     }
 }
 
-fn record_of(record: &nftables::Record, is_as_made: bool) -> Record {
-    let nftables::Record { made, settings_digest, rules_digest, settings } = record;
+fn record_of(record: &nftables::TableRecord, is_as_made: bool) -> Record {
+    let nftables::TableRecord { made, settings_digest, rules_digest, settings } = record;
     Record {
         program_version: made.version.clone(),
         command: made.command.clone(),

@@ -9,12 +9,12 @@ use super::{Exit, logging::Stdout, report, start_logging};
 use diagnose::trace::{Block, Filter};
 use known::KnownRules;
 use mesh::istio::defaults::LOG_GROUP;
-use mesh::sources::{Raw, Reader, duration};
-use mesh::{Problem, Problems, Reason, Setting};
+use mesh::sources::{Raw, SettingReader, duration};
+use mesh::{InputProblem, Problems, RuleReason, Setting};
 use nix::libc;
 use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
-use sources::{Enabled, Reports, Source};
+use sources::{Enabled, Reports, TraceSource};
 use std::{
     io,
     time::{Duration, Instant, SystemTime},
@@ -34,7 +34,7 @@ struct TraceOptions {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum TraceFailure {
     #[error("listening to the kernel's reports needs CAP_NET_ADMIN")]
     Rights(#[source] io::Error),
     #[error("NFLOG group {LOG_GROUP} can't be listened to; another program may do so (ulogd, another trace)")]
@@ -54,10 +54,10 @@ enum Failure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+    let mut reader = SettingReader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
-    let names: Vec<&str> = Reason::all().map(Reason::name).collect();
+    let names: Vec<&str> = RuleReason::all().map(RuleReason::name).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";
@@ -79,7 +79,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     start_logging(raw, &logging, Stdout::Answer)?;
     Ok(match show(&TraceOptions { run, filter, enable: enable.then_some(every), count, time }) {
         Ok(()) => Exit::Done,
-        Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
     })
 }
@@ -92,11 +92,11 @@ fn number(name: &str) -> Option<u8> {
         .map(|(_, n)| n)
 }
 
-fn show(options: &TraceOptions) -> Result<(), Failure> {
+fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
     let end = options.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
     let mut known = KnownRules::read(&options.run);
-    let mut source: Box<dyn Source> = match options.enable {
+    let mut source: Box<dyn TraceSource> = match options.enable {
         Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {
             tracing::info!(target: "trace", "no rule here reports, so the kernel traces packets, as with --enable");

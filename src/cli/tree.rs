@@ -3,12 +3,12 @@
 //! Calls are read without it ([`super::arguments`] explains why), so it can afford to describe each option in full: its meaning,
 //! its variables, what of a pod sets the same, and an example.
 
-use super::command::{COMMANDS, Entry, is_global};
+use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
 use command_line::sections::{Exits, described, width};
 use mesh::Mesh;
-use mesh::settings::{self, Kind, Row, Setting, Topic, mapping};
+use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
 
 /// The command that prints the version.
 pub(super) const VERSION: &str = "version";
@@ -86,7 +86,7 @@ fn help_flag() -> Arg {
 }
 
 /// One command with its flags for a mesh.
-pub(super) fn command(entry: &Entry, mesh: Mesh, extent: Extent) -> Command {
+pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Command {
     let about = described(entry.long_about, entry.examples, entry.exits, width());
     let command = Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
     let environment: String = entry.rows(mesh).filter(|row| row.long.is_empty()).map(only_variable).collect();
@@ -113,11 +113,11 @@ pub(super) fn command(entry: &Entry, mesh: Mesh, extent: Extent) -> Command {
 
 /// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
 /// about capture, what a pod may ask for precedes what is the same for all pods of a mesh, such as the ports of the proxy.
-pub(super) fn rows(entry: &Entry, mesh: Mesh) -> Vec<&'static Row> {
-    let mut rows: Vec<&Row> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
+pub(super) fn rows(entry: &CommandEntry, mesh: Mesh) -> Vec<&'static SettingRow> {
+    let mut rows: Vec<&SettingRow> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
     let headings: Vec<&str> = rows.iter().map(|row| row.topic.heading()).collect();
-    let place = |row: &Row| headings.iter().position(|heading| *heading == row.topic.heading());
-    let is_of_pods = |row: &Row| row.topic != Topic::Capture || pod_source(row).is_some();
+    let place = |row: &SettingRow| headings.iter().position(|heading| *heading == row.topic.heading());
+    let is_of_pods = |row: &SettingRow| row.topic != Topic::Capture || pod_source(row).is_some();
     rows.sort_by_key(|row| (!row.topic.is_of_one_command(), is_global(row), place(row), !is_of_pods(row)));
     rows
 }
@@ -127,7 +127,7 @@ pub(super) fn name_of(word: Setting) -> String {
     word.row().long.to_ascii_uppercase()
 }
 
-fn only_variable(row: &Row) -> String {
+fn only_variable(row: &SettingRow) -> String {
     let mut text = format!("  {}\n", row.variables.join(", "));
     for line in std::iter::once(row.help.to_owned()).chain(details(row, None)) {
         text.push_str(&format!("      {line}\n"));
@@ -135,7 +135,7 @@ fn only_variable(row: &Row) -> String {
     text
 }
 
-fn argument(row: &Row, short: Option<char>, extent: Extent) -> Arg {
+fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
     let long_help: Vec<String> = std::iter::once(row.help.to_owned()).chain(details(row, short)).collect();
     let argument = Arg::new(row.long)
         .long(row.long)
@@ -148,13 +148,13 @@ fn argument(row: &Row, short: Option<char>, extent: Extent) -> Arg {
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
         .hide(row.help.starts_with(NO_EFFECT) && extent != Extent::All);
     match row.kind {
-        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
-        Kind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),
+        SettingKind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
+        SettingKind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),
     }
 }
 
 /// The details of a setting below its meaning, line by line.
-pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
+pub(super) fn details(row: &SettingRow, short: Option<char>) -> Vec<String> {
     let mut lines = Vec::new();
     if !row.long.is_empty() && !row.variables.is_empty() {
         lines.push(format!("Variable: {}", row.variables.join(", ")));
@@ -169,7 +169,7 @@ pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
 }
 
 /// The annotation or field of a pod that sets the same.
-pub(super) fn pod_source(row: &Row) -> Option<String> {
+pub(super) fn pod_source(row: &SettingRow) -> Option<String> {
     let of = |table: &[(&'static str, Setting)]| {
         table.iter().find(|(_, setting)| *setting == row.setting).map(|(name, _)| *name)
     };
@@ -179,7 +179,7 @@ pub(super) fn pod_source(row: &Row) -> Option<String> {
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
 
-pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
+pub(super) fn example(row: &SettingRow, short: Option<char>) -> Option<String> {
     // The meaning names all values of those that have few, and the default.
     let is_named = |example: &&str| {
         let (_, default) = row.help.split_once("[default: ").unwrap_or_default();

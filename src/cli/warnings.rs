@@ -2,21 +2,21 @@
 
 use super::ipv6;
 use super::manifest::Subject;
-use super::run::{Call, Mode};
+use super::run::{ResolvedCall, RunMode};
 use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
 use mesh::sources::Raw;
 
 /// Warns of likely mistakes once the rules are in place: the lint walks packets, which may take longer than setting the rules,
 /// and until then nothing is captured. A preview does not read the namespace.
-pub(super) fn warn(subject: &Subject, call: &Call) {
+pub(super) fn warn(subject: &Subject, call: &ResolvedCall) {
     warn_by(brief, &subject.raw, call);
     warn_of(runs_as_proxy(subject, &call.capture));
 }
 
 /// Warns of the findings of a lint.
-pub(super) fn warn_by(look: ipv6::Lint, raw: &Raw, call: &Call) {
+pub(super) fn warn_by(look: ipv6::Lint, raw: &Raw, call: &ResolvedCall) {
     warn_of(match call.run.mode {
-        Mode::Preview(_) => look(raw, &call.capture, &[]),
+        RunMode::Preview(_) => look(raw, &call.capture, &[]),
         _ => ipv6::lint(look, raw, &call.capture),
     });
 }

@@ -1,12 +1,12 @@
 //! The routes of packets in the current network namespace, as the kernel looks them up.
 
-use diagnose::explain::{Arrival, Arriving, Leaving, Route, Routes, Scene};
+use diagnose::explain::{Arrival, Arriving, Leaving, Route, Routes, RuleView};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,
-    route_lookup::{self, Flow},
+    route_lookup::{self, RouteQuery},
 };
 use std::{io, net::IpAddr};
 
@@ -14,16 +14,16 @@ use std::{io, net::IpAddr};
 const LOOPBACK: &str = "lo";
 
 /// Route lookups in one network namespace.
-pub(super) struct Kernel {
+pub(super) struct KernelRoutes {
     /// Every address, with its interface.
     addresses: Vec<(IpAddr, String)>,
     /// Packets of these marks are delivered here, as the walk knows.
     local_marks: Vec<(Family, Mark)>,
 }
 
-impl Kernel {
+impl KernelRoutes {
     /// Of the namespace whose rules and policy rules these are.
-    pub(super) fn of(scenes: &[Scene]) -> Self {
+    pub(super) fn of(scenes: &[RuleView]) -> Self {
         let marks = scenes
             .iter()
             .flat_map(|scene| scene.routing.local_marks.iter().map(move |mark| (scene.family, *mark)));
@@ -45,13 +45,13 @@ impl Kernel {
     }
 }
 
-impl Routes for Kernel {
+impl Routes for KernelRoutes {
     fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
         let Leaving { to, from, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
         // The walk needs their route without the mark.
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
-        let flow = Flow {
+        let flow = RouteQuery {
             to: to.ip(),
             // From any other, a transparent socket alone sends, which is routed all the same.
             from: from.filter(|from| from.is_loopback() || self.holder(*from).is_some()),
@@ -91,7 +91,12 @@ impl Routes for Kernel {
                 self.holder(packet.to).is_some() || route_lookup::to(packet.to).is_ok_and(|way| way.is_local);
             return Ok(Arrival { interface, local });
         };
-        let flow = Flow { from: Some(from), mark: packet.mark, at: Some(&interface), ..Flow::to(packet.to) };
+        let flow = RouteQuery {
+            from: Some(from),
+            mark: packet.mark,
+            at: Some(&interface),
+            ..RouteQuery::to(packet.to)
+        };
         match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
             Err(error) => Err(format!(

@@ -27,15 +27,15 @@ pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000,
 
 /// The counters, by verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Counters {
-    pub(super) verbs: BTreeMap<String, Calls>,
+pub(super) struct CniCounters {
+    pub(super) verbs: BTreeMap<String, CallCounters>,
 }
 
 /// The name under which repairs are counted, beside the verbs.
 pub(super) const REPAIR: &str = "repair";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Calls {
+pub(super) struct CallCounters {
     pub(super) outcomes: BTreeMap<String, u64>,
     pub(super) milliseconds: f64,
     /// How many calls each bucket of [`BOUNDS`] holds, and those beyond.
@@ -53,7 +53,7 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
 }
 
 /// Reads the counters. A file that is torn by a failure of the machine counts as empty.
-pub(super) fn read(folder: &Path) -> Counters {
+pub(super) fn read(folder: &Path) -> CniCounters {
     let text = files::read(&folder.join(FILE), MAX_BYTES, Links::Refused).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
@@ -66,7 +66,7 @@ fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
-impl Counters {
+impl CniCounters {
     fn add(&mut self, verb: &str, outcome: &str, took: Duration) {
         let calls = self.verbs.entry(verb.to_owned()).or_default();
         *calls.outcomes.entry(outcome.to_owned()).or_default() += 1;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_call_is_in_one_bucket() {
-        let mut counters = Counters::default();
+        let mut counters = CniCounters::default();
         for (milliseconds, bucket) in [(0, 0), (1, 0), (3, 2), (5_000, 11), (60_000, 12)] {
             counters.add("ADD", "captured", Duration::from_millis(milliseconds));
             assert!(counters.verbs["ADD"].buckets[bucket] > 0, "{milliseconds}");

@@ -1,17 +1,17 @@
 //! Whether a container's traffic is captured, and by which settings, from the runtime's call and the network configuration.
 
-use super::protocol::{Code, Configuration, Fault, Pod};
+use super::protocol::{CniError, CniErrorCode, PluginConfiguration, RuntimePod};
 use mesh::{
-    Capture, Host, Problem, Setting,
+    Capture, Host, InputProblem, Setting,
     pod::{self, annotated},
-    sources::{Given, Raw, Reader, Source},
+    sources::{Given, Raw, SettingReader, Source},
 };
 use std::{io, net::IpAddr, path::Path};
 
 /// What to do for a container.
-pub(super) enum Decision {
+pub(super) enum CaptureDecision {
     /// Capture by these settings, of which these are wrong already.
-    Capture(Raw, Vec<Problem>),
+    Capture(Raw, Vec<InputProblem>),
     /// Nothing, for this reason.
     Nothing(String),
 }
@@ -19,11 +19,12 @@ pub(super) enum Decision {
 /// Decides. `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod
 /// count.
 pub(super) fn decide(
-    configuration: &Configuration<'_>,
-    pod: &Pod,
-    ask: impl FnOnce(&Path, (&str, &str)) -> Result<pod::Pod, Fault>,
-) -> Result<Decision, Fault> {
-    let Configuration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } = configuration;
+    configuration: &PluginConfiguration<'_>,
+    pod: &RuntimePod,
+    ask: impl FnOnce(&Path, (&str, &str)) -> Result<pod::Pod, CniError>,
+) -> Result<CaptureDecision, CniError> {
+    let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
+        configuration;
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&pod.name), name(&pod.namespace));
     let mut known = pod::Pod::annotated(&name, &namespace, annotations.clone().unwrap_or_default());
@@ -38,9 +39,9 @@ pub(super) fn decide(
     Ok(match (skip, capture) {
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
-        (Some(skip), None) => Decision::Nothing(skip.to_string()),
+        (Some(skip), None) => CaptureDecision::Nothing(skip.to_string()),
         (Some(_), Some(capture)) => match pod::skip_of(&known, excluded_namespaces) {
-            Some(skip) if !skip.is_before_injection() => Decision::Nothing(skip.to_string()),
+            Some(skip) if !skip.is_before_injection() => CaptureDecision::Nothing(skip.to_string()),
             Some(_) | None => of_every_container(&known, &title, capture),
         },
     })
@@ -56,38 +57,42 @@ fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> boo
     }
 }
 
-fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Decision {
+fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> CaptureDecision {
     let read = annotated(pod, title, defaults);
     let problems = read.problems();
-    Decision::Capture(read.raw, problems)
+    CaptureDecision::Capture(read.raw, problems)
 }
 
 /// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
-fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Decision {
+fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
     let read = annotated(pod, title, capture);
     let words = read.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
     let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
-    Decision::Capture(words.over(capture.clone()), read.problems())
+    CaptureDecision::Capture(words.over(capture.clone()), read.problems())
 }
 
 /// What the settings mean in a namespace of these addresses.
-pub(super) struct Resolved {
+pub(super) struct ResolvedCapture {
     pub(super) capture: Capture,
     /// The settings, facts included: they mean the same whenever they are read again.
     pub(super) raw: Raw,
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) fn resolve(raw: Raw, problems: Vec<Problem>, addresses: &[IpAddr]) -> Result<Resolved, Fault> {
+pub(super) fn resolve(
+    raw: Raw,
+    problems: Vec<InputProblem>,
+    addresses: &[IpAddr],
+) -> Result<ResolvedCapture, CniError> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
     let raw = raw.over(Raw::of([(Setting::PodIps, fact)]));
-    let mut reader = Reader::new(&raw, problems);
-    let capture = mesh::configure(&mut reader, &Node, true);
+    let mut reader = SettingReader::new(&raw, problems);
+    let capture = mesh::configure(&mut reader, &NodeHost, true);
     match reader.finish() {
-        Ok(warnings) => Ok(Resolved { capture, raw, warnings }),
-        Err(problems) => Err(Fault::of_problems(
-            Code::Configuration,
+        Ok(warnings) => Ok(ResolvedCapture { capture, raw, warnings }),
+        Err(problems) => Err(CniError::of_problems(
+            CniErrorCode::Configuration,
             "the settings are not as they should be",
             &problems.0,
         )),
@@ -95,9 +100,9 @@ pub(super) fn resolve(raw: Raw, problems: Vec<Problem>, addresses: &[IpAddr]) ->
 }
 
 /// The node, which has neither the users nor the DNS servers of a container.
-struct Node;
+struct NodeHost;
 
-impl Host for Node {
+impl Host for NodeHost {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }

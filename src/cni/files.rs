@@ -34,7 +34,7 @@ pub(super) enum Links {
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unread {
+pub(super) enum UnreadableFile {
     #[error("is not a regular file")]
     Special,
     #[error("has more than {0} bytes")]
@@ -43,7 +43,7 @@ pub(super) enum Unread {
     Io(#[from] io::Error),
 }
 
-impl Unread {
+impl UnreadableFile {
     /// Whether no file is there.
     pub(super) fn is_absence(&self) -> bool {
         let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory];
@@ -52,36 +52,36 @@ impl Unread {
 }
 
 /// Opens a regular file for reading, without waiting for anything.
-pub(super) fn open(path: &Path, links: Links) -> Result<File, Unread> {
+pub(super) fn open(path: &Path, links: Links) -> Result<File, UnreadableFile> {
     let (found, flags) = match links {
         Links::Followed => (fs::metadata(path), 0),
         Links::Refused => (fs::symlink_metadata(path), O_NOFOLLOW),
     };
     let found = match found {
         // Links that lead to each other lead to no file.
-        Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(Unread::Special),
+        Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(UnreadableFile::Special),
         other => other?,
     };
     // Opening a device may have an effect, so it is looked at before, and again once it is open: it may be another by then.
     if !found.is_file() {
-        return Err(Unread::Special);
+        return Err(UnreadableFile::Special);
     }
     let file = File::options().read(true).custom_flags(O_NONBLOCK | flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::Special) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(UnreadableFile::Special) }
 }
 
 /// Reads a regular file of at most so many bytes.
-pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, Unread> {
+pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, UnreadableFile> {
     let file = open(path, links)?;
     if file.metadata()?.len() > most {
-        return Err(Unread::Long(most));
+        return Err(UnreadableFile::Long(most));
     }
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content)?;
     if u64::try_from(content.len()).is_ok_and(|length| length <= most) {
         Ok(content)
     } else {
-        Err(Unread::Long(most))
+        Err(UnreadableFile::Long(most))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The description of the network configuration in `sidecar-init cni --help`.
 
-use super::protocol::{KEYS, Version};
+use super::protocol::{CniVersion, KEYS};
 
 /// The text behind the command's description.
 pub(crate) fn help() -> String {
     let keys: String =
         KEYS.iter().map(|key| format!("  \"{}\": {}\n      {}\n", key.name, key.form, key.help)).collect();
-    let versions = Version::ALL.map(Version::name).join(", ");
+    let versions = CniVersion::ALL.map(CniVersion::name).join(", ");
     format!("Keys of the network configuration:\n{keys}\nVersions of the specification: {versions}")
 }

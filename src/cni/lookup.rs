@@ -4,7 +4,7 @@
 //! installed next to it: that retries within its time limit, reads tokens again, logs none, and prints a manifest.
 
 use super::NODE_PROGRAM;
-use super::protocol::{Code, Fault};
+use super::protocol::{CniError, CniErrorCode};
 use mesh::pod::{self, Pod};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
@@ -21,7 +21,7 @@ pub(super) fn pod(
     kubeconfig: &Path,
     (namespace, name): (&str, &str),
     time: Duration,
-) -> Result<Pod, Fault> {
+) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();
     let arguments = [
@@ -38,28 +38,30 @@ pub(super) fn pod(
     let output = Runner::new(time).run(program, &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &output.stdout)
-        .map_err(|problems| Fault::of_problems(Code::TryAgain, unreadable, &problems.0))?;
+        .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
     match objects.into_iter().next() {
         Some(object) => Ok(object.pod),
-        None => Err(Fault::new(Code::TryAgain, unreadable, "it is none")),
+        None => Err(CniError::new(CniErrorCode::TryAgain, unreadable, "it is none")),
     }
 }
 
-fn unknown(error: &ExecError) -> Fault {
+fn unknown(error: &ExecError) -> CniError {
     let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
-        ExecError::Start { .. } => Fault::caused(
-            Code::NotAvailable,
+        ExecError::Start { .. } => CniError::caused(
+            CniErrorCode::NotAvailable,
             format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
             error,
         ),
-        ExecError::Late { .. } | ExecError::Long { .. } => Fault::caused(Code::TryAgain, what, error),
+        ExecError::Late { .. } | ExecError::Long { .. } => {
+            CniError::caused(CniErrorCode::TryAgain, what, error)
+        }
         ExecError::Status { status, stderr, .. } => {
             let code = match status.code() {
-                Some(BAD_INPUT) => Code::Configuration,
-                Some(_) | None => Code::TryAgain,
+                Some(BAD_INPUT) => CniErrorCode::Configuration,
+                Some(_) | None => CniErrorCode::TryAgain,
             };
-            Fault::new(code, format!("{what}: {}", stderr.trim()), "")
+            CniError::new(code, format!("{what}: {}", stderr.trim()), "")
         }
     }
 }

@@ -24,12 +24,15 @@ mod watch;
 
 pub(crate) use help::help;
 pub(crate) use programs::{COMMAND, NODE_PROGRAM, PLUGIN, beside};
-pub(crate) use repair::{Container, count_repair};
+pub(crate) use repair::{RepairTarget, count_repair};
 
 use outcome::{Done, FAILED, Undo};
-use protocol::{Code, Fault, Fields, MAX_BYTES, PartialConfiguration, Request, Target, Version};
+use protocol::{
+    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration,
+    PluginFields,
+};
 use sidecar_init::sys::signals::ignore_file_size_limit;
-use state::State;
+use state::AttachmentStore;
 use std::{
     env,
     io::{self, IsTerminal, Read},
@@ -37,7 +40,7 @@ use std::{
     process::ExitCode,
 };
 use verbs::CallContext;
-use watch::Watch;
+use watch::TimedCall;
 
 /// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
 pub(crate) fn is_called() -> bool {
@@ -58,30 +61,30 @@ pub(crate) fn main() -> ExitCode {
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
     }
-    let watch = Watch::start();
+    let watch = TimedCall::start();
     let outcome = watch.answer(serve(&watch));
     watch.leave_traces(&outcome);
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve(watch: &Watch) -> Result<Done, Fault> {
-    let request = Request::read(|name| env::var_os(name))?;
+fn serve(watch: &TimedCall) -> Result<Done, CniError> {
+    let request = CniRequest::read(|name| env::var_os(name))?;
     let verb = request.verb();
     watch.note(|progress| {
         progress.verb = Some(verb);
         progress.line.verb = Some(verb.name());
-        if let Some(Target { container, interface, pod }) = request.target() {
+        if let Some(AttachmentTarget { container, interface, pod }) = request.target() {
             progress.line.container = Some(container.clone());
             progress.line.interface = Some(interface.clone());
             progress.line.pod = pod.label();
         }
     });
     let input = input(&request)?;
-    if request == Request::Version {
+    if request == CniRequest::Version {
         return version(&input);
     }
     let partial = PartialConfiguration::of(&input)?;
-    let (state, timeout) = (State::new(&partial.places.state), partial.timeout);
+    let (state, timeout) = (AttachmentStore::new(&partial.places.state), partial.timeout);
     watch.note(|progress| {
         progress.timeout = timeout;
         progress.places = partial.are_asked_for.then(|| partial.places.clone());
@@ -92,53 +95,54 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
     });
     let context = CallContext { state: &state, timeout };
     // DEL succeeds even if the settings of capture have become invalid.
-    if let Request::Del(target, netns) = &request {
+    if let CniRequest::Del(target, netns) = &request {
         return context.del(target, netns.as_deref(), partial.network()?.1);
     }
     let configuration = partial.configuration(verb)?;
     match &request {
-        Request::Add(target, netns) => context.add(target, netns, &configuration),
-        Request::Check(target, netns) => context.check(target, netns, &configuration),
-        Request::Gc => node::gc(&configuration, &state),
-        Request::Status => node::status(&configuration, &state, timeout),
-        Request::Del(..) | Request::Version => unreachable!("these are answered above"),
+        CniRequest::Add(target, netns) => context.add(target, netns, &configuration),
+        CniRequest::Check(target, netns) => context.check(target, netns, &configuration),
+        CniRequest::Gc => node::gc(&configuration, &state),
+        CniRequest::Status => node::status(&configuration, &state, timeout),
+        CniRequest::Del(..) | CniRequest::Version => unreachable!("these are answered above"),
     }
 }
 
 /// All of standard input, unless VERSION is called from a terminal.
-fn input(request: &Request) -> Result<Vec<u8>, Fault> {
+fn input(request: &CniRequest) -> Result<Vec<u8>, CniError> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
-    if *request == Request::Version && stdin.is_terminal() {
+    if *request == CniRequest::Version && stdin.is_terminal() {
         return Ok(input);
     }
     stdin
         .lock()
         .take(MAX_BYTES + 1)
         .read_to_end(&mut input)
-        .map_err(|error| Fault::caused(Code::Io, "standard input can't be read", &error))?;
+        .map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
     match u64::try_from(input.len()) {
         Ok(length) if length <= MAX_BYTES => Ok(input),
         Ok(_) | Err(_) => {
             let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
-            Err(Fault::new(Code::Decode, msg, "nothing of it was used"))
+            Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"))
         }
     }
 }
 
 /// VERSION. It is answered in the version that the runtime speaks, or in ours if that is none that we know.
-fn version(input: &[u8]) -> Result<Done, Fault> {
+fn version(input: &[u8]) -> Result<Done, CniError> {
     let version = match input.trim_ascii() {
-        [] => Version::LATEST,
+        [] => CniVersion::LATEST,
         _ => spoken(input)?,
     };
     Ok(Done::new("answered", String::new()).answering(version.answer()))
 }
 
-fn spoken(input: &[u8]) -> Result<Version, Fault> {
-    let undecodable =
-        |error: &dyn std::error::Error| Fault::caused(Code::Decode, "standard input can't be decoded", error);
+fn spoken(input: &[u8]) -> Result<CniVersion, CniError> {
+    let undecodable = |error: &dyn std::error::Error| {
+        CniError::caused(CniErrorCode::Decode, "standard input can't be decoded", error)
+    };
     let text = std::str::from_utf8(input).map_err(|error| undecodable(&error))?;
-    let fields = Fields::parse(text).map_err(|error| undecodable(&error))?;
+    let fields = PluginFields::parse(text).map_err(|error| undecodable(&error))?;
     let named = fields.value("cniVersion").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-    Ok(named.and_then(|name| Version::parse(&name).ok()).unwrap_or(Version::LATEST))
+    Ok(named.and_then(|name| CniVersion::parse(&name).ok()).unwrap_or(CniVersion::LATEST))
 }

@@ -1,6 +1,6 @@
 //! A container's network namespace: entering it, and opening a session of the engine there.
 
-use super::protocol::{Code, Fault};
+use super::protocol::{CniError, CniErrorCode};
 use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
@@ -9,7 +9,7 @@ use sidecar_init::{
     engine::{self, Choice, Session},
     sys::{
         address,
-        lock::Refused,
+        lock::LockError,
         namespace::{self, OpenNamespace},
         netfilter::lacks_netlink,
     },
@@ -33,12 +33,13 @@ const UNKNOWN: &str = "may be the runtime's own network namespace, where capturi
                       in it: /proc is needed to know; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
-pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
+pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
     let shown = path.display().to_string();
-    let refused = |text: &str| Fault::new(Code::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
+    let refused =
+        |text: &str| CniError::new(CniErrorCode::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
     let failed = |error: &io::Error| {
         let msg = format!("CNI_NETNS: {shown:?} can't be entered; CAP_SYS_ADMIN is needed");
-        Fault::caused(Code::Namespace, msg, error)
+        CniError::caused(CniErrorCode::Namespace, msg, error)
     };
     // The opened namespace is compared and entered, even if the path changes meanwhile.
     let (held, id) = match OpenNamespace::open(path).and_then(|held| held.id().map(|id| (held, id))) {
@@ -72,13 +73,13 @@ pub(super) fn is_of_container() -> Result<(), &'static str> {
 }
 
 /// The same where there has to be one.
-pub(super) fn enter_existing(path: &Path) -> Result<(), Fault> {
+pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
     match enter(path)? {
         Entered::Inside => Ok(()),
         Entered::Gone => {
             let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
-            Err(Fault::new(
-                Code::Environment,
+            Err(CniError::new(
+                CniErrorCode::Environment,
                 msg,
                 "expected one such as /run/netns/NAME or /proc/PID/ns/net",
             ))
@@ -92,14 +93,14 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// The addresses of all interfaces, in the kernel's order.
-pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
+pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
-        Fault::caused(Code::Namespace, "the container's interfaces can't be listed", &error)
+        CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
     match found.iter().all(IpAddr::is_loopback) {
         false => Ok(found),
-        true => Err(Fault::new(
-            Code::Configuration,
+        true => Err(CniError::new(
+            CniErrorCode::Configuration,
             "the container has no address, and whether IPv6 is to be captured depends on it",
             "in the list of plugins, this one comes behind those that give the container its interface and addresses",
         )),
@@ -124,9 +125,11 @@ pub(super) fn added() -> io::Result<Option<Mesh>> {
 }
 
 /// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
-pub(super) fn hold(timeout: Duration, owner: Ownership, backend: &str) -> Result<Session, Fault> {
+pub(super) fn hold(timeout: Duration, owner: Ownership, backend: &str) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice(backend))?;
-    session.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
+    session
+        .hold()
+        .map_err(|error| failed("the namespace can't be changed", &engine::EngineError::from(error)))?;
     Ok(session)
 }
 
@@ -136,29 +139,29 @@ pub(super) fn choice(backend: &str) -> Choice {
 }
 
 /// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
-pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, Fault> {
+pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
-        .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
+        .map_err(|error| failed("the namespace can't be read", &engine::EngineError::from(error)))
 }
 
 /// An error of the engine as a fault.
-pub(super) fn failed(what: &str, error: &engine::Error) -> Fault {
+pub(super) fn failed(what: &str, error: &engine::EngineError) -> CniError {
     use backend::Error::{Conflict, Locked, NoProgram};
     let code = match error {
-        engine::Error::Backend(Locked(Refused::Busy(holder))) => {
+        engine::EngineError::Backend(Locked(LockError::Busy(holder))) => {
             let who = holder.map_or_else(|| "another program".to_owned(), |id| format!("process {id}"));
             let details = format!("{who} is changing the container's network namespace (timeout)");
-            return Fault::new(Code::TryAgain, what, details);
+            return CniError::new(CniErrorCode::TryAgain, what, details);
         }
-        engine::Error::Backend(Conflict { .. }) => Code::TryAgain,
-        engine::Error::Backend(NoProgram(_)) => Code::NotAvailable,
-        engine::Error::Failed(failure) => match failure.source {
-            Conflict { .. } => Code::TryAgain,
-            NoProgram(_) => Code::NotAvailable,
-            _ => Code::Namespace,
+        engine::EngineError::Backend(Conflict { .. }) => CniErrorCode::TryAgain,
+        engine::EngineError::Backend(NoProgram(_)) => CniErrorCode::NotAvailable,
+        engine::EngineError::Failed(failure) => match failure.source {
+            Conflict { .. } => CniErrorCode::TryAgain,
+            NoProgram(_) => CniErrorCode::NotAvailable,
+            _ => CniErrorCode::Namespace,
         },
-        _ => Code::Namespace,
+        _ => CniErrorCode::Namespace,
     };
-    Fault::caused(code, format!("{what}: {error}"), error)
+    CniError::caused(code, format!("{what}: {error}"), error)
 }

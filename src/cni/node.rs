@@ -2,9 +2,9 @@
 
 use super::{
     Done,
-    decision::{Resolved, resolve},
-    protocol::{Code, Configuration, Fault},
-    state::State,
+    decision::{ResolvedCapture, resolve},
+    protocol::{CniError, CniErrorCode, PluginConfiguration},
+    state::AttachmentStore,
     verbs::unknown,
 };
 use mesh::pod::{Pod, annotated};
@@ -13,11 +13,15 @@ use sidecar_init::sys::namespace;
 use std::{net::Ipv4Addr, time::Duration};
 
 /// GC: removes the records of attachments that the runtime does not list.
-pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Done, Fault> {
+pub(super) fn gc(configuration: &PluginConfiguration<'_>, state: &AttachmentStore) -> Result<Done, CniError> {
     let Some(valid) = &configuration.valid else {
         let details =
             "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
-        return Err(Fault::new(Code::Configuration, "GC is called without valid attachments", details));
+        return Err(CniError::new(
+            CniErrorCode::Configuration,
+            "GC is called without valid attachments",
+            details,
+        ));
     };
     let mut left = Vec::new();
     let mut forgotten = 0;
@@ -35,35 +39,40 @@ pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Don
     state.sweep().map_err(|error| unknown(&error))?;
     match left.is_empty() {
         true => Ok(Done::new("collected", format!("{forgotten} attachments forgotten"))),
-        false => Err(Fault::new(Code::Io, "attachments can't be forgotten (state_dir)", left.join("\n"))),
+        false => Err(CniError::new(
+            CniErrorCode::Io,
+            "attachments can't be forgotten (state_dir)",
+            left.join("\n"),
+        )),
     }
 }
 
 /// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
 pub(super) fn status(
-    configuration: &Configuration<'_>,
-    state: &State,
+    configuration: &PluginConfiguration<'_>,
+    state: &AttachmentStore,
     timeout: Duration,
-) -> Result<Done, Fault> {
+) -> Result<Done, CniError> {
     let unavailable =
-        |what: &str, fault: &dyn std::error::Error| Fault::caused(Code::NotAvailable, what, fault);
+        |what: &str, fault: &dyn std::error::Error| CniError::caused(CniErrorCode::NotAvailable, what, fault);
     let writable = state.prepare().and_then(|()| Ok(access(state.folder(), AccessFlags::W_OK)?));
     writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
     let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
     let raw = configuration.capture.clone().unwrap_or(sample);
-    let Resolved { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
-        .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
+    let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
+        .map_err(|fault| CniError { code: CniErrorCode::NotAvailable, ..fault })?;
     let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {
         // ADD refuses where it is not known whether the namespace is the runtime's own.
-        super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;
+        super::namespace::is_of_container()
+            .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
         super::namespace::open(timeout, capture.owner(), choice)?
             .apply(&capture.desired())
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });
     match tried {
         Ok(Ok(summary)) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
-        Ok(Err(fault)) => Err(Fault { code: Code::NotAvailable, ..fault }),
+        Ok(Err(fault)) => Err(CniError { code: CniErrorCode::NotAvailable, ..fault }),
         Err(error) => {
             Err(unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error))
         }

@@ -1,6 +1,6 @@
 //! The outcome of a call.
 
-use super::protocol::Fault;
+use super::protocol::CniError;
 
 /// The outcome of a failed call, in the log and in counters.
 pub(super) const FAILED: &str = "failed";
@@ -15,7 +15,7 @@ pub(super) struct Done {
     pub(super) undo: Option<Undo>,
 }
 
-pub(super) type Undo = Box<dyn FnOnce() -> Result<(), Fault>>;
+pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
 
 impl Done {
     pub(super) fn new(outcome: &'static str, reason: String) -> Self {

@@ -17,12 +17,12 @@ use std::{
 
 /// A container, by one of its processes or by its network namespace alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Container {
+pub(crate) enum RepairTarget {
     Process(u32),
     Namespace(PathBuf),
 }
 
-impl Container {
+impl RepairTarget {
     /// The path of its network namespace.
     pub(crate) fn namespace(&self) -> PathBuf {
         match self {
@@ -33,7 +33,7 @@ impl Container {
 }
 
 /// Answers for a thread in the container's network namespace and on the node's file system.
-impl Host for Container {
+impl Host for RepairTarget {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         address::all()
     }

@@ -4,7 +4,7 @@
 //! have left, and CHECK compares with it. One that is torn, or that is something other than a file, counts as an attachment
 //! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
 
-use super::files::{self, Durability, Links, Unread};
+use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, MAX_BYTES};
 use mesh::{
     Mesh,
@@ -22,20 +22,20 @@ use std::{
 
 /// The folder of a node's attachments.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct AttachmentStore {
     folder: PathBuf,
 }
 
 /// An attachment in a network, which the specification makes its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct AttachmentKey {
     pub(super) network: String,
     pub(super) attachment: Attachment,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
+pub(super) struct AttachmentRecord {
     /// The form of this file.
     form: u32,
     /// For people who read the file.
@@ -50,7 +50,7 @@ pub(super) struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
     Absent,
-    Valid(Record),
+    Valid(AttachmentRecord),
     /// A record that can't be read, and why.
     Torn(String),
 }
@@ -61,7 +61,7 @@ const ENDING: &str = ".json";
 /// Between the parts of a file's name. Neither an id nor a network's name has it.
 const BETWEEN: char = '@';
 
-impl Record {
+impl AttachmentRecord {
     pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
         // Other meshes have settings of the same names, which configurations may hold for their pods.
         let own = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
@@ -101,7 +101,7 @@ impl StoredRecord {
     }
 }
 
-impl Key {
+impl AttachmentKey {
     fn file(&self) -> String {
         let Self { network, attachment: Attachment { container, interface } } = self;
         format!("{container}{BETWEEN}{interface}{BETWEEN}{network}{ENDING}")
@@ -120,7 +120,7 @@ impl Key {
     }
 }
 
-impl State {
+impl AttachmentStore {
     pub(super) fn new(root: &Path) -> Self {
         Self { folder: root.join(FOLDER) }
     }
@@ -136,15 +136,15 @@ impl State {
 
     /// # Errors
     /// When it can't be read, which a torn file can.
-    pub(super) fn record(&self, key: &Key) -> io::Result<StoredRecord> {
+    pub(super) fn record(&self, key: &AttachmentKey) -> io::Result<StoredRecord> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(StoredRecord::Absent),
-            Err(Unread::Io(error)) => return Err(error),
+            Err(UnreadableFile::Io(error)) => return Err(error),
             Err(why) => return Ok(StoredRecord::Torn(format!("it {why}"))),
             Ok(text) => text,
         };
-        Ok(match serde_json::from_slice::<Record>(&text) {
+        Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
             Ok(record) if record.form == FORM => StoredRecord::Valid(record),
             Ok(record) => StoredRecord::Torn(format!("its form {} is another version's", record.form)),
             Err(error) => StoredRecord::Torn(error.to_string()),
@@ -153,19 +153,19 @@ impl State {
 
     /// # Errors
     /// When it can't be written; the old record is kept.
-    pub(super) fn keep(&self, key: &Key, record: &Record) -> io::Result<()> {
+    pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> io::Result<()> {
         self.prepare()?;
         let text = serde_json::to_vec(record).expect("our own data has text keys");
         files::put(&self.folder, &key.file(), &text, Durability::Kept)
     }
 
     /// Returns whether there was a record.
-    pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
+    pub(super) fn forget(&self, key: &AttachmentKey) -> io::Result<bool> {
         files::remove(&self.folder.join(key.file()))
     }
 
     /// All attachments with a record.
-    pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
+    pub(super) fn keys(&self) -> io::Result<Vec<AttachmentKey>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(Vec::new());
@@ -174,7 +174,7 @@ impl State {
         };
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let names = names.collect::<io::Result<Vec<String>>>()?;
-        Ok(names.iter().filter_map(|name| Key::of_file(name)).collect())
+        Ok(names.iter().filter_map(|name| AttachmentKey::of_file(name)).collect())
     }
 
     /// Removes unfinished files of killed calls.
@@ -195,22 +195,22 @@ mod tests {
     fn names_of_files_come_back() {
         for (container, interface, network) in [("c1", "eth0", "mesh"), ("a.b-c_d", "a@b@c", "1")] {
             let attachment = Attachment { container: container.into(), interface: interface.into() };
-            let key = Key { network: network.into(), attachment };
-            assert_eq!(Key::of_file(&key.file()), Some(key));
+            let key = AttachmentKey { network: network.into(), attachment };
+            assert_eq!(AttachmentKey::of_file(&key.file()), Some(key));
         }
-        assert_eq!(Key::of_file("counters.json"), None);
+        assert_eq!(AttachmentKey::of_file("counters.json"), None);
     }
 
     #[test]
     fn a_record_cut_anywhere_is_torn() {
         let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
         let raw = Raw::of([(Setting::InboundPorts, given)]);
-        let record = Record::new(Some("shop/web".to_owned()), "nftables", &raw);
+        let record = AttachmentRecord::new(Some("shop/web".to_owned()), "nftables", &raw);
         let text = serde_json::to_vec(&record).expect("JSON");
         for end in 0..text.len() {
-            assert!(serde_json::from_slice::<Record>(&text[..end]).is_err(), "cut at {end}");
+            assert!(serde_json::from_slice::<AttachmentRecord>(&text[..end]).is_err(), "cut at {end}");
         }
-        assert_eq!(serde_json::from_slice::<Record>(&text).expect("whole"), record);
+        assert_eq!(serde_json::from_slice::<AttachmentRecord>(&text).expect("whole"), record);
         assert_eq!(record.raw().get(Setting::InboundPorts).map(|given| given.value.as_str()), Some("*"));
     }
 
@@ -223,7 +223,7 @@ mod tests {
         for mesh in [Mesh::Istio, Mesh::Linkerd] {
             let all = [Mesh::Istio, Mesh::Linkerd].map(|of| (user(of), given(of.name())));
             let raw = Raw::of([(Setting::Mesh, given(mesh.name()))].into_iter().chain(all));
-            let record = Record::new(None, "nftables", &raw);
+            let record = AttachmentRecord::new(None, "nftables", &raw);
             assert_eq!(record.mesh(), mesh);
             let read = record.raw();
             assert_eq!(read.iter().count(), 2, "{record:?}");

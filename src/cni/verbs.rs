@@ -2,13 +2,13 @@
 
 use super::{
     Done,
-    decision::{Decision, Resolved, decide, resolve},
+    decision::{CaptureDecision, ResolvedCapture, decide, resolve},
     lookup,
     namespace::{self, COMMAND, Entered, choice, enter_existing},
-    protocol::{self, Attachment, Code, Configuration, Fault, Target},
-    state::{Key, Record, State, StoredRecord},
+    protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration},
+    state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord},
 };
-use mesh::{Mesh, OWNERS, Policy, sources::Raw};
+use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use rules::desired::Desired;
 use sidecar_init::engine::{Session, Summary};
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 pub(super) struct CallContext<'a> {
-    pub(super) state: &'a State,
+    pub(super) state: &'a AttachmentStore,
     pub(super) timeout: Duration,
 }
 
@@ -28,17 +28,17 @@ impl CallContext<'_> {
     /// When it is not. Then the namespace is unchanged, unless the fault states otherwise.
     pub(super) fn add(
         &self,
-        target: &Target,
+        target: &AttachmentTarget,
         netns: &Path,
-        configuration: &Configuration<'_>,
-    ) -> Result<Done, Fault> {
+        configuration: &PluginConfiguration<'_>,
+    ) -> Result<Done, CniError> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
         let (raw, problems) = match self.decide(configuration, target)? {
-            Decision::Nothing(reason) => return Ok(skipped(reason)),
-            Decision::Capture(raw, problems) => (raw, problems),
+            CaptureDecision::Nothing(reason) => return Ok(skipped(reason)),
+            CaptureDecision::Capture(raw, problems) => (raw, problems),
         };
         enter_existing(netns)?;
-        let Resolved { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
+        let ResolvedCapture { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
         if capture.captures_nothing() {
             return Ok(skipped("its settings capture nothing".to_owned()));
         }
@@ -47,7 +47,7 @@ impl CallContext<'_> {
         let mut session = namespace::hold(self.timeout, capture.owner(), configuration.backend)?;
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
-        let record = Record::new(target.pod.label(), configuration.backend, &raw);
+        let record = AttachmentRecord::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
         let summary = set(&mut session, &*capture, &raw)?;
         warn_of_preceding_rules(&mut session);
@@ -55,7 +55,7 @@ impl CallContext<'_> {
         let is_changed = !summary.steps.is_empty();
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
-        let added = Added { state: self.state.clone(), key, before, session, is_changed };
+        let added = AddEffects { state: self.state.clone(), key, before, session, is_changed };
         Ok(Done::new("captured", reason)
             .answering(result(configuration))
             .undone_by(Box::new(move || added.undo())))
@@ -63,7 +63,7 @@ impl CallContext<'_> {
 
     /// The record of an attachment before ADD. Refuses one of another mesh, because a record names one mesh, whose rules DEL
     /// removes.
-    fn before(&self, key: &Key, mesh: Mesh) -> Result<StoredRecord, Fault> {
+    fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
         let stored = self.state.record(key).map_err(|error| unknown(&error))?;
         match stored.mesh() {
             Some(earlier) if earlier != mesh => {
@@ -72,13 +72,21 @@ impl CallContext<'_> {
                     earlier.ownership().name,
                     mesh.ownership().name
                 );
-                Err(Fault::new(Code::Configuration, msg, "DEL removes what is there; call ADD after it"))
+                Err(CniError::new(
+                    CniErrorCode::Configuration,
+                    msg,
+                    "DEL removes what is there; call ADD after it",
+                ))
             }
             Some(_) | None => Ok(stored),
         }
     }
 
-    fn decide(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Decision, Fault> {
+    fn decide(
+        &self,
+        configuration: &PluginConfiguration<'_>,
+        target: &AttachmentTarget,
+    ) -> Result<CaptureDecision, CniError> {
         // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, pod| {
@@ -89,10 +97,10 @@ impl CallContext<'_> {
     /// CHECK: the rules are those that ADD has made.
     pub(super) fn check(
         &self,
-        target: &Target,
+        target: &AttachmentTarget,
         netns: &Path,
-        configuration: &Configuration<'_>,
-    ) -> Result<Done, Fault> {
+        configuration: &PluginConfiguration<'_>,
+    ) -> Result<Done, CniError> {
         let recorded = match self
             .state
             .record(&key(target, &configuration.name))
@@ -111,14 +119,14 @@ impl CallContext<'_> {
                 (backend, record.raw(), Vec::new())
             }
             None => match self.decide(configuration, target)? {
-                Decision::Nothing(reason) => return Ok(Done::new("skipped", reason)),
-                Decision::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
+                CaptureDecision::Nothing(reason) => return Ok(Done::new("skipped", reason)),
+                CaptureDecision::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
             },
         };
         enter_existing(netns)?;
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
-        let Resolved { capture, .. } = resolve(raw, problems, &addresses)?;
+        let ResolvedCapture { capture, .. } = resolve(raw, problems, &addresses)?;
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
         let compared = compare(&mut session, &*capture)?;
         warn_of_preceding_rules(&mut session);
@@ -127,7 +135,12 @@ impl CallContext<'_> {
 
     /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container that is gone is not a reason
     /// to fail.
-    pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
+    pub(super) fn del(
+        &self,
+        target: &AttachmentTarget,
+        netns: Option<&Path>,
+        network: &str,
+    ) -> Result<Done, CniError> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
         let entered = netns.map(namespace::enter);
@@ -161,7 +174,7 @@ impl CallContext<'_> {
     }
 
     /// The owner of the rules that the end of an attachment removes.
-    fn rule_owner(&self, key: &Key) -> Result<RuleOwner, Fault> {
+    fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
         let stored = self.state.record(key).map_err(|error| unknown(&error))?;
         let is_shared = self.is_shared(key, &stored)?;
         Ok(match stored {
@@ -182,7 +195,7 @@ impl CallContext<'_> {
     }
 
     /// Whether another attachment of the container has the rules of the same mesh, or may have them.
-    fn is_shared(&self, key: &Key, stored: &StoredRecord) -> Result<bool, Fault> {
+    fn is_shared(&self, key: &AttachmentKey, stored: &StoredRecord) -> Result<bool, CniError> {
         let others = self.state.keys().map_err(|error| unknown(&error))?;
         for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
             let theirs = self.state.record(other).map_err(|error| unknown(&error))?;
@@ -196,19 +209,19 @@ impl CallContext<'_> {
     }
 
     /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
-    fn left_to_others(&self, key: &Key) -> Result<Done, Fault> {
+    fn left_to_others(&self, key: &AttachmentKey) -> Result<Done, CniError> {
         self.state.forget(key).map_err(|error| unkept(&error))?;
         Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))
     }
 
-    fn forgotten(&self, key: &Key, why: &str) -> Done {
+    fn forgotten(&self, key: &AttachmentKey, why: &str) -> Done {
         self.forget(key);
         Done::new("forgotten", why.to_owned())
     }
 
     /// Forgets an attachment without rules. A record that stays, as on a read-only file system, keeps no container from
     /// going.
-    fn forget(&self, key: &Key) {
+    fn forget(&self, key: &AttachmentKey) {
         if let Err(error) = self.state.forget(key) {
             tracing::warn!(
                 target: "state",
@@ -230,9 +243,9 @@ enum RuleOwner {
 }
 
 /// The effects of an ADD, until its result has reached the runtime.
-struct Added {
-    state: State,
-    key: Key,
+struct AddEffects {
+    state: AttachmentStore,
+    key: AttachmentKey,
     /// The record before.
     before: StoredRecord,
     /// The namespace, with its lock.
@@ -240,9 +253,9 @@ struct Added {
     is_changed: bool,
 }
 
-impl Added {
+impl AddEffects {
     /// Restores the record and rules of an earlier ADD; removes both where there was none.
-    fn undo(mut self) -> Result<(), Fault> {
+    fn undo(mut self) -> Result<(), CniError> {
         match &self.before {
             StoredRecord::Absent => {
                 if self.is_changed {
@@ -252,7 +265,7 @@ impl Added {
             }
             StoredRecord::Valid(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
-                    let Resolved { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
+                    let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
                     self.session.choose(backend);
                     set(&mut self.session, &*capture, &raw)?;
                 }
@@ -265,7 +278,7 @@ impl Added {
 }
 
 /// Sets rules on behalf of an ADD.
-fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary, Fault> {
+fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<Summary, CniError> {
     let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::settings_text(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
@@ -274,21 +287,21 @@ fn set(session: &mut Session, capture: &dyn Policy, raw: &Raw) -> Result<Summary
         .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))
 }
 
-fn clean(session: &mut Session) -> Result<Summary, Fault> {
+fn clean(session: &mut Session) -> Result<Summary, CniError> {
     session.clean().map_err(|error| namespace::failed("our rules can't be removed", &error))
 }
 
-fn key(target: &Target, network: &str) -> Key {
-    let Target { container, interface, .. } = target;
+fn key(target: &AttachmentTarget, network: &str) -> AttachmentKey {
+    let AttachmentTarget { container, interface, .. } = target;
     let attachment = Attachment { container: container.clone(), interface: interface.clone() };
-    Key { network: network.to_owned(), attachment }
+    AttachmentKey { network: network.to_owned(), attachment }
 }
 
-fn result(configuration: &Configuration<'_>) -> String {
+fn result(configuration: &PluginConfiguration<'_>) -> String {
     protocol::result(configuration.before, configuration.version)
 }
 
-fn compare(session: &mut Session, capture: &dyn Policy) -> Result<Done, Fault> {
+fn compare(session: &mut Session, capture: &dyn CapturePolicy) -> Result<Done, CniError> {
     let compared = session
         .check(&capture.desired())
         .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
@@ -296,7 +309,7 @@ fn compare(session: &mut Session, capture: &dyn Policy) -> Result<Done, Fault> {
         return Ok(Done::new("equal", String::new()));
     }
     let msg = "the container's rules are not those that ADD has made: its traffic may pass the proxy by";
-    Err(Fault::new(Code::Drift, msg, compared.differences))
+    Err(CniError::new(CniErrorCode::Drift, msg, compared.differences))
 }
 
 /// Rules of other programs that come before ours: no change can repair that.
@@ -306,10 +319,10 @@ fn warn_of_preceding_rules(session: &mut Session) {
     }
 }
 
-fn unkept(error: &std::io::Error) -> Fault {
-    Fault::caused(Code::Io, "the state directory can't be written (state_dir)", error)
+fn unkept(error: &std::io::Error) -> CniError {
+    CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
 }
 
-pub(super) fn unknown(error: &std::io::Error) -> Fault {
-    Fault::caused(Code::Io, "the state directory can't be read (state_dir)", error)
+pub(super) fn unknown(error: &std::io::Error) -> CniError {
+    CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
 }

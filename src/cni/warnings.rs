@@ -33,16 +33,16 @@ impl Log for Collector {
     }
 
     fn write(&self, event: &Event<'_>) {
-        let mut text = Text(String::new());
+        let mut text = WarningText(String::new());
         event.record(&mut text);
         COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
     }
 }
 
 /// The message, then the other fields.
-struct Text(String);
+struct WarningText(String);
 
-impl Visit for Text {
+impl Visit for WarningText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let written = match field.name() {
             "message" => write!(self.0, "{value:?}"),

@@ -6,7 +6,7 @@
 use super::{
     Done, FAILED, Undo, counters,
     log::{self, LogEntry},
-    protocol::{Code, Fault, Places, TIMEOUT, Verb, Version},
+    protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb},
     warnings,
 };
 use sidecar_init::sys::streams::write_stdout;
@@ -24,7 +24,7 @@ use std::{
 
 pub(super) struct Progress {
     pub(super) timeout: Duration,
-    pub(super) version: Version,
+    pub(super) version: CniVersion,
     pub(super) verb: Option<Verb>,
     /// Where log and counters are written; `None` until it is known.
     pub(super) places: Option<Places>,
@@ -32,7 +32,7 @@ pub(super) struct Progress {
 }
 
 /// A call with a time limit.
-pub(super) struct Watch {
+pub(super) struct TimedCall {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -46,11 +46,11 @@ const FAILURE: i32 = 1;
 /// How long logging and counting may delay the end of a call.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Watch {
+impl TimedCall {
     pub(super) fn start() -> Arc<Self> {
         let progress = Progress {
             timeout: TIMEOUT,
-            version: Version::LATEST,
+            version: CniVersion::LATEST,
             verb: None,
             places: None,
             line: LogEntry::default(),
@@ -78,7 +78,7 @@ impl Watch {
 
     /// Prints the answer. If it can't be written, the work is undone and the call fails. Does not return if time was up
     /// before.
-    pub(super) fn answer(&self, outcome: Result<Done, Fault>) -> Result<Done, Fault> {
+    pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
         let (version, end) = {
             let progress = self.progress();
             (progress.version, self.started + progress.timeout)
@@ -113,7 +113,7 @@ impl Watch {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    pub(super) fn leave_traces(&self, outcome: &Result<Done, Fault>) {
+    pub(super) fn leave_traces(&self, outcome: &Result<Done, CniError>) {
         let (outcome, reason, details) = match outcome {
             Ok(done) => (done.outcome, done.reason.clone(), String::new()),
             Err(fault) => (FAILED, fault.msg.clone(), fault.details.clone()),
@@ -148,8 +148,11 @@ impl Watch {
         }
         let msg = format!("time is up: the call took longer than {:?} (timeout)", progress.timeout);
         drop(progress);
-        let fault =
-            Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
+        let fault = CniError::new(
+            CniErrorCode::TryAgain,
+            msg,
+            "what it waited for: standard input, a lock, or the kernel",
+        );
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
@@ -167,14 +170,17 @@ impl Watch {
 }
 
 /// Undoes a call whose answer can't be written, and returns its failure.
-fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
+fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
     let undone = match undo.map(|undo| undo()) {
         None => "nothing was done",
         Some(Ok(())) => "what was done is undone",
         Some(Err(_)) => "what was done stays until DEL",
     };
-    let fault =
-        Fault::caused(Code::Io, format!("the result can't be written to standard output; {undone}"), error);
+    let fault = CniError::caused(
+        CniErrorCode::Io,
+        format!("the result can't be written to standard output; {undone}"),
+        error,
+    );
     // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault

@@ -1,13 +1,13 @@
 //! The verbs: plan, apply, check, clean.
 
 use super::choice::Choice;
-use super::commit::{Failure, commit};
-use super::compare::{Comparison, Differences, compare};
+use super::commit::{CommitFailure, commit};
+use super::compare::{Differences, LiveComparison, compare};
 use super::desired_state::DesiredState;
 use super::hindered::in_the_way;
 use super::provenance::doubtful;
 use super::steps::steps;
-use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant, nftables::Hindered};
+use crate::backend::{self, Backend, BackendName, CommitStep, Hidden, Snapshot, Variant, nftables::Hindered};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned again when another program changes the rules at the same time.
@@ -42,7 +42,7 @@ pub enum OnDrift {
 
 /// Why a namespace is not in the desired state.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum EngineError {
     /// It can't be read or locked.
     #[error(transparent)]
     Backend(#[from] backend::Error),
@@ -71,17 +71,17 @@ pub enum Error {
     #[error("{}", obstacles(.0))]
     Hindered(Vec<Hindered>),
     #[error(transparent)]
-    Failed(#[from] Box<Failure>),
+    Failed(#[from] Box<CommitFailure>),
 }
 
 /// What would be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ApplyPlan {
     /// What was there when it was made.
     pub before: Snapshot,
     pub target: DesiredState,
     /// None if everything is in place.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CommitStep>,
 }
 
 /// What was done.
@@ -93,7 +93,7 @@ pub struct Summary {
     /// How many rules of the owner's there are now.
     pub rules: usize,
     /// None if everything was in place.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CommitStep>,
     /// How many flows conntrack has forgotten, because they were older than the rules and would have passed them by.
     pub forgotten_flows: usize,
     /// What cleaning has left because it may belong to another program.
@@ -107,11 +107,15 @@ pub struct Summary {
 ///
 /// # Errors
 /// When the namespace can't be read, or has rules that differ and may not be replaced.
-pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
+pub fn plan(
+    backend: &mut dyn Backend,
+    desired: &Desired,
+    options: &Options,
+) -> Result<ApplyPlan, EngineError> {
     let before = readable(backend)?;
     let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
     if !others.is_empty() {
-        return Err(Error::Captured { by: others, requested: desired.owner.name });
+        return Err(EngineError::Captured { by: others, requested: desired.owner.name });
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let target = DesiredState::of(desired, name, &before);
@@ -121,18 +125,22 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
-            return Err(Error::Drift(differences));
+            return Err(EngineError::Drift(differences));
         }
     }
-    Ok(Plan { before, target, steps })
+    Ok(ApplyPlan { before, target, steps })
 }
 
 /// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
 ///
 /// # Errors
 /// As [`plan()`], or when a step fails; the error says in which state the namespace is.
-pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
-    let Plan { before, target, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
+pub fn apply(
+    backend: &mut dyn Backend,
+    desired: &Desired,
+    options: &Options,
+) -> Result<Summary, EngineError> {
+    let ApplyPlan { before, target, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
         // The rules are installed; failing to forget a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
@@ -161,7 +169,7 @@ pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
     all: &'static [Ownership],
-) -> Result<Plan, Error> {
+) -> Result<ApplyPlan, EngineError> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, by_what) in before.others(&owner, all) {
         tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
@@ -174,7 +182,7 @@ pub fn plan_clean(
         }
     }
     let steps = unhindered(&before, &target, steps(&before, &target, false))?;
-    Ok(Plan { before, target, steps })
+    Ok(ApplyPlan { before, target, steps })
 }
 
 /// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `all` as
@@ -186,8 +194,8 @@ pub fn clean(
     backend: &mut dyn Backend,
     owner: Ownership,
     all: &'static [Ownership],
-) -> Result<Summary, Error> {
-    let Plan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner, all))?;
+) -> Result<Summary, EngineError> {
+    let ApplyPlan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner, all))?;
     // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
     let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
@@ -195,27 +203,35 @@ pub fn clean(
 }
 
 /// Compares a namespace with the desired state. Changes nothing.
-pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
+pub fn check(
+    backend: &mut dyn Backend,
+    desired: &Desired,
+    choice: Choice,
+) -> Result<LiveComparison, EngineError> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let target = DesiredState::of(desired, name, &snapshot);
     shown(&snapshot, &target, |hidden| hidden.holds_any_of(&target.owner))?;
     let differences = compare(&snapshot, &target);
-    Ok(Comparison { backend: name, differences, there: snapshot })
+    Ok(LiveComparison { backend: name, differences, there: snapshot })
 }
 
 /// The steps, if nothing keeps them from having their effect.
-fn unhindered(before: &Snapshot, target: &DesiredState, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
+fn unhindered(
+    before: &Snapshot,
+    target: &DesiredState,
+    steps: Vec<CommitStep>,
+) -> Result<Vec<CommitStep>, EngineError> {
     match in_the_way(before, target, &steps) {
         hindered if hindered.is_empty() => Ok(steps),
-        hindered => Err(Error::Hindered(hindered)),
+        hindered => Err(EngineError::Hindered(hindered)),
     }
 }
 
 /// The complete snapshot: a table that can't be read is not absent.
-fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
+fn readable(backend: &mut dyn Backend) -> Result<Snapshot, EngineError> {
     let snapshot = backend.read()?;
-    if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(Error::Unreadable) }
+    if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
 
 /// Fails if a table is hidden in which rules are desired, or that `is_relevant`.
@@ -223,12 +239,12 @@ fn shown(
     there: &Snapshot,
     target: &DesiredState,
     is_relevant: impl Fn(&Hidden) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), EngineError> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), hidden) in &there.hidden {
         let is_target = target.iptables(nft, family).chains(table).next().is_some();
         if is_target || is_relevant(hidden) {
-            return Err(Error::Hidden { family, table, hidden: Box::new(hidden.clone()) });
+            return Err(EngineError::Hidden { family, table, hidden: Box::new(hidden.clone()) });
         }
     }
     Ok(())
@@ -245,8 +261,8 @@ fn word(family: Family) -> &'static str {
 /// Plans and commits. Starts again when another program's change comes between.
 fn carry_out(
     backend: &mut dyn Backend,
-    mut plan: impl FnMut(&mut dyn Backend) -> Result<Plan, Error>,
-) -> Result<Plan, Error> {
+    mut plan: impl FnMut(&mut dyn Backend) -> Result<ApplyPlan, EngineError>,
+) -> Result<ApplyPlan, EngineError> {
     backend.hold()?;
     let mut tries = TRIES;
     loop {

@@ -51,7 +51,7 @@ impl Bridge {
 
     /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, and meet no mark of theirs, but
     /// they may meet those of another such table. No two that are joined set marks by TPROXY.
-    pub(super) fn table(&self, table: &nftables::bytecode::Table) -> nftables::bytecode::Table {
+    pub(super) fn table(&self, table: &nftables::bytecode::EncodedTable) -> nftables::bytecode::EncodedTable {
         let marks = match nftables::marks(table).is_empty() {
             true => self.all_marks(),
             false => self.by_variant.values().flatten().copied().collect(),

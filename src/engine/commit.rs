@@ -2,14 +2,14 @@
 //! really there.
 
 use super::steps::way_back;
-use crate::backend::{Backend, Error, Snapshot, Step};
+use crate::backend::{Backend, CommitStep, Error, Snapshot};
 use rules::Ownership;
 use std::fmt;
 
 /// Why a namespace is not in the desired state, and in which state it is.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} failed; {aftermath}")]
-pub struct Failure {
+pub struct CommitFailure {
     pub step: String,
     pub aftermath: Aftermath,
     pub source: Error,
@@ -21,7 +21,7 @@ pub enum Aftermath {
     RolledBack,
     /// Neither the old nor the new one: these steps back failed as well, each with its reason.
     Left {
-        steps: Vec<(Step, Error)>,
+        steps: Vec<(CommitStep, Error)>,
     },
     /// It can't even be read.
     Unknown(Error),
@@ -40,7 +40,7 @@ impl fmt::Display for Aftermath {
     }
 }
 
-impl Failure {
+impl CommitFailure {
     /// Whether a step failed because another program changed rules at the same time, and nothing is left of the attempt.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self.aftermath, Aftermath::RolledBack) && matches!(&self.source, Error::Conflict { .. })
@@ -51,22 +51,27 @@ impl Failure {
 pub(super) fn commit(
     backend: &mut dyn Backend,
     before: &Snapshot,
-    steps: &[Step],
+    steps: &[CommitStep],
     owner: &Ownership,
-) -> Result<(), Box<Failure>> {
+) -> Result<(), Box<CommitFailure>> {
     for (index, step) in steps.iter().enumerate() {
         if let Some(next) = steps.get(index + 1) {
             backend.expect(Some(next));
         }
         if let Err(source) = backend.commit(step) {
             let aftermath = roll_back(backend, before, steps, owner);
-            return Err(Box::new(Failure { step: step.to_string(), aftermath, source }));
+            return Err(Box::new(CommitFailure { step: step.to_string(), aftermath, source }));
         }
     }
     Ok(())
 }
 
-fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step], owner: &Ownership) -> Aftermath {
+fn roll_back(
+    backend: &mut dyn Backend,
+    before: &Snapshot,
+    steps: &[CommitStep],
+    owner: &Ownership,
+) -> Aftermath {
     backend.expect(None);
     let now = match backend.read() {
         Ok(now) => now,

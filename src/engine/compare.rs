@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fmt};
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
+pub struct LiveComparison {
     /// What was expected to hold the rules.
     pub backend: BackendName,
     pub differences: Differences,
@@ -26,7 +26,7 @@ pub struct Differences {
     /// Chains of iptables that differ.
     pub chains: Vec<(Variant, Family, ChainDrift)>,
     /// Differences of the table of nf_tables.
-    pub nftables: Vec<nftables::Difference>,
+    pub nftables: Vec<nftables::NftDifference>,
     /// Policy rules, routes and addresses that are missing or too many.
     pub routes: Vec<(Object, Reason)>,
     /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
@@ -51,12 +51,12 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
     for hindered in asleep(snapshot, desired) {
         differences.unfinished = false;
-        differences.nftables.push(nftables::Difference::of_dormant(&hindered.table));
+        differences.nftables.push(nftables::NftDifference::of_dormant(&hindered.table));
     }
     let joined = snapshot.joined().map(|table| table.name.as_str());
     for name in snapshot.inherited_tables(&desired.owner).chain(joined) {
         differences.unfinished = false;
-        differences.nftables.push(nftables::Difference::of_predecessor(name));
+        differences.nftables.push(nftables::NftDifference::of_predecessor(name));
     }
     // Routing is set before rules: where rules exist without it, no run was cut short; it was removed.
     let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&desired.owner));
@@ -100,7 +100,7 @@ impl fmt::Display for Differences {
                 line(f, compared, &render::iptables::appended(chain, &compared.line))?;
             }
         }
-        for nftables::Difference { subject, lines } in &self.nftables {
+        for nftables::NftDifference { subject, lines } in &self.nftables {
             writeln!(f, "--- live: {subject} (nftables)")?;
             writeln!(f, "+++ desired")?;
             for compared in lines {

@@ -25,7 +25,9 @@ impl DesiredState {
         let contents = match backend {
             BackendName::Nftables => {
                 let table = desired.nft_table();
-                table.map(|table| Contents::Nftables(bytecode::Table::of(&table).made(desired.made.as_ref())))
+                table.map(|table| {
+                    Contents::Nftables(bytecode::EncodedTable::of(&table).made(desired.made.as_ref()))
+                })
             }
             BackendName::Iptables(variant) => {
                 let state = |family| match desired.rules(family) {
@@ -57,7 +59,7 @@ impl DesiredState {
     }
 
     /// The table of nf_tables.
-    pub(super) fn nftables(&self) -> Option<&bytecode::Table> {
+    pub(super) fn nftables(&self) -> Option<&bytecode::EncodedTable> {
         self.contents.as_ref().and_then(Contents::table)
     }
 }

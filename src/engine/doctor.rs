@@ -1,8 +1,8 @@
 //! Checks what a namespace and its kernel support, and for common faults. Reads only.
 
 use super::{
-    finding::{Finding, Level, foreign_chains, foreign_rules, hindered, unreadable},
-    listeners::{self, Proxy},
+    finding::{EngineFinding, EngineFindingLevel, foreign_chains, foreign_rules, hindered, unreadable},
+    listeners::{self, ProxyProfile},
     live::live,
     provenance,
 };
@@ -11,14 +11,14 @@ use crate::{
     sys::{
         namespace,
         netfilter::{self, Extension},
-        process::{self, Process},
+        process::{self, RunningProcess},
     },
 };
 use rules::{Chain, Family, Hook, Ownership, Table, simulate::View};
 use std::fs;
 
 /// Looks at everything.
-pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Finding> {
+pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> Vec<EngineFinding> {
     let mut findings = vec![host()];
     findings.extend(rights());
     findings.extend(programs(kernel));
@@ -33,7 +33,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
         Err(error) => {
             let cause =
                 std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            findings.push(Finding::fail(
+            findings.push(EngineFinding::fail(
                 "rules",
                 format!("{error}{cause}"),
                 "see above for rights and programs",
@@ -47,7 +47,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
         }
         Err(error) => {
             let text = format!("rules of others can't be listed: {error}");
-            findings.push(Finding::warn("foreign", text, "see above for rights and programs"));
+            findings.push(EngineFinding::warn("foreign", text, "see above for rights and programs"));
         }
     }
     findings.extend(processes(&proxy.uids));
@@ -55,15 +55,15 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     findings
 }
 
-fn host() -> Finding {
+fn host() -> EngineFinding {
     match namespace::is_host() {
-        Some(false) => Finding::ok("namespace", "not the machine's own"),
-        None => Finding::warn(
+        Some(false) => EngineFinding::ok("namespace", "not the machine's own"),
+        None => EngineFinding::warn(
             "namespace",
             "without /proc it is not known whether it is the machine's own",
             "mount /proc",
         ),
-        Some(true) => Finding::warn(
+        Some(true) => EngineFinding::warn(
             "namespace",
             "the machine's own: capturing here would catch the traffic of everything that runs on it",
             "name the pod's with --network-namespace",
@@ -71,40 +71,51 @@ fn host() -> Finding {
     }
 }
 
-fn rights() -> [Finding; 2] {
+fn rights() -> [EngineFinding; 2] {
     [
-        right(process::NET_ADMIN, "NET_ADMIN", Level::Fail, "nothing can be changed without it"),
-        right(process::NET_RAW, "NET_RAW", Level::Warn, "the legacy variant of iptables needs it"),
+        right(process::NET_ADMIN, "NET_ADMIN", EngineFindingLevel::Fail, "nothing can be changed without it"),
+        right(
+            process::NET_RAW,
+            "NET_RAW",
+            EngineFindingLevel::Warn,
+            "the legacy variant of iptables needs it",
+        ),
     ]
 }
 
 /// Whether the process has a capability, and how severe it is if not.
-fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
+fn right(capability: u32, name: &str, level: EngineFindingLevel, need: &str) -> EngineFinding {
     match process::holds(capability) {
-        Some(true) => Finding::ok("rights", format!("CAP_{name} is held")),
-        Some(false) => Finding {
+        Some(true) => EngineFinding::ok("rights", format!("CAP_{name} is held")),
+        Some(false) => EngineFinding {
             level,
             topic: "rights",
             text: format!("CAP_{name} is not held; {need}"),
             remedy: Some(format!("add it: securityContext.capabilities.add: [{name}]")),
         },
-        None => Finding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
+        None => EngineFinding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
     }
 }
 
-fn programs(kernel: &Kernel) -> Vec<Finding> {
+fn programs(kernel: &Kernel) -> Vec<EngineFinding> {
     let mut findings = Vec::new();
     for variant in Variant::ALL {
         let Some(programs) = kernel.programs(variant) else {
-            findings.push(Finding::warn("programs", format!("{variant} is not on PATH"), "install iptables"));
+            findings.push(EngineFinding::warn(
+                "programs",
+                format!("{variant} is not on PATH"),
+                "install iptables",
+            ));
             continue;
         };
         let version =
             programs.version().map_or("of unknown version".to_owned(), |version| version.to_string());
         let text = format!("{variant} {version}");
         findings.push(match programs.restore(Family::V6) {
-            Ok(_) => Finding::ok("programs", text),
-            Err(error) => Finding::warn("programs", format!("{text}, for IPv4 only"), error.to_string()),
+            Ok(_) => EngineFinding::ok("programs", text),
+            Err(error) => {
+                EngineFinding::warn("programs", format!("{text}, for IPv4 only"), error.to_string())
+            }
         });
         // Listing a table of the legacy variant would create it. A failure to see tables is reported with the rules.
         let exists = variant == Variant::Nft
@@ -114,16 +125,16 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         }
     }
     if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
-        findings.push(Finding::ok("programs", "rules are set by nftables, which needs no program"));
+        findings.push(EngineFinding::ok("programs", "rules are set by nftables, which needs no program"));
     }
     findings
 }
 
 /// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
-fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
+fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<EngineFinding> {
     let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
     let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
-    Some(Finding::fail(
+    Some(EngineFinding::fail(
         "programs",
         text,
         "use the version of iptables that wrote the rules, or the other variant",
@@ -134,7 +145,7 @@ fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> 
 const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
 const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
 
-fn extensions() -> Vec<Finding> {
+fn extensions() -> Vec<EngineFinding> {
     let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
     let families = match namespace::lacks_ipv6("all") {
         true => vec![Family::V4],
@@ -148,17 +159,17 @@ fn extensions() -> Vec<Finding> {
                 Ok(false) => missing.push((family, name)),
                 Err(error) => {
                     let text = format!("the kernel can't be asked what it can match: {error}");
-                    return vec![Finding::warn("kernel", text, modprobe("nft_compat"))];
+                    return vec![EngineFinding::warn("kernel", text, modprobe("nft_compat"))];
                 }
             }
         }
     }
     if missing.is_empty() {
         let text = format!("has all matches and targets: {}, {}", MATCHES.join(", "), TARGETS.join(", "));
-        return vec![Finding::ok("kernel", text)];
+        return vec![EngineFinding::ok("kernel", text)];
     }
     let lack = |(family, name)| {
-        Finding::fail("kernel", format!("has no {name} for {family}"), modprobe(&format!("xt_{name}")))
+        EngineFinding::fail("kernel", format!("has no {name} for {family}"), modprobe(&format!("xt_{name}")))
     };
     missing.into_iter().map(lack).collect()
 }
@@ -177,25 +188,26 @@ fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
 /// Processes that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
-fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
+fn processes(proxy_uids: &[u32]) -> Vec<EngineFinding> {
     let processes = match process::of_users(proxy_uids) {
         Ok(processes) => processes,
         Err(error) => {
             let text = format!("who runs as the proxy's user can't be seen: {error}");
-            return vec![Finding::warn("processes", text, "mount /proc")];
+            return vec![EngineFinding::warn("processes", text, "mount /proc")];
         }
     };
-    let is_other =
-        |process: &Process| !PROXIES.contains(&process.name.as_str()) && process.id != std::process::id();
-    let finding = |Process { id, name, uid, is_here }: Process| {
+    let is_other = |process: &RunningProcess| {
+        !PROXIES.contains(&process.name.as_str()) && process.id != std::process::id()
+    };
+    let finding = |RunningProcess { id, name, uid, is_here }: RunningProcess| {
         let who = format!("{name} (process {id}) runs as user {uid}");
         match is_here {
-            Some(_) => Finding::warn(
+            Some(_) => EngineFinding::warn(
                 "processes",
                 format!("{who}, so its traffic passes as the proxy's own"),
                 "run it as another user, unless it is the proxy",
             ),
-            None => Finding::warn(
+            None => EngineFinding::warn(
                 "processes",
                 format!("{who}; whether in this network namespace can't be seen"),
                 "look as root, or with CAP_SYS_PTRACE",
@@ -205,11 +217,11 @@ fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
     processes.into_iter().filter(is_other).map(finding).collect()
 }
 
-fn ipv6() -> Finding {
+fn ipv6() -> EngineFinding {
     match (namespace::lacks_ipv6("all"), namespace::lacks_ipv6("lo")) {
-        (true, _) => Finding::ok("ipv6", "disabled in this namespace"),
-        (false, false) => Finding::ok("ipv6", "enabled"),
-        (false, true) => Finding::warn(
+        (true, _) => EngineFinding::ok("ipv6", "disabled in this namespace"),
+        (false, false) => EngineFinding::ok("ipv6", "enabled"),
+        (false, true) => EngineFinding::warn(
             "ipv6",
             "enabled, but not on lo, so the address ::6 can't be set and the proxy can't call the application by it",
             "sysctl net.ipv6.conf.lo.disable_ipv6=0",

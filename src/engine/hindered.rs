@@ -5,7 +5,7 @@
 
 use super::DesiredState;
 use crate::backend::{
-    BackendName, Contents, Snapshot, Step, Variant,
+    BackendName, CommitStep, Contents, Snapshot, Variant,
     nftables::{Hindered, Obstacle},
     of_iptables,
 };
@@ -13,11 +13,11 @@ use rules::{Ownership, State};
 
 /// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
 /// iptables' that should have rules.
-pub(super) fn in_the_way(before: &Snapshot, desired: &DesiredState, steps: &[Step]) -> Vec<Hindered> {
+pub(super) fn in_the_way(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<Hindered> {
     if before.hindered.is_empty() {
         return Vec::new();
     }
-    let changed: Vec<String> = steps.iter().flat_map(Step::tables).collect();
+    let changed: Vec<String> = steps.iter().flat_map(CommitStep::tables).collect();
     let stands_in_the_way = |one: &&Hindered| match one.obstacle {
         Obstacle::Owned { .. } => changed.contains(&one.table),
         Obstacle::Dormant => desired_in(desired, &one.table),

@@ -1,10 +1,10 @@
 //! Whether a process listens where rules send traffic, and whether it is the proxy.
 
-use super::finding::Finding;
-use crate::sys::listener::{self, Holder, Listener, Transport};
+use super::finding::EngineFinding;
+use crate::sys::listener::{self, ListeningSocket, SocketHolder, Transport};
 use rules::field::{Field, protocol_number};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Condition, Family, Match, Protocol, Target};
+use rules::{Action, Family, ListedCondition, Match, Protocol, Target};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -15,7 +15,7 @@ const TOPIC: &str = "listeners";
 
 /// The proxy, as far as it can be known from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proxy {
+pub struct ProxyProfile {
     /// The users whose traffic passes.
     pub uids: Vec<u32>,
     /// The groups whose traffic passes.
@@ -26,12 +26,12 @@ pub struct Proxy {
     pub named_by: Option<String>,
 }
 
-impl Proxy {
+impl ProxyProfile {
     fn role(&self, port: u16) -> Option<&'static str> {
         self.ports.iter().find(|(_, ports)| ports.contains(&port)).map(|(role, _)| *role)
     }
 
-    fn is(&self, listener: &Listener, holder: Option<&Holder>) -> bool {
+    fn is(&self, listener: &ListeningSocket, holder: Option<&SocketHolder>) -> bool {
         let gid = holder.and_then(|holder| holder.gid);
         // A proxy that is recognized otherwise may run as any user.
         let is_anybody = self.uids.is_empty() && self.gids.is_empty();
@@ -41,7 +41,7 @@ impl Proxy {
 
 /// A port to which rules send traffic.
 #[derive(Clone, Debug, Default)]
-struct Sent {
+struct PortTraffic {
     families: Vec<Family>,
     /// Whether it is handed over as it is, which only a transparent socket takes.
     is_tproxy: bool,
@@ -51,12 +51,12 @@ struct Sent {
 }
 
 /// Findings about the ports to which rules send traffic. `views` are all rules that a packet meets, one view per family.
-pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
+pub(super) fn findings(views: &[View], proxy: &ProxyProfile) -> Vec<EngineFinding> {
     let listeners = match listener::all() {
         Ok(listeners) => listeners,
         Err(error) => {
             let text = format!("listeners can't be listed: {error}");
-            return vec![Finding::warn(TOPIC, text, "see who does with ss -lntup")];
+            return vec![EngineFinding::warn(TOPIC, text, "see who does with ss -lntup")];
         }
     };
     let inodes: Vec<u64> = listeners.iter().map(|listener| listener.inode).collect();
@@ -65,16 +65,17 @@ pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
     if targets.is_empty() {
         return vec![idle(&listeners, proxy)];
     }
-    let finding = |(port, sent): (&u16, &Sent)| {
-        let of_port: Vec<&Listener> = listeners.iter().filter(|listener| listener.port == *port).collect();
+    let finding = |(port, sent): (&u16, &PortTraffic)| {
+        let of_port: Vec<&ListeningSocket> =
+            listeners.iter().filter(|listener| listener.port == *port).collect();
         at(*port, sent, &of_port, &holders, proxy)
     };
     targets.iter().flat_map(finding).collect()
 }
 
 /// The ports to which rules send traffic.
-fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
-    let mut targets: BTreeMap<u16, Sent> = BTreeMap::new();
+fn targets(views: &[View]) -> BTreeMap<u16, PortTraffic> {
+    let mut targets: BTreeMap<u16, PortTraffic> = BTreeMap::new();
     for view in views {
         let reached = view.chains().iter().zip(view.reach());
         for rule in reached.flat_map(|(chain, count)| &chain.rules[..count]) {
@@ -102,8 +103,8 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
 /// Whether a rule has a condition on this protocol. One that changes ports has a condition on some protocol.
 fn has_protocol(rule: &ViewRule, protocol: Protocol) -> bool {
     rule.conditions.iter().any(|condition| match condition {
-        Condition::Known(Match::Protocol(condition)) => *condition == protocol,
-        Condition::Nft(condition) => {
+        ListedCondition::Known(Match::Protocol(condition)) => *condition == protocol,
+        ListedCondition::Nft(condition) => {
             condition.field == Field::Protocol && condition.holds(protocol_number(protocol).into())
         }
         _ => false,
@@ -111,7 +112,7 @@ fn has_protocol(rule: &ViewRule, protocol: Protocol) -> bool {
 }
 
 /// Where no rule sends traffic, no listener is needed.
-fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
+fn idle(listeners: &[ListeningSocket], proxy: &ProxyProfile) -> EngineFinding {
     let listens = |port: &u16| listeners.iter().any(|listener| listener.port == *port);
     let found: Vec<String> = proxy
         .ports
@@ -120,7 +121,7 @@ fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
         .filter(listens)
         .map(|port| port.to_string())
         .collect();
-    Finding::ok(
+    EngineFinding::ok(
         TOPIC,
         match found.is_empty() {
             true => "no rule sends traffic to a proxy, and none listens yet".to_owned(),
@@ -134,11 +135,11 @@ fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
 /// Findings about one port.
 fn at(
     port: u16,
-    sent: &Sent,
-    listeners: &[&Listener],
-    holders: &BTreeMap<u64, Holder>,
-    proxy: &Proxy,
-) -> Vec<Finding> {
+    sent: &PortTraffic,
+    listeners: &[&ListeningSocket],
+    holders: &BTreeMap<u64, SocketHolder>,
+    proxy: &ProxyProfile,
+) -> Vec<EngineFinding> {
     // Rules send only DNS queries to a proxy over UDP.
     let role = proxy.role(port).or_else(|| sent.is_udp.then_some("DNS"));
     let place = role.map_or_else(|| format!("port {port}"), |role| format!("port {port} ({role})"));
@@ -149,14 +150,14 @@ fn at(
     };
     let mut findings = Vec::new();
     for &transport in transports {
-        let of: Vec<&&Listener> =
+        let of: Vec<&&ListeningSocket> =
             listeners.iter().filter(|listener| listener.transport == transport).collect();
         if of.is_empty() {
             let refused = if transport == Transport::Tcp { "connections" } else { "queries" };
             let text = format!(
                 "nothing listens at {transport} {place}, where rules send traffic: {refused} are refused"
             );
-            findings.push(Finding::warn(
+            findings.push(EngineFinding::warn(
                 TOPIC,
                 text,
                 "start the proxy there, or wait for it; ss -lntup shows who listens",
@@ -169,7 +170,7 @@ fn at(
             let text = format!(
                 "no listener at {transport} {place} accepts {family} at every address, so a part of it is refused"
             );
-            findings.push(Finding::warn(
+            findings.push(EngineFinding::warn(
                 TOPIC,
                 text,
                 "let the proxy listen on every address, 0.0.0.0 and ::",
@@ -179,7 +180,7 @@ fn at(
             let text = format!(
                 "who listens at {transport} {place} has no IP_TRANSPARENT, so TPROXY can't hand anything over"
             );
-            findings.push(Finding::warn(
+            findings.push(EngineFinding::warn(
                 TOPIC,
                 text,
                 "set transparent: true on the proxy's listener, or have packets redirected instead",
@@ -190,7 +191,7 @@ fn at(
         );
     }
     // Each of the proxy's threads may have a listener, with the same finding.
-    let mut distinct: Vec<Finding> = Vec::new();
+    let mut distinct: Vec<EngineFinding> = Vec::new();
     for finding in findings {
         if !distinct.contains(&finding) {
             distinct.push(finding);
@@ -200,7 +201,7 @@ fn at(
 }
 
 /// Whether a listener gets what rules send it. Outbound goes to the loopback address, inbound to that of an interface.
-fn takes(listener: &Listener, family: Family, role: Option<&str>) -> bool {
+fn takes(listener: &ListeningSocket, family: Family, role: Option<&str>) -> bool {
     let (loopback, any) = match family {
         Family::V4 => (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv4Addr::UNSPECIFIED)),
         Family::V6 => (IpAddr::from(Ipv6Addr::LOCALHOST), IpAddr::from(Ipv6Addr::UNSPECIFIED)),
@@ -218,23 +219,23 @@ fn takes(listener: &Listener, family: Family, role: Option<&str>) -> bool {
 fn whose(
     transport: Transport,
     place: &str,
-    listener: &Listener,
-    holder: Option<&Holder>,
-    proxy: &Proxy,
-) -> Finding {
+    listener: &ListeningSocket,
+    holder: Option<&SocketHolder>,
+    proxy: &ProxyProfile,
+) -> EngineFinding {
     let uid = listener.uid;
     let who = holder.map_or_else(
         || "a process that can't be seen".to_owned(),
-        |Holder { id, name, .. }| format!("{name} (process {id})"),
+        |SocketHolder { id, name, .. }| format!("{name} (process {id})"),
     );
     let text = format!("{who} listens at {transport} {place} as user {uid}");
     // The expected listener of other ports is unknown.
     if proxy.role(listener.port).is_none() || proxy.is(listener, holder) {
-        return Finding::ok(TOPIC, text);
+        return EngineFinding::ok(TOPIC, text);
     }
     let uids: Vec<String> = proxy.uids.iter().map(ToString::to_string).collect();
     let named_by = proxy.named_by.iter().map(|option| format!(", or name its user with {option}"));
-    Finding::warn(
+    EngineFinding::warn(
         TOPIC,
         format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", uids.join(", ")),
         format!("run the proxy as its own user{}", named_by.collect::<String>()),

@@ -25,20 +25,23 @@ mod snat;
 mod status;
 mod steps;
 
-pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
+pub use apply::{ApplyPlan, EngineError, OnDrift, Options, Summary, apply, check, clean, plan, plan_clean};
 pub use choice::{Choice, Preference};
-pub use commit::{Aftermath, Failure};
-pub use compare::{Comparison, Differences, compare};
+pub use commit::{Aftermath, CommitFailure};
+pub use compare::{Differences, LiveComparison, compare};
 pub use desired_state::DesiredState;
 pub use doctor::examine;
-pub use finding::{Finding, Level};
+pub use finding::{EngineFinding, EngineFindingLevel};
 pub use foreign::{PrecedingRule, preceding_rules};
-pub use listeners::Proxy;
+pub use listeners::ProxyProfile;
 pub use live::live;
-pub use probe::{Confidence, End, Experiment, Listener, NoResult, Observation, Outcomes, Probe, probe};
+pub use probe::{
+    ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
+    probe,
+};
 pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
 pub use rule_index::RuleIndex;
 pub use session::Session;
 pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
-pub use status::{OwnRules, Status, status};
+pub use status::{EngineStatus, OwnRules, status};
 pub use steps::steps;

@@ -19,7 +19,7 @@ pub struct RuleIndex {
     views: ByFamily<View>,
     /// The number of the last change before they were read.
     generation: u32,
-    places: ByFamily<Places>,
+    places: ByFamily<ChainHandles>,
     /// Whether iptables (legacy) has rules: nf_tables does not trace packets there.
     pub has_legacy: bool,
     /// Whether nf_tables has rules, those of iptables (nft) included.
@@ -27,7 +27,7 @@ pub struct RuleIndex {
 }
 
 /// Where the chains of a family's view are in the kernel, and the numbers of their rules in order.
-type Places = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
+type ChainHandles = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
     /// Reads the rules of all programs. `origin_of` gives the reason of a rule of nf_tables by its comment.
@@ -79,8 +79,8 @@ impl RuleIndex {
     }
 }
 
-fn places(view: &View, handles: &backend::nftables::RuleHandles) -> Places {
-    let mut places = Places::new();
+fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles {
+    let mut places = ChainHandles::new();
     for (index, chain) in view.chains().iter().enumerate() {
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());

@@ -1,9 +1,9 @@
 //! One network namespace, opened on behalf of an owner: what every front end does to it.
 
 use super::{
-    apply::{self, Error, OnDrift, Options, Plan, Summary},
+    apply::{self, ApplyPlan, EngineError, OnDrift, Options, Summary},
     choice::Choice,
-    compare::Comparison,
+    compare::LiveComparison,
     foreign::preceding_rules,
 };
 use crate::backend::{self, Backend, Kernel, iptables::Lock};
@@ -50,23 +50,23 @@ impl Session {
     }
 
     /// Brings the namespace to the desired state; see [`apply::apply`].
-    pub fn apply(&mut self, desired: &Desired) -> Result<Summary, Error> {
+    pub fn apply(&mut self, desired: &Desired) -> Result<Summary, EngineError> {
         apply::apply(&mut self.kernel, desired, &self.options)
     }
 
     /// Compares the namespace with the desired state; see [`apply::check`].
-    pub fn check(&mut self, desired: &Desired) -> Result<Comparison, Error> {
+    pub fn check(&mut self, desired: &Desired) -> Result<LiveComparison, EngineError> {
         apply::check(&mut self.kernel, desired, self.options.choice)
     }
 
     /// Removes everything of the owner's; see [`apply::clean`].
-    pub fn clean(&mut self) -> Result<Summary, Error> {
+    pub fn clean(&mut self) -> Result<Summary, EngineError> {
         let owner = self.kernel.owner();
         apply::clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
     /// Plans that; see [`apply::plan_clean`].
-    pub fn plan_clean(&mut self) -> Result<Plan, Error> {
+    pub fn plan_clean(&mut self) -> Result<ApplyPlan, EngineError> {
         let owner = self.kernel.owner();
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
     }

@@ -2,7 +2,7 @@
 //! ([`crate::backend::nftables::snat`]): pods come to it and go, in one step and as often as one likes.
 
 use crate::backend::Error;
-use crate::backend::nftables::snat::{Found, Snat};
+use crate::backend::nftables::snat::{LiveSnat, Snat};
 use crate::backend::nftables::{Nftables, Refusal, retry, same};
 use crate::sys::netfilter::lacks_netlink;
 use std::{
@@ -55,7 +55,7 @@ pub fn change_snat(change: &SnatChange) -> Result<SnatSummary, Error> {
     let mut nftables = open(change.table)?;
     with_retries(|| {
         let live = nftables.read().map_err(Refusal::Conflict)?;
-        let found = live.as_ref().map(Found::of).unwrap_or_default();
+        let found = live.as_ref().map(LiveSnat::of).unwrap_or_default();
         let pods: BTreeSet<IpAddr> = found.pods.union(&change.add).copied().collect();
         let desired = Snat {
             pods: pods.difference(&change.remove).copied().collect(),

@@ -5,14 +5,14 @@
 //! other programs interfere.
 
 use super::{
-    finding::{Finding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
+    finding::{EngineFinding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
     live::live,
     provenance::{Maker, PARTS, makers, remedy_of, together},
 };
-use crate::backend::{self, Backend, Kernel, Snapshot, nftables::Record};
+use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
 use crate::sys::{
     address,
-    listener::{self, Listener},
+    listener::{self, ListeningSocket},
 };
 use rules::simulate::{OriginOf, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 
 /// All that was read.
 #[derive(Debug)]
-pub struct Status {
+pub struct EngineStatus {
     /// The rules that a packet of a family meets, of all programs, with their counters.
     pub views: ByFamily<View>,
     /// Policy rules, routes and addresses like those of the owner's, of any program.
@@ -28,10 +28,10 @@ pub struct Status {
     /// The addresses of all interfaces.
     pub addresses: io::Result<Vec<IpAddr>>,
     /// All listening sockets.
-    pub listeners: io::Result<Vec<Listener>>,
+    pub listeners: io::Result<Vec<ListeningSocket>>,
     /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<OwnRules>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<EngineFinding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
@@ -45,7 +45,7 @@ pub struct OwnRules {
     pub rules: usize,
     pub maker: Maker,
     /// The record in the table of nf_tables, and whether the rules still match it; `None` without a record.
-    pub record: Option<(Record, bool)>,
+    pub record: Option<(TableRecord, bool)>,
 }
 
 /// Reads all of it. The owner and joined owners are equal: each is looked at as if only its rules should be
@@ -54,7 +54,7 @@ pub fn status(
     kernel: &mut Kernel,
     owner: &Ownership,
     origin_of: OriginOf<'_>,
-) -> Result<Status, backend::Error> {
+) -> Result<EngineStatus, backend::Error> {
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
     let views =
@@ -62,7 +62,7 @@ pub fn status(
     let held = held(&snapshot, &views, owner);
     let findings = findings(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
-    Ok(Status { views, routing, addresses, listeners, held, findings })
+    Ok(EngineStatus { views, routing, addresses, listeners, held, findings })
 }
 
 /// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
@@ -119,7 +119,7 @@ fn findings(
     views: &ByFamily<View>,
     owner: &Ownership,
     held: &[OwnRules],
-) -> Vec<Finding> {
+) -> Vec<EngineFinding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
@@ -131,7 +131,7 @@ fn findings(
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
             let places = places.into_iter().collect::<Vec<_>>().join(" and ");
             let text = format!("{places} all hold rules of {}: a change was cut short", one.name);
-            findings.push(Finding::warn(
+            findings.push(EngineFinding::warn(
                 "rules",
                 text,
                 "sidecar-init apply with the pod's flags leaves one of them",
@@ -148,7 +148,7 @@ fn findings(
     }
     for object in &snapshot.duplicates {
         let text = format!("{object} is there more than once");
-        findings.push(Finding::warn(
+        findings.push(EngineFinding::warn(
             "routing",
             text,
             "sidecar-init apply with the pod's flags removes the copies",
@@ -160,23 +160,32 @@ fn findings(
             let by_what =
                 snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})")).unwrap_or_default();
             let text = format!("{} captures here{by_what}, beside others", one.name);
-            findings.push(Finding::warn("foreign", text, remedy_of(one)));
+            findings.push(EngineFinding::warn("foreign", text, remedy_of(one)));
         }
         let names: Vec<&str> = present.iter().map(|one| one.name).collect();
-        findings.push(Finding::fail("rules", together(&names), PARTS));
+        findings.push(EngineFinding::fail("rules", together(&names), PARTS));
     }
     findings
 }
 
 /// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
 /// snapshot was read for `owner`.
-fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
+fn of_routing(
+    snapshot: &Snapshot,
+    owner: &Ownership,
+    one: &Ownership,
+    held: &[&OwnRules],
+) -> Vec<EngineFinding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
-        findings.push(Finding::fail("routing", text, "sidecar-init apply with the pod's flags puts it back"));
+        findings.push(EngineFinding::fail(
+            "routing",
+            text,
+            "sidecar-init apply with the pod's flags puts it back",
+        ));
     }
     let left: Vec<String> = match one.table == owner.table {
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
@@ -185,7 +194,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
     if held.is_empty() && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
-        findings.push(Finding::warn("routing", text, remedy));
+        findings.push(EngineFinding::warn("routing", text, remedy));
     }
     findings
 }

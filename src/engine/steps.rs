@@ -5,7 +5,7 @@
 
 use super::bridge::{Bridge, is_transparent};
 use super::desired_state::DesiredState;
-use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
+use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
 use rules::inheritance::Inheritance;
 use rules::routing::{Object, OwnedRoute};
 use rules::{Family, Ownership, State, Table, TableChange, plan};
@@ -15,28 +15,29 @@ use std::collections::BTreeSet;
 /// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
 /// more. The new capture is installed before the old one is removed, and while both exist, guards keep
 /// them from taking the same packet. `force` sets everything again, also what is in place.
-pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Step> {
+pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<CommitStep> {
     let Inheritance { routing: inherited, joined, .. } = before.inheritance(&desired.owner);
     let mut steps = adoption(before, &inherited);
     let missing = desired.routes.iter().filter(|object| !before.has(object));
-    steps.extend(missing.copied().map(Step::Add));
+    steps.extend(missing.copied().map(CommitStep::Add));
     steps.extend(Migration::between(before, desired, force).steps);
     let adopted = inherited.iter().map(|route| route.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !desired.routes.contains(object));
-    steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
+    steps.extend(leftover.chain(&before.duplicates).copied().map(CommitStep::Remove));
     steps.extend(change_of_hands(before, desired, &joined));
     let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
-        steps.push(Step::RemoveTables(tables));
+        steps.push(CommitStep::RemoveTables(tables));
     }
     let hidden = before.hidden.iter().filter(|(_, hidden)| hidden.holds_any_of(&desired.owner));
     let hidden: BTreeSet<(Family, Table)> = hidden.map(|(place, _)| *place).collect();
     if !hidden.is_empty() {
-        steps.push(Step::RemoveHidden(hidden));
+        steps.push(CommitStep::RemoveHidden(hidden));
     }
     // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
-    let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if desired.routes.contains(object));
+    let only_adopts =
+        |step: &CommitStep| matches!(step, CommitStep::Adopt(object) if desired.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
         steps.clear();
     }
@@ -45,16 +46,20 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Step
 
 /// Inherited routing becomes the owner's before anything else, desired or not: the evidence of its provenance may be
 /// gone when a run is cut short. A policy rule is replaced by adding the owner's and then removing the other.
-fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<Step> {
+fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<CommitStep> {
     let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
-    let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(Step::Adopt);
+    let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(CommitStep::Adopt);
     let is_rule = |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. });
-    adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
+    adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
 /// Routing of the joined owners: what is desired becomes the owner's, and the rest is removed. Its protocol identifies its
 /// owner independently of rules, so this comes last: until then, everything can be rolled back.
-fn change_of_hands(before: &Snapshot, desired: &DesiredState, joined: &BTreeSet<OwnedRoute>) -> Vec<Step> {
+fn change_of_hands(
+    before: &Snapshot,
+    desired: &DesiredState,
+    joined: &BTreeSet<OwnedRoute>,
+) -> Vec<CommitStep> {
     let is_desired = |object: &Object| desired.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| is_desired(object) && !before.routes.contains(object));
@@ -62,8 +67,8 @@ fn change_of_hands(before: &Snapshot, desired: &DesiredState, joined: &BTreeSet<
     let is_removed =
         |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. }) || !is_desired(&route.object);
     adopted
-        .map(Step::Adopt)
-        .chain(joined.iter().rev().filter(is_removed).copied().map(Step::RemoveInherited))
+        .map(CommitStep::Adopt)
+        .chain(joined.iter().rev().filter(is_removed).copied().map(CommitStep::RemoveInherited))
         .collect()
 }
 
@@ -74,7 +79,7 @@ struct Migration<'a> {
     owner: &'a Ownership,
     /// What is there after the steps so far.
     now: Cow<'a, Snapshot>,
-    steps: Vec<Step>,
+    steps: Vec<CommitStep>,
 }
 
 impl<'a> Migration<'a> {
@@ -92,7 +97,8 @@ impl<'a> Migration<'a> {
             for table in before.joined() {
                 let guarded = bridge.table(table);
                 if guarded != *table {
-                    migration.push(Step::Nftables { live: Some(table.clone()), desired: Some(guarded) });
+                    migration
+                        .push(CommitStep::Nftables { live: Some(table.clone()), desired: Some(guarded) });
                 }
             }
         }
@@ -111,7 +117,7 @@ impl<'a> Migration<'a> {
             let joined: Vec<_> = migration.now.joined().cloned().collect();
             joined
                 .into_iter()
-                .for_each(|table| migration.push(Step::Nftables { live: Some(table), desired: None }));
+                .for_each(|table| migration.push(CommitStep::Nftables { live: Some(table), desired: None }));
         });
         if let Some(contents) = kept {
             migration.settled(|migration| migration.lead(contents.backend(), Some(contents), false));
@@ -130,7 +136,7 @@ impl<'a> Migration<'a> {
             }
         }
         if !families.is_empty() {
-            self.push(Step::Clear(families));
+            self.push(CommitStep::Clear(families));
         }
     }
 
@@ -146,7 +152,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Adds a step.
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: CommitStep) {
         self.now.to_mut().apply(&step);
         self.steps.push(step);
     }
@@ -167,11 +173,11 @@ impl<'a> Migration<'a> {
 
     fn tables(&mut self, variant: Variant, family: Family, changes: Vec<TableChange>) {
         if !changes.is_empty() {
-            self.push(Step::Iptables { variant, family, changes });
+            self.push(CommitStep::Iptables { variant, family, changes });
         }
     }
 
-    fn nftables(&mut self, desired: Option<&nftables::bytecode::Table>, force: bool) {
+    fn nftables(&mut self, desired: Option<&nftables::bytecode::EncodedTable>, force: bool) {
         let live = self.now.nftables();
         if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
@@ -195,13 +201,13 @@ impl<'a> Migration<'a> {
     }
 
     /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
-    fn table(&mut self, desired: Option<&nftables::bytecode::Table>) {
-        let captures_alike = |table: &&nftables::bytecode::Table| {
+    fn table(&mut self, desired: Option<&nftables::bytecode::EncodedTable>) {
+        let captures_alike = |table: &&nftables::bytecode::EncodedTable| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
             desired.is_some_and(|desired| !is_transparent(desired)) && !is_transparent(*table)
         };
         let live = self.now.nftables().or_else(|| self.now.joined().find(captures_alike)).cloned();
-        self.push(Step::Nftables { live, desired: desired.cloned() });
+        self.push(CommitStep::Nftables { live, desired: desired.cloned() });
     }
 
     /// Makes further steps, once no packet is in flight any more that has met none of the steps so far.
@@ -209,7 +215,7 @@ impl<'a> Migration<'a> {
         let so_far = self.steps.len();
         further(self);
         if 0 < so_far && so_far < self.steps.len() {
-            self.steps.insert(so_far, Step::WaitForInFlight);
+            self.steps.insert(so_far, CommitStep::WaitForInFlight);
         }
     }
 }
@@ -229,23 +235,24 @@ fn hand_over(changes: &[TableChange], live: &State, desired: &State, owner: &Own
 pub(super) fn way_back(
     before: &Snapshot,
     now: &Snapshot,
-    attempted: &[Step],
+    attempted: &[CommitStep],
     owner: &Ownership,
-) -> Vec<Step> {
+) -> Vec<CommitStep> {
     // Joined owners get back their routing. Inherited routing has no protocol: removed, it
     // comes back as the owner's, and adopted, it remains so. Packets see no difference.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
     let lost: Vec<OwnedRoute> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
     let inherited = attempted.iter().filter_map(|step| match step {
-        Step::RemoveInherited(OwnedRoute { object, .. }) | Step::Adopt(object) => Some(*object),
+        CommitStep::RemoveInherited(OwnedRoute { object, .. }) | CommitStep::Adopt(object) => Some(*object),
         _ => None,
     });
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();
     let mut now = now.clone();
-    lost.iter().for_each(|route| now.apply(&Step::GiveBack(*route)));
+    lost.iter().for_each(|route| now.apply(&CommitStep::GiveBack(*route)));
     let missing = there.iter().filter(|object| !now.has(object)).copied();
-    let mut back: Vec<Step> = lost.into_iter().map(Step::GiveBack).chain(missing.map(Step::Add)).collect();
+    let mut back: Vec<CommitStep> =
+        lost.into_iter().map(CommitStep::GiveBack).chain(missing.map(CommitStep::Add)).collect();
     for (index, step) in attempted.iter().enumerate().rev() {
         for (variant, family, changes) in step.changes().into_iter().rev() {
             let mut undone = Vec::new();
@@ -266,52 +273,52 @@ pub(super) fn way_back(
                 earlier.pop();
             }
             if !undone.is_empty() {
-                back.push(Step::Iptables { variant, family, changes: undone });
+                back.push(CommitStep::Iptables { variant, family, changes: undone });
             }
         }
         match step {
-            Step::Nftables { live, desired } => {
+            CommitStep::Nftables { live, desired } => {
                 if took_effect(&now, live.as_ref(), desired.as_ref()) && live != desired {
-                    let step = Step::Nftables { live: desired.clone(), desired: live.clone() };
+                    let step = CommitStep::Nftables { live: desired.clone(), desired: live.clone() };
                     now.apply(&step);
                     back.push(step);
                 }
             }
-            Step::Iptables { .. }
-            | Step::Clear(_)
-            | Step::Add(_)
-            | Step::Adopt(_)
-            | Step::Remove(_)
-            | Step::RemoveInherited(_)
-            | Step::GiveBack(_)
-            | Step::RemoveTables(_)
-            | Step::RemoveHidden(_)
-            | Step::WaitForInFlight => {}
+            CommitStep::Iptables { .. }
+            | CommitStep::Clear(_)
+            | CommitStep::Add(_)
+            | CommitStep::Adopt(_)
+            | CommitStep::Remove(_)
+            | CommitStep::RemoveInherited(_)
+            | CommitStep::GiveBack(_)
+            | CommitStep::RemoveTables(_)
+            | CommitStep::RemoveHidden(_)
+            | CommitStep::WaitForInFlight => {}
         }
     }
-    if attempted.iter().any(|step| matches!(step, Step::Nftables { .. })) {
+    if attempted.iter().any(|step| matches!(step, CommitStep::Nftables { .. })) {
         let own = (now.nftables().cloned(), before.nftables().cloned());
         let joined =
             before.tables_joined.iter().map(|(name, old)| (now.table_named(name).cloned(), old.clone()));
         let differ = joined.chain([own]).filter(|(live, desired)| live != desired);
-        back.extend(differ.map(|(live, desired)| Step::Nftables { live, desired }));
+        back.extend(differ.map(|(live, desired)| CommitStep::Nftables { live, desired }));
     }
     let is_new = |object: &&Object| {
         !before.routes.contains(object) && (!before.others_have(object) || now.others_have(object))
     };
-    back.extend(now.routes.iter().filter(is_new).copied().map(Step::Remove));
+    back.extend(now.routes.iter().filter(is_new).copied().map(CommitStep::Remove));
     back
 }
 
 /// Whether a table of nf_tables has taken the place of another.
 fn took_effect(
     now: &Snapshot,
-    live: Option<&nftables::bytecode::Table>,
-    desired: Option<&nftables::bytecode::Table>,
+    live: Option<&nftables::bytecode::EncodedTable>,
+    desired: Option<&nftables::bytecode::EncodedTable>,
 ) -> bool {
     let is_there =
-        |table: &nftables::bytecode::Table| nftables::same(now.table_named(&table.name), Some(table));
-    let is_gone = |table: &nftables::bytecode::Table| now.table_named(&table.name).is_none();
+        |table: &nftables::bytecode::EncodedTable| nftables::same(now.table_named(&table.name), Some(table));
+    let is_gone = |table: &nftables::bytecode::EncodedTable| now.table_named(&table.name).is_none();
     match (live, desired) {
         (Some(live), Some(desired)) if live.name != desired.name => is_gone(live) && is_there(desired),
         (_, Some(desired)) => is_there(desired),
@@ -321,9 +328,9 @@ fn took_effect(
 }
 
 /// The states of iptables' tables before, between and after the steps.
-fn states(before: &Snapshot, steps: &[Step], variant: Variant, family: Family) -> Vec<State> {
+fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Family) -> Vec<State> {
     let mut states = vec![before.iptables(variant, family)];
-    for (v, f, changes) in steps.iter().flat_map(Step::changes) {
+    for (v, f, changes) in steps.iter().flat_map(CommitStep::changes) {
         for change in changes.iter().filter(|_| (v, f) == (variant, family)) {
             let after = states.last().map(|state| state.after(change));
             states.extend(after);

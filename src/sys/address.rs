@@ -4,7 +4,7 @@
 
 use super::header::*;
 use super::message::{attribute, u32_at};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
 use std::{
     io,
@@ -13,15 +13,15 @@ use std::{
 
 /// Every address of every interface, in the kernel's order.
 pub fn all() -> io::Result<Vec<IpAddr>> {
-    let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    Socket::open(SockProtocol::NetlinkRoute)?
-        .dump(&request, |payload| Some(InterfaceAddress::read(payload)?.address))
+    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?
+        .dump(&request, |payload| Some(ScopedAddress::read(payload)?.address))
 }
 
 /// Every address of every interface, each with its interface's name.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
-    let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, InterfaceAddress::read)?;
+    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
+    let found = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, ScopedAddress::read)?;
     Ok(found.into_iter().map(|content| (content.address, interface(content.interface))).collect())
 }
 
@@ -31,8 +31,8 @@ pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
 /// When the kernel refuses. One without IPv6 has no addresses.
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP};
-    let mut socket = Socket::open(SockProtocol::NetlinkRoute)?;
-    let request = Request { kind: RTM_GETADDR, flags: 0, head: &[AF_INET6, 0, 0, 0, 0, 0, 0, 0] };
+    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute)?;
+    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[AF_INET6, 0, 0, 0, 0, 0, 0, 0] };
     let found = match socket.dump(&request, global) {
         Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP)) => Vec::new(),
         found => found?,
@@ -42,7 +42,7 @@ pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
 
 /// An address and the index of its interface.
 fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
-    let InterfaceAddress { address, scope, interface } = InterfaceAddress::read(payload)?;
+    let ScopedAddress { address, scope, interface } = ScopedAddress::read(payload)?;
     match address {
         IpAddr::V6(address) if scope == RT_SCOPE_UNIVERSE => Some((address, interface)),
         IpAddr::V4(_) | IpAddr::V6(_) => None,
@@ -53,13 +53,13 @@ fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
 const HEAD: usize = 8;
 
 /// An address of an interface.
-struct InterfaceAddress {
+struct ScopedAddress {
     address: IpAddr,
     scope: u8,
     interface: u32,
 }
 
-impl InterfaceAddress {
+impl ScopedAddress {
     fn read(payload: &[u8]) -> Option<Self> {
         let (head, attributes) = payload.split_first_chunk::<HEAD>()?;
         let [family, _, _, scope, ..] = *head;

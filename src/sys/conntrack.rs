@@ -2,7 +2,7 @@
 
 use super::header::*;
 use super::message::{Messages, attribute, u32_at};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
 use rules::{Family, Protocol};
@@ -16,7 +16,7 @@ const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
 
 /// A UDP flow that conntrack knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct ConntrackFlow {
     /// Where its first packet went.
     pub destination: IpAddr,
     /// And to which port.
@@ -30,17 +30,17 @@ pub struct Flow {
 }
 
 /// A connection to conntrack.
-pub struct Conntrack(Socket);
+pub struct Conntrack(NetlinkSocket);
 
 impl Conntrack {
     /// Opens a connection in the thread's network namespace.
     pub fn open() -> io::Result<Self> {
-        Socket::open(SockProtocol::NetlinkNetFilter).map(Self)
+        NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map(Self)
     }
 
     /// All UDP flows of a family.
-    pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<Flow>> {
-        let request = Request { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+    pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {
+        let request = NetlinkRequest { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
         self.0.dump(&request, |payload| flow(family, body(payload)?))
     }
 
@@ -56,7 +56,7 @@ impl Conntrack {
         zones: &[u16],
     ) -> io::Result<Option<SocketAddr>> {
         let family = Family::of(to.ip());
-        let request = Request { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+        let request = NetlinkRequest { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
         for zone in zones {
             let found = self.0.one(&request, |message| {
                 message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
@@ -79,7 +79,7 @@ impl Conntrack {
         zones: &[u16],
     ) -> io::Result<()> {
         let head = nfgenmsg(nfproto(Family::of(to.ip())), 0);
-        let request = Request { kind: DELETE, flags: 0, head: &head };
+        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &head };
         for zone in zones {
             let outcome = self.0.request(&request, |message| {
                 message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
@@ -94,8 +94,8 @@ impl Conntrack {
     }
 
     /// Forgets a flow; one that is gone already is fine.
-    pub fn forget(&mut self, flow: &Flow) -> io::Result<()> {
-        let request = Request { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(flow.family), 0) };
+    pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
+        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(flow.family), 0) };
         let outcome = self.0.request(&request, |message: &mut Messages| {
             message.nest(CTA_TUPLE_ORIG, |nest| nest.raw(&flow.tuple));
             message.attribute(CTA_ZONE, &flow.zone.to_be_bytes());
@@ -142,7 +142,7 @@ fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::from_be_bytes(port.try_into().ok()?)))
 }
 
-fn flow(family: Family, attributes: &[u8]) -> Option<Flow> {
+fn flow(family: Family, attributes: &[u8]) -> Option<ConntrackFlow> {
     let tuple = attribute(attributes, CTA_TUPLE_ORIG)?;
     let protocol = attribute(tuple, CTA_TUPLE_PROTO)?;
     if attribute(protocol, CTA_PROTO_NUM)? != [IPPROTO_UDP] {
@@ -156,7 +156,7 @@ fn flow(family: Family, attributes: &[u8]) -> Option<Flow> {
     let number = |payload: &[u8]| payload.try_into().ok().map(u16::from_be_bytes);
     // Numbers of netfilter are in network order.
     let status = u32::from_be(u32_at(attribute(attributes, CTA_STATUS)?, 0)?);
-    Some(Flow {
+    Some(ConntrackFlow {
         destination,
         port: number(attribute(protocol, CTA_PROTO_DST_PORT)?)?,
         zone: attribute(attributes, CTA_ZONE).and_then(number).unwrap_or(0),

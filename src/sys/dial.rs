@@ -30,7 +30,7 @@ const NO_ID: u32 = u32::MAX;
 
 /// A call on its way: not blocking, and reset rather than ended when it is dropped.
 #[derive(Debug)]
-pub enum Call {
+pub enum DialedSocket {
     Tcp(TcpStream),
     Udp(UdpSocket),
 }
@@ -62,7 +62,7 @@ pub fn call(
     from: Option<IpAddr>,
     to: SocketAddr,
     mut is_fresh: impl FnMut(u16) -> bool,
-) -> Result<Call, NoCall> {
+) -> Result<DialedSocket, NoCall> {
     let kind = match protocol {
         Protocol::Tcp => SockType::Stream,
         Protocol::Udp => SockType::Datagram,
@@ -96,9 +96,9 @@ pub fn call(
         Protocol::Tcp => {
             let now = libc::linger { l_onoff: 1, l_linger: 0 };
             setsockopt(&socket, sockopt::Linger, &now).map_err(io::Error::from)?;
-            Call::Tcp(socket.into())
+            DialedSocket::Tcp(socket.into())
         }
-        Protocol::Udp => Call::Udp(socket.into()),
+        Protocol::Udp => DialedSocket::Udp(socket.into()),
     })
 }
 
@@ -133,7 +133,7 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
     thread::scope(|scope| scope.spawn(as_them).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-impl Call {
+impl DialedSocket {
     /// Where it comes from.
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(self)
@@ -158,7 +158,7 @@ impl Call {
     }
 }
 
-impl AsFd for Call {
+impl AsFd for DialedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),

@@ -2,7 +2,7 @@
 //! is limited, and none outlives this process (see the module `group`).
 
 use super::child::{self, Interruption, MAX_OUTPUT};
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::{fork, wait};
 use nix::libc;
 use std::{
@@ -70,7 +70,7 @@ fn tail(stderr: &str) -> &str {
 #[derive(Clone, Debug)]
 pub struct Runner {
     limit: Duration,
-    group: Arc<Mutex<Option<Group>>>,
+    group: Arc<Mutex<Option<ProcessGroup>>>,
 }
 
 impl Runner {
@@ -171,11 +171,11 @@ impl Runner {
     fn number(&self) -> io::Result<libc::pid_t> {
         match &mut *self.group() {
             Some(group) => Ok(group.number()),
-            none => Ok(none.insert(Group::new()?).number()),
+            none => Ok(none.insert(ProcessGroup::new()?).number()),
         }
     }
 
-    fn group(&self) -> MutexGuard<'_, Option<Group>> {
+    fn group(&self) -> MutexGuard<'_, Option<ProcessGroup>> {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

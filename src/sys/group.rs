@@ -24,13 +24,13 @@ use std::{
 
 /// A process group with its leader. Dropped, all of it is killed.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     leader: Pid,
     /// Closed when this process ends.
     _alive: OwnedFd,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Makes a group without programs.
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     pub(super) fn new() -> io::Result<Self> {
@@ -53,7 +53,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let _ = kill(Pid::from_raw(-self.number()), Signal::SIGKILL);
         while waitpid(self.leader, None) == Err(Errno::EINTR) {}

@@ -4,7 +4,7 @@
 
 use super::header::*;
 use super::message::{Messages, attribute, text};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use nix::{libc::IFF_UP, net::if_::if_nametoindex, sys::socket::SockProtocol};
 use std::{
     io,
@@ -13,22 +13,23 @@ use std::{
 };
 
 /// The links of a network namespace.
-pub struct Links {
-    socket: Socket,
+pub struct NamespaceLinks {
+    socket: NetlinkSocket,
 }
 
-impl Links {
+impl NamespaceLinks {
     /// Opens a connection in the thread's network namespace.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
+        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)? })
     }
 
     /// Creates a veth pair to another namespace. Both ends have this name.
     ///
     /// # Errors
     /// What the kernel answers: without its module `veth`, that the operation is not supported.
-    pub fn cable(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
-        let request = Request { kind: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, head: &ifinfomsg(0, 0) };
+    pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
+        let request =
+            NetlinkRequest { kind: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, head: &ifinfomsg(0, 0) };
         // A descriptor is never negative.
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
         self.socket.request(&request, |message| {
@@ -51,7 +52,7 @@ impl Links {
     pub fn up(&mut self, name: &str) -> io::Result<()> {
         let up = IFF_UP.cast_unsigned();
         let head = ifinfomsg(index(name)?, up);
-        self.socket.request(&Request { kind: RTM_NEWLINK, flags: 0, head: &head }, |_| {})
+        self.socket.request(&NetlinkRequest { kind: RTM_NEWLINK, flags: 0, head: &head }, |_| {})
     }
 
     /// Gives a link an address, usable at once: no other host on the link can have it, so none is probed for.
@@ -62,7 +63,7 @@ impl Links {
         let [a, b, c, d] = index(name)?.to_ne_bytes();
         let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
         let head = [af(address), length, flags, RT_SCOPE_UNIVERSE, a, b, c, d];
-        let request = Request { kind: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        let request = NetlinkRequest { kind: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
         self.socket.request(&request, |message| {
             octets(message, IFA_LOCAL, address);
             octets(message, IFA_ADDRESS, address);
@@ -72,7 +73,7 @@ impl Links {
     /// Adds a default route by a neighbour.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
-        let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        let request = NetlinkRequest { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
         self.socket.request(&request, |message| octets(message, RTA_GATEWAY, neighbour))
     }
 
@@ -80,7 +81,7 @@ impl Links {
     /// at all of them. `like` is an address of the family.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
-        let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        let request = NetlinkRequest { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
         let lo = index("lo")?.to_ne_bytes();
         self.socket.request(&request, |message| {
             message.attribute(RTA_OIF, &lo);
@@ -90,8 +91,8 @@ impl Links {
 
 /// The names of a namespace's links of a kind, such as `bridge`.
 pub fn of_kind(kind: &str) -> io::Result<Vec<String>> {
-    let request = Request { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
-    Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
+    let request = NetlinkRequest { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
         let attributes = payload.get(size_of_val(&ifinfomsg(0, 0))..)?;
         let info = attribute(attributes, IFLA_LINKINFO)?;
         let is_such = attribute(info, IFLA_INFO_KIND).is_some_and(|of| text(of) == kind);

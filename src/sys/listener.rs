@@ -5,7 +5,7 @@
 
 use super::header::*;
 use super::message::{attribute, u32_at};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::process::{self, field};
 use nix::sys::socket::SockProtocol;
 use std::{
@@ -35,7 +35,7 @@ impl fmt::Display for Transport {
 
 /// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listener {
+pub struct ListeningSocket {
     pub transport: Transport,
     pub port: u16,
     /// Where it listens; unspecified (`0.0.0.0`, `::`) for every address.
@@ -50,7 +50,7 @@ pub struct Listener {
     pub is_transparent: Option<bool>,
 }
 
-impl Listener {
+impl ListeningSocket {
     /// Whether what is sent to this address gets to it.
     pub fn hears(&self, address: IpAddr) -> bool {
         match (self.address, address) {
@@ -74,7 +74,7 @@ const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 ///
 /// # Errors
 /// When neither netlink nor `/proc` can be read.
-pub fn all() -> io::Result<Vec<Listener>> {
+pub fn all() -> io::Result<Vec<ListeningSocket>> {
     let mut found = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
         for family in FAMILIES {
@@ -91,7 +91,7 @@ pub fn all() -> io::Result<Vec<Listener>> {
 /// `struct inet_diag_req_v2` up to the states; what follows it names a single socket, or none where it is zero.
 const REQUEST: usize = 56;
 
-fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
+fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<ListeningSocket>> {
     let (protocol, state) = match transport {
         Transport::Tcp => (IPPROTO_TCP, TCP_LISTEN),
         Transport::Udp => (IPPROTO_UDP, TCP_CLOSE),
@@ -100,8 +100,8 @@ fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
     head[0] = family;
     head[1] = protocol;
     head[4..8].copy_from_slice(&(1u32 << state).to_ne_bytes());
-    let request = Request { kind: SOCK_DIAG_BY_FAMILY, flags: 0, head: &head };
-    Socket::open(SockProtocol::NetlinkSockDiag)?.dump(&request, |payload| listener(transport, payload))
+    let request = NetlinkRequest { kind: SOCK_DIAG_BY_FAMILY, flags: 0, head: &head };
+    NetlinkSocket::open(SockProtocol::NetlinkSockDiag)?.dump(&request, |payload| listener(transport, payload))
 }
 
 /// `struct inet_diag_msg`: family, state, two bytes, `struct inet_diag_sockid`, five numbers.
@@ -111,7 +111,7 @@ const SOURCE: usize = 8;
 const UID: usize = 64;
 const INODE: usize = 68;
 
-fn listener(transport: Transport, payload: &[u8]) -> Option<Listener> {
+fn listener(transport: Transport, payload: &[u8]) -> Option<ListeningSocket> {
     let (head, attributes) = payload.split_first_chunk::<ANSWER>()?;
     let source = head[SOURCE..SOURCE + 16].first_chunk::<16>()?;
     let address = match head[0] {
@@ -120,7 +120,7 @@ fn listener(transport: Transport, payload: &[u8]) -> Option<Listener> {
         _ => return None,
     };
     let only_ipv6 = attribute(attributes, INET_DIAG_SKV6ONLY).is_some_and(|only| only == [1]);
-    Some(Listener {
+    Some(ListeningSocket {
         transport,
         port: u16::from_be_bytes([head[SOURCE_PORT], head[SOURCE_PORT + 1]]),
         address,
@@ -138,7 +138,7 @@ fn transparent(options: &[u8]) -> Option<bool> {
 }
 
 /// As the files of `/proc/net` list sockets, one a line.
-fn by_proc(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
+fn by_proc(transport: Transport, family: u8) -> io::Result<Vec<ListeningSocket>> {
     let six = if family == AF_INET6 { "6" } else { "" };
     match fs::read_to_string(format!("/proc/thread-self/net/{transport}{six}")) {
         // A kernel without IPv6.
@@ -148,7 +148,7 @@ fn by_proc(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
 }
 
 /// `  0: 0100007F:3A98 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1337  0 4711 ..`
-fn listed(transport: Transport, line: &str) -> Option<Listener> {
+fn listed(transport: Transport, line: &str) -> Option<ListeningSocket> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let state = match transport {
         Transport::Tcp => TCP_LISTEN,
@@ -159,7 +159,7 @@ fn listed(transport: Transport, line: &str) -> Option<Listener> {
     }
     let (address, port) = words.get(1)?.split_once(':')?;
     let address = proc_address(address)?;
-    Some(Listener {
+    Some(ListeningSocket {
         transport,
         port: u16::from_str_radix(port, 16).ok()?,
         address,
@@ -187,7 +187,7 @@ fn proc_address(text: &str) -> Option<IpAddr> {
 
 /// A process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct SocketHolder {
     /// Its id, as we see it.
     pub id: u32,
     /// Its name, cut to 15 bytes by the kernel.
@@ -197,8 +197,8 @@ pub struct Holder {
 }
 
 /// The processes that hold these sockets, as far as we may see them; of several that share one, that with the lowest id.
-pub fn holders(inodes: &[u64]) -> BTreeMap<u64, Holder> {
-    let mut found: BTreeMap<u64, Holder> = BTreeMap::new();
+pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
+    let mut found: BTreeMap<u64, SocketHolder> = BTreeMap::new();
     for folder in process::folders(Path::new("/proc")).unwrap_or_default() {
         let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
         // What can't be read has ended, or is not ours to see.
@@ -211,7 +211,7 @@ pub fn holders(inodes: &[u64]) -> BTreeMap<u64, Holder> {
                 let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
                 let name = field(&status, "Name:").unwrap_or_default().to_owned();
                 let gid = field(&status, "Gid:").and_then(|gids| gids.split('\t').nth(1)?.parse().ok());
-                found.insert(inode, Holder { id, name, gid });
+                found.insert(inode, SocketHolder { id, name, gid });
             }
         }
     }
@@ -266,13 +266,14 @@ mod tests {
                 [false, true, false, false]
             );
 
-            let mut by_proc: Vec<Listener> = [Transport::Tcp, Transport::Udp]
+            let mut by_proc: Vec<ListeningSocket> = [Transport::Tcp, Transport::Udp]
                 .into_iter()
                 .flat_map(|transport| FAMILIES.map(|family| by_proc(transport, family).expect("/proc")))
                 .flatten()
                 .collect();
             by_proc.sort();
-            let less = found.iter().map(|listener| Listener { is_transparent: None, ..listener.clone() });
+            let less =
+                found.iter().map(|listener| ListeningSocket { is_transparent: None, ..listener.clone() });
             assert_eq!(by_proc, less.collect::<Vec<_>>());
 
             let holders = holders(&found.iter().map(|listener| listener.inode).collect::<Vec<_>>());
@@ -297,7 +298,7 @@ mod tests {
     fn a_listener_hears_what_its_address_says() {
         let hears = |own: &str, is_dual, other: &str| {
             let address = own.parse().expect("an address");
-            let listener = Listener {
+            let listener = ListeningSocket {
                 transport: Transport::Tcp,
                 port: 1,
                 address,

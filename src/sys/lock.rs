@@ -19,7 +19,7 @@
 //! nothing is locked; our own table is replaced as a whole or not at all.
 
 use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{message_type, nfgenmsg};
 use super::{netfilter, nflog, process};
 use nix::{
@@ -44,11 +44,13 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// The lock is released when this is dropped.
 #[derive(Debug)]
-pub struct LockGuard(#[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))] Kind);
+pub struct LockGuard(
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))] LockKind,
+);
 
 #[derive(Debug)]
-enum Kind {
-    Group(#[expect(dead_code, reason = "it is kept open, not used")] Socket),
+enum LockKind {
+    Group(#[expect(dead_code, reason = "it is kept open, not used")] NetlinkSocket),
     File(#[expect(dead_code, reason = "it is kept open, not used")] Flock<File>),
     /// Nothing is locked.
     Nothing,
@@ -56,7 +58,7 @@ enum Kind {
 
 /// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum LockError {
     /// Another process has it.
     #[error("{} is changing this network namespace; raise --lock-wait or end it", holder(.0))]
     Busy(Option<u32>),
@@ -73,10 +75,10 @@ fn holder(id: &Option<u32>) -> String {
 ///
 /// # Errors
 /// When another process holds it for longer than `wait`.
-pub fn hold(wait: Duration) -> Result<LockGuard, Refused> {
+pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     let begun = Instant::now();
     let is_late = || begun.elapsed() >= wait;
-    let mut socket = match Socket::open(SockProtocol::NetlinkNetFilter) {
+    let mut socket = match NetlinkSocket::open(SockProtocol::NetlinkNetFilter) {
         Err(error) if netfilter::lacks_netlink(&error) => return by_file(is_late),
         opened => opened?,
     };
@@ -84,15 +86,15 @@ pub fn hold(wait: Duration) -> Result<LockGuard, Refused> {
         let error = match nflog::bind(&mut socket, GROUP) {
             Ok(()) => {
                 inherit(&socket)?;
-                return Ok(LockGuard(Kind::Group(socket)));
+                return Ok(LockGuard(LockKind::Group(socket)));
             }
             Err(error) => error,
         };
         match error.raw_os_error() {
             // Where the right to change rules is missing, the change itself reports that.
-            Some(libc::EPERM) if !may_change(&mut socket) => return Ok(LockGuard(Kind::Nothing)),
+            Some(libc::EPERM) if !may_change(&mut socket) => return Ok(LockGuard(LockKind::Nothing)),
             Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) if is_late() => {
-                return Err(Refused::Busy(listener()));
+                return Err(LockError::Busy(listener()));
             }
             Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) => {}
             Some(libc::EINVAL | libc::EOPNOTSUPP) => return by_file(is_late),
@@ -103,9 +105,9 @@ pub fn hold(wait: Duration) -> Result<LockGuard, Refused> {
 }
 
 /// Whether the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
-fn may_change(socket: &mut Socket) -> bool {
+fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
-    let request = Request { kind, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+    let request = NetlinkRequest { kind, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
     !socket.one(&request, |_| {}).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
@@ -134,25 +136,25 @@ fn listener() -> Option<u32> {
 }
 
 /// Locks the namespace's own file.
-fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, Refused> {
+fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, LockError> {
     let mut file = match File::open(NAMESPACE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockGuard(Kind::Nothing)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockGuard(LockKind::Nothing)),
         other => other?,
     };
     inherit(&file)?;
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(guard) => return Ok(LockGuard(Kind::File(guard))),
+            Ok(guard) => return Ok(LockGuard(LockKind::File(guard))),
             Err((_, Errno::EWOULDBLOCK)) if is_late() => {
                 tracing::warn!(
                     target: "backend",
                     "another program has locked this network namespace for too long and is passed over: without NFLOG \
                      (CONFIG_NETFILTER_NETLINK_LOG), any program of the pod can lock it"
                 );
-                return Ok(LockGuard(Kind::Nothing));
+                return Ok(LockGuard(LockKind::Nothing));
             }
             Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => file = again,
-            Err((_, error)) => return Err(Refused::Kernel(error.into())),
+            Err((_, error)) => return Err(LockError::Kernel(error.into())),
         }
         thread::sleep(RETRY);
     }
@@ -172,10 +174,10 @@ mod tests {
             (kind, begun.elapsed())
         };
         let (guard, took) = lock();
-        assert!(matches!(guard, Kind::File(_)) && took < WAIT, "{guard:?} after {took:?}");
+        assert!(matches!(guard, LockKind::File(_)) && took < WAIT, "{guard:?} after {took:?}");
         let (passed, took) = lock();
-        assert!(matches!(passed, Kind::Nothing) && took >= WAIT, "{passed:?} after {took:?}");
+        assert!(matches!(passed, LockKind::Nothing) && took >= WAIT, "{passed:?} after {took:?}");
         drop(guard);
-        assert!(matches!(lock().0, Kind::File(_)));
+        assert!(matches!(lock().0, LockKind::File(_)));
     }
 }

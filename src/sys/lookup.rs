@@ -13,14 +13,14 @@ use std::{
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct LookupPlaces {
     /// Where processes are.
     pub proc: PathBuf,
     /// Folders of named namespaces.
     pub names: Vec<PathBuf>,
 }
 
-impl Default for Places {
+impl Default for LookupPlaces {
     fn default() -> Self {
         Self { proc: "/proc".into(), names: vec!["/run/netns".into(), "/var/run/netns".into()] }
     }
@@ -72,7 +72,7 @@ fn some(names: &[String], width: usize) -> String {
 ///
 /// # Errors
 /// When it means none, or may mean several.
-pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
+pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
         let number: u32 =
             number.trim().parse().ok().filter(|number| *number > 0).ok_or(LookupError::NoNumber)?;
@@ -106,14 +106,14 @@ pub fn find(word: &str, places: &Places) -> Result<OpenNamespace, LookupError> {
 }
 
 /// What [`find`] would find by its name: namespaces of `ip netns`, and containers by the first digits of their ids.
-pub fn known(places: &Places) -> Vec<String> {
+pub fn known(places: &LookupPlaces) -> Vec<String> {
     let containers = containers(&places.proc);
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
 /// A network namespace of the machine, with what is known of it.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundNamespace {
     /// The name of its pod as a container was given it (`HOSTNAME`), that of `ip netns`, the first digits of a container's id,
     /// or a process.
     pub name: String,
@@ -126,15 +126,15 @@ pub struct Found {
 ///
 /// # Errors
 /// When our own can't be read, or processes can't be listed.
-pub fn all(places: &Places) -> io::Result<Vec<Found>> {
+pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
     let own = OpenNamespace::own()?.id()?;
-    let mut found: BTreeMap<namespace::Id, Found> = BTreeMap::new();
+    let mut found: BTreeMap<namespace::NamespaceId, FoundNamespace> = BTreeMap::new();
     for name in names(&places.names) {
         let opened = places.names.iter().find_map(|folder| OpenNamespace::open(&folder.join(&name)).ok());
         let Some(namespace) = opened else { continue };
         match namespace.id() {
             Ok(id) if id != own && namespace.is_one() => {
-                found.entry(id).or_insert(Found { name, container: None, namespace });
+                found.entry(id).or_insert(FoundNamespace { name, container: None, namespace });
             }
             Ok(_) | Err(_) => {}
         }
@@ -149,7 +149,7 @@ pub fn all(places: &Places) -> io::Result<Vec<Found>> {
         let container = of(&folder);
         let pod = container.as_ref().and_then(|_| hostname(&folder));
         let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let known = found.entry(id).or_insert_with(|| Found {
+        let known = found.entry(id).or_insert_with(|| FoundNamespace {
             name: container.as_deref().map_or_else(|| format!("pid:{number}"), shortened),
             container: None,
             namespace,
@@ -320,7 +320,7 @@ mod tests {
         }
 
         fn find(&self, word: &str) -> Result<PathBuf, String> {
-            let places = Places { proc: self.0.join("proc"), names: vec![self.0.join("netns")] };
+            let places = LookupPlaces { proc: self.0.join("proc"), names: vec![self.0.join("netns")] };
             let found = find(word, &places).map(|content| content.found).map_err(|lost| lost.to_string());
             found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
         }

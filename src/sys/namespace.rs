@@ -62,7 +62,7 @@ impl OpenNamespace {
     }
 
     /// By which the kernel knows it.
-    pub fn id(&self) -> io::Result<Id> {
+    pub fn id(&self) -> io::Result<NamespaceId> {
         self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
     }
 }
@@ -74,7 +74,7 @@ impl AsFd for OpenNamespace {
 }
 
 /// By which the kernel knows a namespace.
-pub type Id = (u64, u64);
+pub type NamespaceId = (u64, u64);
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
 /// starts from now on are there as well.

@@ -2,7 +2,7 @@
 
 use super::header::*;
 use super::message::{attribute, text};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
 use rules::{Family, Ownership};
@@ -34,8 +34,8 @@ pub enum Extension {
 /// Whether the kernel has an extension of iptables. It may load the module to find out, as it would for a
 /// rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
-    let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
-    let request = Request { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
+    let request = NetlinkRequest { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
     let answer = socket.request(&request, |message| {
         message.text(NFTA_COMPAT_NAME, name).number(NFTA_COMPAT_REV, 0).number(NFTA_COMPAT_TYPE, kind as u32);
     });
@@ -50,7 +50,7 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
 
 /// A base chain of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseChain {
+pub struct NetfilterBaseChain {
     /// `NFPROTO_*`.
     pub family: u8,
     pub table: String,
@@ -65,7 +65,7 @@ pub struct BaseChain {
     pub drops: bool,
 }
 
-impl BaseChain {
+impl NetfilterBaseChain {
     /// Whether it is one of those that iptables makes (`xtables_ipv4` in its `nft.c`), whatever its policy.
     pub fn is_of_iptables(&self) -> bool {
         let hook = match self.name.as_str() {
@@ -97,12 +97,12 @@ impl BaseChain {
 }
 
 /// A base chain by its attributes; `None` for chains that no hook calls.
-pub fn base_chain(family: u8, attributes: &[u8]) -> Option<BaseChain> {
+pub fn base_chain(family: u8, attributes: &[u8]) -> Option<NetfilterBaseChain> {
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
     let hook = attribute(attributes, NFTA_CHAIN_HOOK)?;
     let number = |kind| attribute(hook, kind)?.try_into().ok().map(u32::from_be_bytes);
     let policy = attribute(attributes, NFTA_CHAIN_POLICY).and_then(|payload| payload.try_into().ok());
-    Some(BaseChain {
+    Some(NetfilterBaseChain {
         family,
         table: name(NFTA_CHAIN_TABLE)?,
         name: name(NFTA_CHAIN_NAME)?,

@@ -26,7 +26,7 @@ const SMALL_BATCH: usize = 100_000;
 const DUMP_TRIES: u32 = 10;
 
 /// A message's type, family header and flags; attributes are added by the caller.
-pub struct Request<'a> {
+pub struct NetlinkRequest<'a> {
     pub kind: u16,
     /// Flags other than those that the kind of request implies.
     pub flags: u16,
@@ -36,13 +36,13 @@ pub struct Request<'a> {
 
 /// A socket of one netlink family.
 #[derive(Debug)]
-pub struct Socket {
+pub struct NetlinkSocket {
     descriptor: OwnedFd,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-impl Socket {
+impl NetlinkSocket {
     /// Opens a socket in the thread's network namespace.
     pub fn open(protocol: SockProtocol) -> io::Result<Self> {
         Self::listen(protocol, 0)
@@ -56,7 +56,11 @@ impl Socket {
     }
 
     /// Sends one request and waits for its acknowledgement.
-    pub fn request(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<()> {
+    pub fn request(
+        &mut self,
+        request: &NetlinkRequest<'_>,
+        fill: impl FnOnce(&mut Messages),
+    ) -> io::Result<()> {
         self.send(request, NLM_F_ACK, fill)?;
         let sequence = self.sequence;
         self.receive(|message| match message.kind {
@@ -66,7 +70,11 @@ impl Socket {
     }
 
     /// Requests one object and returns the payload of the answer.
-    pub fn one(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
+    pub fn one(
+        &mut self,
+        request: &NetlinkRequest<'_>,
+        fill: impl FnOnce(&mut Messages),
+    ) -> io::Result<Vec<u8>> {
         self.send(request, 0, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
         self.receive(|message| match message.kind {
@@ -169,7 +177,7 @@ impl Socket {
     /// What the kernel answers, or [`io::ErrorKind::Interrupted`] when the objects keep changing meanwhile.
     pub fn dump<T>(
         &mut self,
-        request: &Request<'_>,
+        request: &NetlinkRequest<'_>,
         visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         self.dump_some(request, |_| {}, visit)
@@ -178,7 +186,7 @@ impl Socket {
     /// As [`Socket::dump`], of those objects that the attributes of the request choose.
     pub fn dump_some<T>(
         &mut self,
-        request: &Request<'_>,
+        request: &NetlinkRequest<'_>,
         fill: impl Fn(&mut Messages),
         mut visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
@@ -208,7 +216,7 @@ impl Socket {
 
     fn send(
         &mut self,
-        request: &Request<'_>,
+        request: &NetlinkRequest<'_>,
         flags: u16,
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
@@ -258,7 +266,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
+impl AsFd for NetlinkSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -327,11 +335,11 @@ mod tests {
     #[test]
     fn a_dump_that_the_kernel_broke_off_is_no_end_of_the_list() {
         const NO_SUCH_TABLE: u8 = 77;
-        let mut socket = Socket::open(SockProtocol::NetlinkRoute).expect("a socket");
+        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute).expect("a socket");
         switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)
             .expect("the kernel has it since 4.20");
         let head = [AF_INET, 0, 0, 0, NO_SUCH_TABLE, 0, 0, 0, 0, 0, 0, 0];
-        let found = socket.dump(&Request { kind: RTM_GETROUTE, flags: 0, head: &head }, |_| Some(()));
+        let found = socket.dump(&NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head }, |_| Some(()));
         assert_eq!(found.expect_err("no such table").kind(), io::ErrorKind::NotFound);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::header::*;
 use super::message::{attributes, text};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{body, message_type, nfgenmsg};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
 use rules::report::Report;
@@ -26,27 +26,27 @@ const ROOM: usize = 4 << 20;
 ///
 /// # Errors
 /// When the kernel refuses: `EPERM` or `EEXIST` where another socket listens to the group.
-pub(super) fn bind(socket: &mut Socket, group: u16) -> io::Result<()> {
+pub(super) fn bind(socket: &mut NetlinkSocket, group: u16) -> io::Result<()> {
     // The resource is the group, of whatever family.
-    let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
+    let request = NetlinkRequest { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
     socket.request(&request, |message| {
         message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
     })
 }
 
 /// The listener of a group. A group has one; when it ends, reports go nowhere again.
-pub struct Listener(Socket);
+pub struct NflogListener(NetlinkSocket);
 
-impl Listener {
+impl NflogListener {
     /// Starts to listen in the thread's network namespace.
     ///
     /// # Errors
     /// When the kernel refuses: `EPERM` also where another program listens to the group.
     pub fn open(group: u16) -> io::Result<Self> {
-        let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
+        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
         socket.reserve(ROOM)?;
         // The resource is the group, of whatever family.
-        let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
+        let request = NetlinkRequest { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
         socket.request(&request, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
             let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();
@@ -82,7 +82,7 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for NflogListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -4,7 +4,7 @@
 
 use super::header::*;
 use super::message::{attribute, text};
-use super::netlink::Socket;
+use super::netlink::NetlinkSocket;
 use super::nflog::interface;
 use super::nfnetlink::{body, message_type};
 use nix::sys::socket::SockProtocol;
@@ -23,12 +23,12 @@ const ROOM: usize = 4 << 20;
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
 /// Hears of packets that are traced in the thread's network namespace.
-pub struct Listener(Socket);
+pub struct NftraceListener(NetlinkSocket);
 
-impl Listener {
+impl NftraceListener {
     /// Starts to listen. Any number of programs may.
     pub fn open() -> io::Result<Self> {
-        let socket = Socket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
+        let socket = NetlinkSocket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;
         Ok(Self(socket))
     }
@@ -50,7 +50,7 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for NftraceListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

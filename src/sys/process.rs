@@ -23,7 +23,7 @@ pub fn holds(capability: u32) -> Option<bool> {
 
 /// A process and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct RunningProcess {
     /// Its id, as we see it.
     pub id: u32,
     /// Its name, cut to 15 bytes by the kernel.
@@ -37,7 +37,7 @@ pub struct Process {
 ///
 /// # Errors
 /// When `/proc` does not show us.
-pub fn of_users(uids: &[u32]) -> io::Result<Vec<Process>> {
+pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
     let process = |folder: PathBuf| {
@@ -51,7 +51,7 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<Process>> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(_) => Some(false),
         };
-        (uids.contains(&uid) && is_here != Some(false)).then_some(Process { id, name, uid, is_here })
+        (uids.contains(&uid) && is_here != Some(false)).then_some(RunningProcess { id, name, uid, is_here })
     };
     Ok(folders(Path::new("/proc"))?.into_iter().filter_map(process).collect())
 }

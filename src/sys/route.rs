@@ -4,7 +4,7 @@
 
 use super::header::*;
 use super::message::{Messages, attribute, attributes, u32_at};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use nix::{
     ifaddrs::{InterfaceAddress, getifaddrs},
     net::if_::InterfaceFlags,
@@ -33,7 +33,7 @@ const DISCARD: u16 = 9;
 /// What is there of the owner's, and in its place. What only resembles it, with another selector, type or prefix, is
 /// neither, whatever protocol it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundRoutes {
     /// Duplicates included.
     pub ours: Vec<OwnedRoute>,
     /// The same, put there by others.
@@ -45,31 +45,33 @@ pub struct Found {
 }
 
 /// The routing of a network namespace, as far as an owner has a part in it.
-pub struct Routes {
-    socket: Socket,
+pub struct NamespaceRouting {
+    socket: NetlinkSocket,
     owner: Ownership,
 }
 
-impl Routes {
+impl NamespaceRouting {
     /// Opens a connection in the thread's network namespace.
     pub fn open(owner: Ownership) -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)?, owner })
+        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)?, owner })
     }
 
     /// Reads what is the owner's. Creates nothing.
-    pub fn read(&mut self) -> io::Result<Found> {
+    pub fn read(&mut self) -> io::Result<FoundRoutes> {
         let ours = self.owner.protocol;
         let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();
-        let mut found = Found::default();
+        let mut found = FoundRoutes::default();
         // Of all families at once.
         let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, &forms))?;
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
-                Read::Matching(owned_route) if owned_route.protocol == ours => found.ours.push(owned_route),
-                Read::Matching(owned_route) => found.of_others.push(owned_route),
-                Read::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
-                Read::Unexpected { .. } => {}
+                ParsedRoute::Matching(owned_route) if owned_route.protocol == ours => {
+                    found.ours.push(owned_route)
+                }
+                ParsedRoute::Matching(owned_route) => found.of_others.push(owned_route),
+                ParsedRoute::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
+                ParsedRoute::Unexpected { .. } => {}
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
@@ -96,7 +98,7 @@ impl Routes {
     pub fn add(&mut self, object: Object) -> io::Result<()> {
         match (self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
             (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let Found { ours, of_others, .. } = self.read()?;
+                let FoundRoutes { ours, of_others, .. } = self.read()?;
                 let is_there = ours.iter().chain(&of_others).any(|owned_route| owned_route.object == object);
                 let remedy =
                     "something of another program's is in its place; remove that, or choose another table";
@@ -164,7 +166,7 @@ impl Routes {
         read: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP, EPFNOSUPPORT};
-        match self.socket.dump(&Request { kind, flags: 0, head }, read) {
+        match self.socket.dump(&NetlinkRequest { kind, flags: 0, head }, read) {
             // A kernel without IPv6, or without policy rules for it, has none of ours.
             Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP | EPFNOSUPPORT)) => {
                 Ok(Vec::new())
@@ -179,15 +181,16 @@ impl Routes {
     }
 
     fn send(&mut self, owned_route: OwnedRoute, kinds: [u16; 3], flags: u16) -> io::Result<()> {
-        let Form { kind, head, attributes } = Form::of(owned_route, kinds);
-        self.socket.request(&Request { kind, flags, head: &head }, |message| fill(message, &attributes))
+        let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, kinds);
+        self.socket
+            .request(&NetlinkRequest { kind, flags, head: &head }, |message| fill(message, &attributes))
     }
 }
 
 /// The message that adds an object as its owner makes it, for callers that send it otherwise.
 pub fn addition(owner: &Ownership, object: Object) -> Messages {
     let owned_route = OwnedRoute { protocol: owner.protocol, ..object.into() };
-    let Form { kind, head, attributes } = Form::of(owned_route, NEW);
+    let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, NEW);
     let mut message = Messages::default();
     message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
     fill(&mut message, &attributes);
@@ -195,13 +198,13 @@ pub fn addition(owner: &Ownership, object: Object) -> Messages {
 }
 
 /// The message of an address, a route or a policy rule.
-struct Form {
+struct RouteMessage {
     kind: u16,
     head: Vec<u8>,
     attributes: Vec<(u16, Vec<u8>)>,
 }
 
-impl Form {
+impl RouteMessage {
     fn of(owned_route: OwnedRoute, [address, route, rule]: [u16; 3]) -> Self {
         let OwnedRoute { object, protocol, preference } = owned_route;
         let number = |number: u32| number.to_ne_bytes().to_vec();
@@ -299,7 +302,7 @@ fn ifaddrmsg() -> IfAddrMsg {
 }
 
 /// A policy rule or a route.
-enum Read {
+enum ParsedRoute {
     /// One of the form that the owner makes.
     Matching(OwnedRoute),
     /// Any other.
@@ -307,7 +310,7 @@ enum Read {
 }
 
 /// A policy rule; such is one of these forms, with a mark and nothing else.
-fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
+fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedRoute> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
@@ -335,14 +338,17 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
         (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
-            Read::Matching(OwnedRoute { object, protocol, preference })
+            ParsedRoute::Matching(OwnedRoute { object, protocol, preference })
         }
-        _ => Read::Unexpected { protocol, what: format!("{family} policy rule of preference {preference}") },
+        _ => ParsedRoute::Unexpected {
+            protocol,
+            what: format!("{family} policy rule of preference {preference}"),
+        },
     })
 }
 
 /// A route; such is `local default dev lo` in a table that is not the kernel's own.
-fn route(payload: &[u8]) -> Option<Read> {
+fn route(payload: &[u8]) -> Option<ParsedRoute> {
     let family = family(payload)?;
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
     let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
@@ -353,8 +359,8 @@ fn route(payload: &[u8]) -> Option<Read> {
         && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
         && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
     Some(match is_ours_in_form {
-        true => Read::Matching(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
-        false => Read::Unexpected { protocol, what: format!("{family} route in table {table}") },
+        true => ParsedRoute::Matching(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
+        false => ParsedRoute::Unexpected { protocol, what: format!("{family} route in table {table}") },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::header::*;
 use super::message::{attribute, u32_at};
-use super::netlink::{Request, Socket};
+use super::netlink::{NetlinkRequest, NetlinkSocket};
 use nix::{
     net::if_::{if_indextoname, if_nametoindex},
     sys::socket::SockProtocol,
@@ -11,7 +11,7 @@ use std::{io, net::IpAddr};
 
 /// The properties of a packet that routing depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow<'a> {
+pub struct RouteQuery<'a> {
     pub to: IpAddr,
     /// Where it comes from; for one that is sent here, if its sender names an address.
     pub from: Option<IpAddr>,
@@ -24,7 +24,7 @@ pub struct Flow<'a> {
     pub at: Option<&'a str>,
 }
 
-impl Flow<'_> {
+impl RouteQuery<'_> {
     /// Any packet that we would send to an address, without a mark.
     pub fn to(to: IpAddr) -> Self {
         Self { to, from: None, service: None, uid: None, mark: 0, at: None }
@@ -33,7 +33,7 @@ impl Flow<'_> {
 
 /// The way to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct ResolvedRoute {
     /// The interface by which a packet leaves; `lo` for addresses of this namespace.
     pub interface: String,
     /// The address that it comes from, where its sender names none.
@@ -50,13 +50,13 @@ const KIND: usize = 7;
 ///
 /// # Errors
 /// When there is none, with the kernel's reason: no route, or one that forbids it.
-pub fn to(destination: IpAddr) -> io::Result<Route> {
-    of(&Flow::to(destination))
+pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
+    of(&RouteQuery::to(destination))
 }
 
 /// The way of a packet.
-pub fn of(flow: &Flow<'_>) -> io::Result<Route> {
-    let Flow { to, from, service, uid, mark, at } = *flow;
+pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
+    let RouteQuery { to, from, service, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
     let (family, destination) = match to {
         IpAddr::V4(_) => (AF_INET, octets(to)),
@@ -65,8 +65,8 @@ pub fn of(flow: &Flow<'_>) -> io::Result<Route> {
     let bits = u8::try_from(destination.len() * 8).map_err(io::Error::other)?;
     let from_bits = if from.is_some() { bits } else { 0 };
     let head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let request = Request { kind: RTM_GETROUTE, flags: 0, head: &head };
-    let answer = Socket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
+    let request = NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head };
+    let answer = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
         message.attribute(RTA_DST, &destination);
         if let Some(from) = from {
             message.attribute(RTA_SRC, &octets(from));
@@ -93,7 +93,7 @@ pub fn of(flow: &Flow<'_>) -> io::Result<Route> {
         IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
     });
     let is_local = answer.get(KIND) == Some(&RTN_LOCAL);
-    Ok(Route { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
+    Ok(ResolvedRoute { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {
@@ -142,22 +142,23 @@ mod tests {
                 assert!(done.success(), "ip {call}: {done}");
             }
             let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
-            let flow = Flow { uid: Some(1000), service: Some((6, 80)), ..Flow::to(address("10.9.0.1")) };
-            let kind = |to: &str| of(&Flow { to: address(to), ..flow }).expect_err(to).kind();
+            let flow =
+                RouteQuery { uid: Some(1000), service: Some((6, 80)), ..RouteQuery::to(address("10.9.0.1")) };
+            let kind = |to: &str| of(&RouteQuery { to: address(to), ..flow }).expect_err(to).kind();
             (
                 [
                     of(&flow),
-                    of(&Flow { uid: Some(7), ..flow }),
-                    of(&Flow { to: address("10.77.0.2"), ..flow }),
+                    of(&RouteQuery { uid: Some(7), ..flow }),
+                    of(&RouteQuery { to: address("10.77.0.2"), ..flow }),
                 ],
                 ["10.8.0.1", "10.7.0.1", "10.6.0.1"].map(kind),
-                of(&Flow {
+                of(&RouteQuery {
                     to: address("10.77.0.2"),
                     from: Some(address("10.77.0.9")),
                     at: Some("eth0"),
                     ..flow
                 }),
-                of(&Flow { at: Some("eth7"), ..flow }).expect_err("no such interface").kind(),
+                of(&RouteQuery { at: Some("eth7"), ..flow }).expect_err("no such interface").kind(),
             )
         });
         let (found, refused, arriving, nowhere) = results.expect("CAP_SYS_ADMIN");

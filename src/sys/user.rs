@@ -8,7 +8,7 @@ use std::{fs, io, path::Path};
 
 /// A range of numbers: those of a namespace from `inside` on are those of outside from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct IdMapRange {
     pub inside: u32,
     pub outside: u32,
     pub count: u32,
@@ -42,9 +42,9 @@ pub fn map_one((uid, gid): (u32, u32), inside: (u32, u32)) -> io::Result<()> {
 }
 
 /// Words for `newuidmap` and `newgidmap` (`newuidmap(1)`): the process, and each range.
-pub fn words(process: i32, ranges: &[Range]) -> Vec<String> {
+pub fn words(process: i32, ranges: &[IdMapRange]) -> Vec<String> {
     let of_range =
-        |range: &Range| [range.inside, range.outside, range.count].map(|number| number.to_string());
+        |range: &IdMapRange| [range.inside, range.outside, range.count].map(|number| number.to_string());
     [process.to_string()].into_iter().chain(ranges.iter().flat_map(of_range)).collect()
 }
 

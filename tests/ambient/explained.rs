@@ -8,8 +8,8 @@ use crate::ambient::ztunnel::{At, MARK};
 use crate::support::namespace::{Namespace, join};
 use crate::support::random::Random;
 use crate::support::traffic::{Call, Protocol};
-use diagnose::explain::{self, Pod};
-use mesh::Policy;
+use diagnose::explain::{self, PodContext};
+use mesh::CapturePolicy;
 use rules::simulate::{Direction, Packet, Verdict, View};
 use rules::{ConnState, Gid, Uid};
 use std::net::SocketAddr;
@@ -121,11 +121,11 @@ impl Explained {
         scene.outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let config = config(&flags);
-        let policy: &dyn Policy = &*config;
+        let policy: &dyn CapturePolicy = &*config;
         let [v4, v6] = rules::Family::BOTH;
         let family = if scene.family == crate::support::setting::Family::V4 { v4 } else { v6 };
-        let pod = Pod::new([v4, v6].map(|of| POD.ip_of(of)), Some(policy));
-        let explain::Scene { view, routing, .. } = explain::Scene::of_config(policy, family, &pod);
+        let pod = PodContext::new([v4, v6].map(|of| POD.ip_of(of)), Some(policy));
+        let explain::RuleView { view, routing, .. } = explain::RuleView::of_config(policy, family, &pod);
         let there = live(&scene.pod).into_iter().nth(family as usize).expect("one of each family");
         let views = [("the rules as they were made", view), ("the rules in the kernel", there)];
         Explained { scene, machine, views, routing, heard: Vec::new() }

@@ -5,7 +5,7 @@ use crate::support::namespace::Namespace;
 use crate::support::program::{Outcome, Run, binary};
 use crate::support::rows::rows;
 use mesh::Mesh;
-use mesh::settings::{self, Row, Topic};
+use mesh::settings::{self, SettingRow, Topic};
 
 const BOOLEAN: &str = "is not a boolean; expected true or false";
 
@@ -118,11 +118,11 @@ rows! {
 
 #[test]
 fn no_flag_and_no_variable_is_left_out_above() {
-    let names = |row: &Row| -> Vec<&'static str> {
+    let names = |row: &SettingRow| -> Vec<&'static str> {
         let flag = (!row.long.is_empty()).then_some(row.long);
         flag.into_iter().chain(row.variables.iter().copied()).collect()
     };
-    let check = |rows: Vec<&'static Row>, cases: &[(&str, &str, &str)], count: usize| {
+    let check = |rows: Vec<&'static SettingRow>, cases: &[(&str, &str, &str)], count: usize| {
         let all: Vec<&str> = rows.into_iter().flat_map(names).collect();
         for name in &all {
             assert!(cases.iter().any(|(known, ..)| known == name), "{name} refuses nothing");

@@ -6,8 +6,8 @@ use crate::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::setting;
-use mesh::Reason;
-use mesh::{Capture, Policy};
+use mesh::RuleReason;
+use mesh::{Capture, CapturePolicy};
 use rules::nft::LiveTable;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
@@ -135,7 +135,7 @@ const AT_ONCE: usize = 50;
 
 /// The tables of a configuration, named by its place: the agent's as it says them, and ours.
 fn tables(at: usize, given: &Options, capture: &Capture) -> String {
-    let policy: &dyn Policy = &**capture;
+    let policy: &dyn CapturePolicy = &**capture;
     let mut ours = policy.desired().nft_table().expect("it captures");
     ours.name = format!("ours-{at}-");
     for_nft(given).replace("istio-ambient-", &format!("theirs-{at}-")) + &render::nft::script(&ours)
@@ -145,7 +145,7 @@ fn tables(at: usize, given: &Options, capture: &Capture) -> String {
 fn view(all: &[LiveTable], name: &str, family: Family) -> View {
     let mut view = View::empty(family);
     for table in all.iter().filter(|table| table.name.starts_with(&format!("inet {name}"))) {
-        view.add_nftables(table.clone(), &Reason::origin_of);
+        view.add_nftables(table.clone(), &RuleReason::origin_of);
     }
     assert!(!view.chains().is_empty(), "no table is called {name}");
     view

@@ -5,11 +5,11 @@ use crate::support::namespace::{Namespace, join};
 use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::ambient::OWNERSHIP;
 use mesh::settings;
 use mesh::sources::{NullHost, Raw};
-use mesh::{Capture, Mesh, OWNERS, Policy};
+use mesh::{Capture, CapturePolicy, Mesh, OWNERS};
 use rules::nft::LiveTable;
 use rules::simulate::View;
 use sidecar_init::backend::{self, Kernel, iptables::Lock};
@@ -157,7 +157,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
         Variant::Legacy => Choice::Iptables(Some(backend::Variant::Legacy)),
     };
     let options = Options::replacing(choice, OWNERS);
-    let policy: &dyn Policy = &**capture;
+    let policy: &dyn CapturePolicy = &**capture;
     let desired = policy.desired();
     let applied = namespace.run(|| engine::apply(&mut kernel(), &desired, &options));
     applied.expect("rules and routing are set")
@@ -172,7 +172,8 @@ pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<LiveTable>; 2] {
 
 /// All rules that stand there, by family.
 pub(crate) fn live(namespace: &Namespace) -> [View; 2] {
-    let view = |family| engine::live(&mut kernel(), family, &Reason::origin_of).expect("rules can be read");
+    let view =
+        |family| engine::live(&mut kernel(), family, &RuleReason::origin_of).expect("rules can be read");
     namespace.run(|| rules::Family::BOTH.map(view))
 }
 

@@ -7,7 +7,7 @@ use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
-use sidecar_init::backend::Step;
+use sidecar_init::backend::CommitStep;
 
 /// What stands in the tables of a family, table by table in the order of their names; tables without chains of anybody are
 /// left out.
@@ -55,7 +55,7 @@ fn check(variant: Variant, seed: u64, count: u64) {
         }
         // Where the agent has been, its rules are as expected: only the routing is still to come.
         let steps = apply(&theirs, &config, variant).steps;
-        let is_routing = |step: &Step| matches!(step, Step::Add(_));
+        let is_routing = |step: &CommitStep| matches!(step, CommitStep::Add(_));
         assert!(!steps.is_empty() && steps.iter().all(is_routing), "seed {seed}: {given:?}: {steps:?}");
         let steps = apply(&theirs, &config, variant).steps;
         assert!(steps.is_empty(), "seed {seed}: {given:?}: {steps:?}");

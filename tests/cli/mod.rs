@@ -12,7 +12,7 @@ mod warnings;
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run, bare};
 use mesh::Mesh;
-use mesh::settings::{self, Row, Setting};
+use mesh::settings::{self, Setting, SettingRow};
 use std::{
     ffi::OsStr,
     os::unix::fs::symlink,
@@ -34,7 +34,7 @@ impl Preview for Outcome {
 }
 
 /// The settings that `istio-iptables` takes.
-fn settings() -> impl Iterator<Item = &'static Row> {
+fn settings() -> impl Iterator<Item = &'static SettingRow> {
     let own = [Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace];
     settings::of(Mesh::default())
         .filter(move |row| !row.topic.is_of_one_command() && !own.contains(&row.setting))

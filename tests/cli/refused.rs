@@ -3,7 +3,7 @@
 
 use super::{apart, preview, settings};
 use crate::support::program::{BINARY, Outcome, Run, bare};
-use mesh::settings::Kind;
+use mesh::settings::SettingKind;
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -109,7 +109,7 @@ fn modes_switches_and_the_rest() {
     for value in ["TPROXI", "REDIRECT -j ACCEPT", "*"] {
         check("istio-inbound-interception-mode", value, value, mode);
     }
-    for row in settings().filter(|row| row.kind == Kind::Switch && row.long != "dry-run") {
+    for row in settings().filter(|row| row.kind == SettingKind::Switch && row.long != "dry-run") {
         check(row.long, "yes", "yes", "is not a boolean; expected true or false");
     }
     for value in ["5", "soon", "-5s", "5 s"] {

@@ -4,7 +4,7 @@ use crate::cni::runtime::{Node, container, rules};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Run};
 use mesh::Mesh;
-use mesh::pod::{self, EXCLUDED_NAMESPACES, Object, Pod, Reading, Way};
+use mesh::pod::{self, CaptureMethod, EXCLUDED_NAMESPACES, ManifestObject, Pod, Reading};
 use mesh::settings::{Setting, Topic};
 use mesh::sources::Source;
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ fn a_pod_gets_what_its_manifest_promises() {
             // Headings are comments, and so is what no rule is made of.
             if script.lines().all(|line| line.is_empty() || line.starts_with('#')) {
                 left_alone += usize::from(is_left_alone(object, &what));
-            } else if matches!(pod::read(object, EXCLUDED_NAMESPACES).way, Way::InitContainer(_)) {
+            } else if matches!(pod::read(object, EXCLUDED_NAMESPACES).way, CaptureMethod::InitContainer(_)) {
                 // It sets the rules itself.
                 assert!(is_left_alone(object, &what), "{what}");
                 left_alone += 1;
@@ -55,7 +55,7 @@ fn a_pod_gets_what_its_manifest_promises() {
 }
 
 /// What the runtime hands over, and what a network configuration says of the proxy that annotations don't.
-fn configuration(node: &Node, object: &Object) -> Value {
+fn configuration(node: &Node, object: &ManifestObject) -> Value {
     let mut annotations = object.pod.annotations.clone();
     annotations.entry(INJECTED.0.to_owned()).or_insert(INJECTED.1.to_owned());
     let Reading { settings, .. } = pod::read(object, EXCLUDED_NAMESPACES);
@@ -71,7 +71,7 @@ fn configuration(node: &Node, object: &Object) -> Value {
     }))
 }
 
-fn is_captured(object: &Object, script: &str, what: &str) {
+fn is_captured(object: &ManifestObject, script: &str, what: &str) {
     let (node, promised, pod) = (Node::new(), Namespace::new(), namespace(object));
     promised.load(script);
     node.does("ADD", &configuration(&node, object), &pod.path());
@@ -80,7 +80,7 @@ fn is_captured(object: &Object, script: &str, what: &str) {
 
 /// With the addresses that the pod has, where its manifest names them, else with what is taken for granted: IPv4, and IPv6
 /// where it asks for both.
-fn namespace(object: &Object) -> Namespace {
+fn namespace(object: &ManifestObject) -> Namespace {
     let Reading { settings, .. } = pod::read(object, EXCLUDED_NAMESPACES);
     let Some(addresses) = settings.raw.get(Setting::PodIps) else {
         let namespace = container();
@@ -98,7 +98,7 @@ fn namespace(object: &Object) -> Namespace {
 }
 
 /// Whether the plugin leaves it alone, which it does wherever annotations are enough to know.
-fn is_left_alone(object: &Object, what: &str) -> bool {
+fn is_left_alone(object: &ManifestObject, what: &str) -> bool {
     let Pod { name, namespace, annotations, .. } = &object.pod;
     let known = Pod::annotated(name, namespace, annotations.clone());
     let is_known = pod::skip(&known, EXCLUDED_NAMESPACES).is_some();

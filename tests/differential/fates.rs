@@ -21,7 +21,7 @@ fn check(family: Family, mode: Mode) {
         let scenes = VARIANTS.map(|variant| Scene::new(Setting { variant, family, mode }, &configuration));
         for _ in 0..PACKETS {
             let packet = Packet::random(&mut random, &configuration);
-            let fates = scenes.each_ref().map(|scene| scene.fate(&packet));
+            let fates = scenes.each_ref().map(|scene| scene.verdict(&packet));
             assert!(
                 fates.iter().all(|fate| *fate == fates[0]),
                 "seed {seed}: {packet:?}\n{fates:#?}\n{}",

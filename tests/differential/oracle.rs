@@ -55,7 +55,7 @@ impl Scene {
     }
 
     /// Makes the call and says where it landed, in words that are the same wherever it is made again.
-    pub(crate) fn fate(&self, packet: &Packet) -> String {
+    pub(crate) fn verdict(&self, packet: &Packet) -> String {
         let Landed { arrivals, answered } = land(&self.pod, packet);
         // Ports that callers have are the kernel's choice.
         let arrivals = arrivals.iter().map(|arrival| {

@@ -32,7 +32,7 @@ enum Call {
 
 /// Through which of Envoy's listeners a call goes, and from which address its destination is called then.
 #[derive(Debug)]
-enum Way {
+enum Passage {
     Through(&'static str, IpAddr),
     Past,
 }
@@ -57,12 +57,12 @@ fn check(stage: &Stage, family: Family, call: Call) {
     };
     let (to, way) = match call {
         Call::FromOutside => (pod, None),
-        Call::ToService => (service, Some(Way::Through("outbound", pod))),
+        Call::ToService => (service, Some(Passage::Through("outbound", pod))),
         // The application may talk to itself.
-        Call::ToItself => (pod, Some(Way::Past)),
-        Call::ProxyToService => (service, Some(Way::Past)),
+        Call::ToItself => (pod, Some(Passage::Past)),
+        Call::ProxyToService => (service, Some(Passage::Past)),
         // What the proxy sends to the pod has to come in like anything else.
-        Call::ProxyToPod => (pod, Some(Way::Through("inbound", delivered_from(pod)))),
+        Call::ProxyToPod => (pod, Some(Passage::Through("inbound", delivered_from(pod)))),
     };
     let to = SocketAddr::new(to, PORT);
     let stream = match call {
@@ -77,9 +77,9 @@ fn check(stage: &Stage, family: Family, call: Call) {
     let from = caller.local;
     // Envoy writes its line when the connection ends.
     drop(caller);
-    match way.unwrap_or_else(|| Way::Through("inbound", delivered_from(from.ip()))) {
-        Way::Past => assert_eq!(peer, from, "{}", case()),
-        Way::Through(listener, delivered_from) => {
+    match way.unwrap_or_else(|| Passage::Through("inbound", delivered_from(from.ip()))) {
+        Passage::Past => assert_eq!(peer, from, "{}", case()),
+        Passage::Through(listener, delivered_from) => {
             assert_ne!(peer, from, "{}", case());
             assert_eq!(peer.ip(), delivered_from, "{}", case());
             let line = format!("{listener} {from} to {to}: from {peer} to {to}, ");

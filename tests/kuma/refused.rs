@@ -5,12 +5,12 @@ use crate::support::flags;
 use crate::support::namespace::Namespace;
 use mesh::Mesh;
 use mesh::kuma::Kuma;
-use mesh::settings::{Kind, Row, Topic};
+use mesh::settings::{SettingKind, SettingRow, Topic};
 
 /// A value that each flag refuses; `None` for what takes any text.
-fn bad(row: &Row) -> Option<&'static str> {
+fn bad(row: &SettingRow) -> Option<&'static str> {
     match row.setting {
-        _ if row.kind == Kind::Switch => Some("maybe"),
+        _ if row.kind == SettingKind::Switch => Some("maybe"),
         Kuma::ProxyUser | Kuma::DpUid => Some("nobody-is-called-so"),
         Kuma::IpFamilyMode => Some("ipv6"),
         Kuma::InboundPort | Kuma::OutboundPort | Kuma::DnsPort => Some("0"),
@@ -34,7 +34,7 @@ fn bad(row: &Row) -> Option<&'static str> {
     }
 }
 
-fn rows() -> impl Iterator<Item = &'static Row> {
+fn rows() -> impl Iterator<Item = &'static SettingRow> {
     Mesh::Kuma.settings().iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::DropIn))
 }
 

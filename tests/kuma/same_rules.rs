@@ -7,7 +7,7 @@ use crate::support::namespace::Namespace;
 use crate::support::random::{Random, number};
 use mesh::kuma::OWNERSHIP;
 use mesh::sources::{NullHost, Raw};
-use mesh::{Capture, OWNERS, Policy};
+use mesh::{Capture, CapturePolicy, OWNERS};
 use rules::simulate::{Direction, Packet, Routing, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use sidecar_init::{
@@ -27,7 +27,7 @@ pub(crate) fn capture(case: &Case) -> Capture {
 /// Sets our rules.
 pub(crate) fn apply(namespace: &Namespace, capture: &Capture, choice: Choice) {
     let options = Options::replacing(choice, OWNERS);
-    let policy: &dyn Policy = &**capture;
+    let policy: &dyn CapturePolicy = &**capture;
     let desired = policy.desired();
     let set = || {
         let mut kernel =

@@ -9,7 +9,7 @@ mod verbs;
 use mesh::istio::OWNERSHIP;
 use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
-    backend::{BackendName, Snapshot, Step, Variant, memory::Memory},
+    backend::{BackendName, CommitStep, Snapshot, Variant, memory::Memory},
     engine::{self, Choice, Options, Summary},
 };
 use std::net::Ipv6Addr;
@@ -109,7 +109,7 @@ fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary
 }
 
 /// The steps of a change in which nothing breaks.
-fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<Step> {
+fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> {
     run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
 }
 

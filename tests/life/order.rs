@@ -6,7 +6,7 @@ use super::{
 use mesh::istio::OWNERSHIP;
 use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::OwnedRoute};
 use sidecar_init::{
-    backend::{Backend, BackendName, Snapshot, Step, Variant},
+    backend::{Backend, BackendName, CommitStep, Snapshot, Variant},
     engine::{Choice, Preference},
 };
 
@@ -44,20 +44,20 @@ fn capture_has_no_gap_when_the_backend_changes() {
 
 #[test]
 fn routes_come_before_the_rules_that_need_them_and_go_after() {
-    let tables = |step: &Step| matches!(step, Step::Iptables { .. });
+    let tables = |step: &CommitStep| matches!(step, CommitStep::Iptables { .. });
     let made = steps(&shared(), &transparent(), NFT);
     assert_eq!(made.len(), 7);
-    assert!(made[..5].iter().all(|step| matches!(step, Step::Add(_))) && made[5..].iter().all(tables));
+    assert!(made[..5].iter().all(|step| matches!(step, CommitStep::Add(_))) && made[5..].iter().all(tables));
     let made = steps(&holding(&transparent(), NFT), &redirect(), NFT);
     let (rules, routes) = made.split_at(made.len() - 5);
-    assert!(routes.iter().all(|step| matches!(step, Step::Remove(_))));
-    assert!(rules.iter().all(|step| tables(step) || *step == Step::WaitForInFlight));
+    assert!(routes.iter().all(|step| matches!(step, CommitStep::Remove(_))));
+    assert!(rules.iter().all(|step| tables(step) || *step == CommitStep::WaitForInFlight));
 }
 
 /// The steps of a change of rules, in words.
 fn printed((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
     let made = steps(&holding(old, from), new, to);
-    let rules = made.iter().filter(|step| !matches!(step, Step::Add(_) | Step::Remove(_)));
+    let rules = made.iter().filter(|step| !matches!(step, CommitStep::Add(_) | CommitStep::Remove(_)));
     rules.map(|step| step.to_string().replace("waiting for packets on their way", "wait")).collect()
 }
 
@@ -128,9 +128,9 @@ fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
     let mut memory = shared();
     memory.snapshot.routes_of_others = [ADDRESS.into()].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
-    assert!(!made.contains(&Step::Add(ADDRESS)), "{made:?}");
+    assert!(!made.contains(&CommitStep::Add(ADDRESS)), "{made:?}");
     let cleaned = run(&mut memory, &None, NFT).expect("nothing breaks");
-    assert!(!cleaned.steps.contains(&Step::Remove(ADDRESS)), "{cleaned:?}");
+    assert!(!cleaned.steps.contains(&CommitStep::Remove(ADDRESS)), "{cleaned:?}");
     assert_eq!(cleaned.left, [ADDRESS.to_string()]);
 }
 
@@ -141,10 +141,11 @@ fn routing_of_the_predecessor_becomes_ours() {
     let mut memory = shared();
     memory.snapshot.routes_of_others = [V4_ROUTE.into(), theirs[0], theirs[1]].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
-    let at = |step: Step| made.iter().position(|made| *made == step).unwrap_or_else(|| panic!("{made:?}"));
-    assert!(at(Step::Adopt(V4_ROUTE)) < at(Step::Adopt(V4_MARK)));
+    let at =
+        |step: CommitStep| made.iter().position(|made| *made == step).unwrap_or_else(|| panic!("{made:?}"));
+    assert!(at(CommitStep::Adopt(V4_ROUTE)) < at(CommitStep::Adopt(V4_MARK)));
     for theirs in theirs {
-        assert!(at(Step::Adopt(V4_MARK)) < at(Step::RemoveInherited(theirs)));
+        assert!(at(CommitStep::Adopt(V4_MARK)) < at(CommitStep::RemoveInherited(theirs)));
     }
     assert!(holds(&memory.snapshot, &transparent(), NFT) && memory.snapshot.routes_of_others.is_empty());
     assert!(run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps.is_empty());

@@ -55,7 +55,7 @@ fn drift_is_refused_where_that_is_asked_and_unfinished_is_none() {
         let mut memory = holding(&dns(), backend);
         let before = memory.snapshot.clone();
         let refused = engine::apply(&mut memory, &desired, &refuse);
-        assert!(matches!(refused, Err(engine::Error::Drift(_))), "{refused:?}");
+        assert!(matches!(refused, Err(engine::EngineError::Drift(_))), "{refused:?}");
         assert!(same(&memory.snapshot, &before) && memory.committed.is_empty());
         engine::apply(&mut shared(), &desired, &refuse).expect("nothing is there");
         engine::apply(&mut holding(&redirect(), backend), &desired, &refuse).expect("all is there");
@@ -92,7 +92,7 @@ fn a_plan_changes_nothing_and_says_what_an_apply_does() {
 fn nothing_is_cleaned_where_something_can_not_be_read() {
     let mut memory = holding(&redirect(), NFT);
     memory.snapshot.unreadable.push((Variant::Legacy, Family::V4));
-    assert!(matches!(engine::clean(&mut memory, OWNERSHIP, &[]), Err(engine::Error::Unreadable)));
+    assert!(matches!(engine::clean(&mut memory, OWNERSHIP, &[]), Err(engine::EngineError::Unreadable)));
     assert_eq!(memory.committed, []);
 }
 

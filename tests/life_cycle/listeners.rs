@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::net::TcpListener;
 
 /// What `doctor` says of listeners: each finding as its level and its text.
-fn said(namespace: &Namespace) -> Vec<(String, String)> {
+fn listed(namespace: &Namespace) -> Vec<(String, String)> {
     let printed =
         run(namespace, &["doctor", "--pod-ips", "10.77.0.2", "--format", "json"]).with(0, "doctor").stdout;
     let document: Value = serde_json::from_str(&printed).expect("JSON");
@@ -30,10 +30,10 @@ fn listen(namespace: &Namespace, uid: u32, address: &str) -> TcpListener {
 fn who_listens_where_rules_send_traffic_is_told() {
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
         let namespace = Namespace::new();
-        let idle = said(&namespace);
+        let idle = listed(&namespace);
         assert!(idle[0].0 == "ok" && idle[0].1.starts_with("no rule sends traffic to a proxy"), "{idle:?}");
         succeed(&namespace, &call("apply", variant, REDIRECT));
-        let alone = said(&namespace);
+        let alone = listed(&namespace);
         for (port, role) in [(15001, "outbound"), (15006, "inbound")] {
             let text = format!(
                 "nothing listens at tcp port {port} ({role}), where rules send traffic: connections are refused"
@@ -42,7 +42,7 @@ fn who_listens_where_rules_send_traffic_is_told() {
         }
         let _proxy = listen(&namespace, 1337, "127.0.0.1:15001");
         let _stranger = listen(&namespace, 4711, "127.0.0.1:15006");
-        let found = said(&namespace);
+        let found = listed(&namespace);
         let says = |level: &str, part: &str| found.iter().any(|(l, text)| l == level && text.contains(part));
         assert!(says("ok", "listens at tcp port 15001 (outbound) as user 1337"), "{found:?}");
         assert!(says("warning", "(inbound) as user 4711, who is not the proxy's (1337)"), "{found:?}");
@@ -63,11 +63,11 @@ fn a_listener_that_tproxy_can_not_use_is_named() {
     let proxies = ["0.0.0.0:15001", "0.0.0.0:15006"].map(|address| listen(&namespace, 1337, address));
     let lacks =
         |found: &[(String, String)]| found.iter().any(|(_, text)| text.contains("has no IP_TRANSPARENT"));
-    let found = said(&namespace);
+    let found = listed(&namespace);
     assert!(lacks(&found), "{found:?}");
     for proxy in &proxies {
         setsockopt(proxy, IpTransparent, &true).expect("root may");
     }
-    let found = said(&namespace);
+    let found = listed(&namespace);
     assert!(!lacks(&found) && found.iter().all(|(level, _)| level == "ok"), "{found:?}");
 }

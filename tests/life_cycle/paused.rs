@@ -3,15 +3,15 @@
 
 use mesh::Mesh;
 use mesh::istio::OWNERSHIP;
-use mesh::settings::{self, Kind, Setting};
+use mesh::settings::{self, Setting, SettingKind};
 use mesh::sources::{NullHost, Raw};
 use rules::desired::{Desired, StaleFlows};
 use sidecar_init::backend::iptables::Lock;
-use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
+use sidecar_init::backend::{Backend, CommitStep, Error, Kernel, Snapshot, Variant};
 use sidecar_init::engine::{self, Choice, Options};
 
 /// Applies by nf_tables in the network namespace of this thread, and calls `wait` before each step.
-pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
+pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&CommitStep)) {
     let lock = Lock { wait: 30, ..Lock::default() };
     let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
     let options = Options::replacing(Choice::Nftables, mesh::OWNERS);
@@ -31,8 +31,8 @@ fn desired(flags: &[&str]) -> Desired {
             settings::of(Mesh::default()).find(|row| is_named(row.short, row.long)).expect("a flag of ours");
         let value = match (value, row.kind) {
             (Some(value), _) => value,
-            (None, Kind::Switch) => "true",
-            (None, Kind::Value(_)) => words.next().expect("a value"),
+            (None, SettingKind::Switch) => "true",
+            (None, SettingKind::Value(_)) => words.next().expect("a value"),
         };
         given.push((row.setting, value.to_owned()));
     }
@@ -45,7 +45,7 @@ struct Paused<F> {
     wait: F,
 }
 
-impl<F: FnMut(&Step)> Backend for Paused<F> {
+impl<F: FnMut(&CommitStep)> Backend for Paused<F> {
     fn hold(&mut self) -> Result<(), Error> {
         self.kernel.hold()
     }
@@ -54,7 +54,7 @@ impl<F: FnMut(&Step)> Backend for Paused<F> {
         self.kernel.read()
     }
 
-    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+    fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
         (self.wait)(step);
         self.kernel.commit(step)
     }

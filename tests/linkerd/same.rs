@@ -42,8 +42,8 @@ fn capture(flags: &[String]) -> Capture {
     let mut words = flags.iter();
     while let Some(word) = words.next() {
         let given = match pflag::word(word, &taken) {
-            pflag::Word::Flags(given) => given,
-            pflag::Word::NeedsValue(mut given, row) => {
+            pflag::PflagWord::Flags(given) => given,
+            pflag::PflagWord::NeedsValue(mut given, row) => {
                 given.push((row, words.next().expect("a value").clone()));
                 given
             }

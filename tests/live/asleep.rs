@@ -1,7 +1,7 @@
 //! Tables of nf_tables that are not what their rules say: dormant ones, those that a process holds for itself, and those of
 //! bridges.
 
-use super::{bare, namespace::Namespace, pod_with, told_live};
+use super::{bare, explained_live, namespace::Namespace, pod_with};
 use crate::support::program::{Outcome, Run, Running, binary};
 use crate::support::wait;
 use std::{
@@ -50,10 +50,10 @@ fn rules_are_not_set_in_a_dormant_table_of_iptables() {
 #[test]
 fn a_table_of_iptables_that_falls_asleep_captures_no_more() {
     let pod = pod_with("iptables-nft", &REDIRECT);
-    assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED));
+    assert!(explained_live(&pod, &QUESTION).starts_with(CAPTURED));
     pod.load("add table ip nat { flags dormant; }");
     let dormant = "table ip nat is dormant";
-    assert!(told_live(&pod, &QUESTION).starts_with("not captured"));
+    assert!(explained_live(&pod, &QUESTION).starts_with("not captured"));
     expect(&pod, &[&["explain", "--live"][..], &QUESTION].concat(), 0, dormant);
     expect(&pod, &of("check", "iptables-nft"), 3, "-table ip nat # flags dormant");
     expect(&pod, &of("apply", "iptables-nft"), 1, dormant);
@@ -69,13 +69,13 @@ fn our_own_table_is_woken() {
     let pod = pod_with("nftables", &REDIRECT);
     pod.load("add table inet sidecar_init { flags dormant; }");
     let dormant = "table inet sidecar_init is dormant";
-    assert!(told_live(&pod, &QUESTION).starts_with("not captured"));
+    assert!(explained_live(&pod, &QUESTION).starts_with("not captured"));
     expect(&pod, &of("check", "nftables"), 3, "-table inet sidecar_init # flags dormant");
     expect(&pod, &["doctor"], 1, dormant);
     let status = ended(&pod, &["status"]).stdout;
     assert!(status.contains(dormant) && !status.contains("traffic is captured"), "{status}");
     expect(&pod, &of("apply", "nftables"), 0, "");
-    assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED));
+    assert!(explained_live(&pod, &QUESTION).starts_with(CAPTURED));
     assert!(!pod.stdout("nft", &["list", "table", "inet", "sidecar_init"]).contains("dormant"));
     expect(&pod, &of("check", "nftables"), 0, "");
 }
@@ -92,7 +92,7 @@ fn dormant_tables_of_others_meet_no_packet() {
         ] {
             pod.load(&format!("table {table} {{ flags dormant; chain OUTPUT {{ {chain} }}; }}"));
         }
-        assert!(told_live(&pod, &QUESTION).starts_with(CAPTURED), "{backend}");
+        assert!(explained_live(&pod, &QUESTION).starts_with(CAPTURED), "{backend}");
         expect(&pod, &of("check", backend), 0, "");
         expect(&pod, &of("apply", backend), 0, "");
         expect(&pod, &["status"], 0, "table inet wall is dormant: no packet meets its rules");

@@ -79,7 +79,7 @@ fn check<'a>(forms: impl Iterator<Item = &'a Form>, objects: &[&str], table: &st
             objects.join("\n"),
             if hook.contains("nat") { "redirect to :9999" } else { "continue" },
         ));
-        let said = said(&pod);
+        let said = answer(&pod);
         let done = done(&pod);
         if said != done && (*is_known || said != "unknown") {
             wrong.push(format!("{text}: said {said}, done {done}"));
@@ -102,7 +102,7 @@ const COUNTERS: &str = "table inet seen {\n\
       tcp flags & (syn | rst | ack) == syn tcp dport { 9000-9010, 9999 } counter name other\n\
       tcp flags & (syn | rst | ack) == syn tcp dport 443 counter name same\n }\n}\n";
 
-fn said(pod: &Namespace) -> String {
+fn answer(pod: &Namespace) -> String {
     let (path, user) = (pod.path(), USER.to_string());
     let call =
         ["explain", "--live", "--format", "json", "--network-namespace", &path, "--uid", &user, DESTINATION];

@@ -28,7 +28,7 @@ fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
 }
 
 /// What `explain --live` says there.
-fn told_live(pod: &Namespace, question: &[&str]) -> String {
+fn explained_live(pod: &Namespace, question: &[&str]) -> String {
     let inside = pod.path();
     let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
     let printed = binary(&call).outcome().success().stdout;
@@ -73,13 +73,13 @@ fn the_native_table_answers_without_flags() {
             "not captured: goes to 10.77.0.2:8080 as it was sent, because -b captures only 80,443",
         ),
     ] {
-        let text = told_live(&pod, question);
+        let text = explained_live(&pod, question);
         assert_eq!(text.lines().next(), Some(expected), "{text}");
     }
-    let matrix = told_live(&pod, &["--matrix"]);
+    let matrix = explained_live(&pod, &["--matrix"]);
     assert!(matrix.contains("captured by 15001") && !matrix.contains("unknown"), "{matrix}");
     let report: Value =
-        serde_json::from_str(&told_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
+        serde_json::from_str(&explained_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
     assert_eq!(report["verdict"], "redirect");
     assert_eq!(report["decided_by"]["table"], "inet sidecar_init");
 }
@@ -89,7 +89,7 @@ fn the_native_table_answers_without_flags() {
 fn the_native_table_counts_the_ports_of_its_sets() {
     let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
     let pod = pod_with("nftables", &["-i", "*", "-b", &format!("{},2000-2999", ports.join(","))]);
-    let text = told_live(&pod, &["8080"]);
+    let text = explained_live(&pod, &["8080"]);
     let reason = "because -b captures only 1192,1194,1196,1198,2000-2999 and 96 more";
     assert!(text.lines().next().is_some_and(|line| line.ends_with(reason)), "{text}");
 }
@@ -142,7 +142,7 @@ fn edits_of_the_native_table_are_read_as_they_are() {
     ] {
         let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
         pod.load(&edit);
-        let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+        let text = explained_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
         assert!(text.starts_with(expected), "{edit}: {text}");
     }
 }
@@ -212,7 +212,7 @@ fn rules_of_others_are_followed() {
             let pod = pod_with(backend, &["-i", "*", "-b", "*"]);
             pod.load(script);
             let expected = beside_iptables.filter(|_| backend != "nftables").unwrap_or(beside_nftables);
-            let text = told_live(&pod, &["10.0.0.5:443"]);
+            let text = explained_live(&pod, &["10.0.0.5:443"]);
             assert!(text.starts_with(expected), "{backend} {script}: {text}");
         }
     }
@@ -225,7 +225,7 @@ fn every_table_of_iptables_counts() {
         let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
         let rules = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 1:9 -j ACCEPT\nCOMMIT\n";
         pod.fed(&format!("iptables-{variant}-restore"), &["--noflush"], rules);
-        let text = told_live(&pod, &["10.0.0.5:443"]);
+        let text = explained_live(&pod, &["10.0.0.5:443"]);
         let expected = "dropped: never arrives, because that is the policy of INPUT in table filter";
         assert!(text.starts_with(expected), "{variant}: {text}");
     }

@@ -1,6 +1,6 @@
 //! What the programs of iptables print is believed as far as the kernel has the same.
 
-use super::{bare, namespace::Namespace, pod_with, told_live};
+use super::{bare, explained_live, namespace::Namespace, pod_with};
 use crate::support::program::{Run, binary};
 
 const REDIRECT: [&str; 4] = ["-i", "*", "-b", "*"];
@@ -52,7 +52,7 @@ fn rules_of_iptables_are_told_in_its_words() {
     let pod = pod_with("nftables", &REDIRECT);
     let text = format!("*mangle\n:OTHER - [0:0]\n-A OUTPUT {}\nCOMMIT\n", rules.join("\n-A OUTPUT "));
     pod.fed("iptables-nft-restore", &["--noflush"], &text);
-    let printed = told_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
+    let printed = explained_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
     let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let texts: Vec<&str> = report["trace"]
         .as_array()
@@ -103,7 +103,7 @@ fn odd_names_and_comments_are_carried() {
                 let (ended, printed) = code(&pod, verb, backend);
                 assert_eq!(ended, 0, "{variant} {backend} {verb}: {printed}");
             }
-            let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+            let text = explained_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
             assert!(text.starts_with("captured: "), "{variant} {backend}: {text}");
             let (ended, printed) = code(&pod, "clean", backend);
             assert_eq!(ended, 0, "{variant} {backend}: {printed}");
@@ -134,7 +134,7 @@ fn tables_that_the_program_can_not_print_are_read_without_it() {
             let (ended, printed) = code(&pod, verb, "nftables");
             assert_eq!(ended, 0, "{rule}, {verb}: {printed}");
         }
-        let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+        let text = explained_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
         assert!(text.starts_with("captured: "), "{rule}: {text}");
         assert_eq!(code(&pod, "clean", "nftables").0, 0, "{rule}");
     }

@@ -37,7 +37,7 @@ fn capture(mesh: Mesh) -> Capture {
     let mut raw = vec![(Setting::Mesh, given(mesh.name()))];
     let flags = whole(mesh);
     for (at, word) in flags.iter().enumerate().filter(|(_, word)| word.starts_with('-')) {
-        let is_meant = |row: &&settings::Row| {
+        let is_meant = |row: &&settings::SettingRow| {
             word.strip_prefix("--") == Some(row.long)
                 || word.strip_prefix('-') == row.short.map(String::from).as_deref()
         };
@@ -172,7 +172,7 @@ impl Scene {
     }
 
     /// Who gets a call by what `explain` answers.
-    fn meant(&self, answer: &Value, case: &Case) -> Party {
+    fn expected(&self, answer: &Value, case: &Case) -> Party {
         let listeners = &self.proxy.listeners;
         let starts = |ports: Option<rules::PortRange>| ports.map(|ports| Value::from(ports.first().number()));
         match (answer["verdict"].as_str(), &answer["port"]) {
@@ -202,7 +202,7 @@ fn the_kernel_does_what_explain_says() {
                 let live = scene.json(&[&["explain", "--live"], &question[..]].concat(), false);
                 let by_flags = scene.json(&[&["explain"], &question[..]].concat(), true);
                 let party = scene.place(&case);
-                let printed = [&live, &by_flags].map(|answer| scene.meant(answer, &case));
+                let printed = [&live, &by_flags].map(|answer| scene.expected(answer, &case));
                 assert_eq!(printed, [party; 2], "{}: {:?}: {live:#}", scene.about(), case.call);
                 got.push(party);
             }
@@ -288,7 +288,7 @@ fn trace_shows_its_chains(scene: &Scene) {
     assert!(child.wait().expect("it ends").success(), "{about}: {text}");
     let packet: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{about}: {error}: {text}"));
-    assert_eq!(scene.meant(&packet, case), Party::Outbound, "{about}: {packet:#}");
+    assert_eq!(scene.expected(&packet, case), Party::Outbound, "{about}: {packet:#}");
     let owner = scene.mesh.ownership();
     let rules = packet["rules"].as_array().expect("a list");
     let is_its = |rule: &&Value| {

@@ -29,10 +29,10 @@ fn read(family: Family) -> LiveTable {
 }
 
 /// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.
-pub(crate) fn write(table: &nft::Table) -> Option<()> {
+pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let live = nftables.read().expect("readable");
-    match nftables.replace(live.as_ref(), Some(&bytecode::Table::of(table))) {
+    match nftables.replace(live.as_ref(), Some(&bytecode::EncodedTable::of(table))) {
         Ok(()) => Some(()),
         Err(Refusal::Refused { source, .. }) if source.raw_os_error() == Some(nix::libc::ELOOP) => None,
         Err(refusal) => panic!("{refusal:?}: {}", render::nft::script(table)),
@@ -54,7 +54,7 @@ fn check_same(read: &LiveTable, written: &LiveTable) {
 }
 
 /// That what is there says about every packet what the table says.
-fn check_walks(table: &nft::Table, packets: &[Packet]) {
+fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
         let view = |table: LiveTable| {
             let mut view = View::empty(family);
@@ -117,7 +117,7 @@ fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
 }
 
 /// Puts each rule in the place of itself, of another, or of none, by `nft`, here and in the table.
-fn edit(runner: &mut TestRunner, table: &mut nft::Table) {
+fn edit(runner: &mut TestRunner, table: &mut nft::InetTable) {
     let listing = stdout("nft", &["-a", "-n", "list", "table", "inet", NAME], "");
     let mut script = String::new();
     for chain in &mut table.chains {

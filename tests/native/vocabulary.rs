@@ -145,7 +145,7 @@ fn what_other_meshes_write_is_understood_as_it_is_listed() {
     }
 }
 
-fn tables(runner: &mut TestRunner) -> Option<nft::Table> {
+fn tables(runner: &mut TestRunner) -> Option<nft::InetTable> {
     let (one, other): (Checked, Checked) =
         (self::one(runner, checked_of(Family::V4, OURS)), self::one(runner, checked_of(Family::V6, OURS)));
     nft::table(NAME, &one, Some(&other))

@@ -3,17 +3,17 @@
 use crate::native::support::{in_namespace, native, ruleset};
 use crate::support::program::stdout;
 use mesh::istio::OWNERSHIP;
-use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
+use sidecar_init::backend::nftables::{EncodedVerdict, Expression, Nftables, Refusal, bytecode};
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
 
 /// What is in the kernel, with a rule at its end that jumps nowhere.
-fn broken(table: &bytecode::Table) -> bytecode::Table {
+fn broken(table: &bytecode::EncodedTable) -> bytecode::EncodedTable {
     let mut table = table.clone();
-    let expressions = vec![Expression::Verdict(Verdict::Jump("nowhere".to_owned()))];
+    let expressions = vec![Expression::Verdict(EncodedVerdict::Jump("nowhere".to_owned()))];
     let comment = b"the-culprit\0";
     let length = u8::try_from(comment.len()).expect("short");
-    let rule = bytecode::Rule { expressions, userdata: [&[0, length], &comment[..]].concat() };
+    let rule = bytecode::EncodedRule { expressions, userdata: [&[0, length], &comment[..]].concat() };
     table.chains.last_mut().expect("a chain").rules.push(rule);
     table
 }

@@ -7,8 +7,8 @@ use crate::support::address::Place;
 use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Identity, Protocol};
-use diagnose::explain::{self, Pod};
-use mesh::sources::Reader;
+use diagnose::explain::{self, PodContext};
+use mesh::sources::SettingReader;
 use mesh::{Capture, Mesh};
 use rules::simulate::Direction;
 use std::net::{IpAddr, SocketAddr};
@@ -32,11 +32,11 @@ pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str
     words
 }
 
-pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &Pod) -> rules::simulate::Packet {
+pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -> rules::simulate::Packet {
     let words = question(packet, source);
     let raw = raw(words.iter().map(|(flag, value)| (*flag, value.as_str())), Mesh::default());
-    let mut reader = Reader::new(&raw, Vec::new());
-    let place = explain::Place { pod, ways: pod, names: &|_| None };
+    let mut reader = SettingReader::new(&raw, Vec::new());
+    let place = explain::QuestionContext { pod, ways: pod, names: &|_| None };
     let read = explain::packet(&mut reader, &place).map(|asked| asked.packet);
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }
@@ -44,7 +44,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &Pod) -> rules
 /// The packets by which `check` and `doctor` try the mesh's rules, as far as somebody is where they go.
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
-    let pod = Pod::new(addresses, Some(&**capture));
+    let pod = PodContext::new(addresses, Some(&**capture));
     let packets =
         explain::usual_cases(&pod, &pod, Some(&**capture)).into_iter().filter_map(|case| case.packet);
     let reachable = |to: SocketAddr| {

@@ -10,8 +10,8 @@ use crate::support::pod::APP;
 use crate::support::program;
 use crate::support::setting::Family;
 use crate::support::traffic::Identity;
-use diagnose::explain::{self, Pod};
-use mesh::Reason;
+use diagnose::explain::{self, PodContext};
+use mesh::RuleReason;
 use mesh::{Capture, Mesh, OWNERS};
 use rules::simulate::{Outcome, Routing, Verdict, View, walk};
 use rules::{ByFamily, routing::Object};
@@ -132,7 +132,7 @@ impl Scene {
             let owner = Mesh::default().ownership().union(OWNERS);
             let mut kernel = Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("the kernel");
             let routes = kernel.routing().expect("routes");
-            let mut view = |family| engine::live(&mut kernel, family, &Reason::origin_of).expect("rules");
+            let mut view = |family| engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules");
             let views = ByFamily { v4: view(rules::Family::V4), v6: view(rules::Family::V6) };
             (views, routes, sys::address::all().expect("addresses"))
         });
@@ -169,14 +169,14 @@ impl Scene {
             sent.extend(group.into_iter().zip(numbered).filter_map(|(packet, sent)| Some((packet, sent?))));
         }
         self.ears.settle(Duration::from_millis(40));
-        let pod = Pod::new(self.addresses.iter().copied(), None);
+        let pod = PodContext::new(self.addresses.iter().copied(), None);
         let mut dispositions: Vec<Disposition> = sent
             .iter()
             .map(|(packet, sent)| Disposition {
                 packet: (*packet).clone(),
                 source: sent.source,
                 predicted: self.predicted(packet, sent.source, &pod),
-                meant: self.meant(packet, sent.source, &pod),
+                meant: self.expected(packet, sent.source, &pod),
                 landings: self.ears.landings(sent),
             })
             .collect();
@@ -228,17 +228,17 @@ impl Scene {
         serde_json::from_str(&output.stdout).unwrap_or_default()
     }
 
-    fn predicted(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
+    fn predicted(&self, packet: &Packet, source: SocketAddr, pod: &PodContext) -> Outcome {
         let (view, routing) = self.walked(packet, pod);
         walk(view, &routing, &simulated(packet, source, pod), &mut ())
     }
 
-    fn meant(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
-        let scene = explain::Scene::of_config(&*self.capture, family(packet), pod);
+    fn expected(&self, packet: &Packet, source: SocketAddr, pod: &PodContext) -> Outcome {
+        let scene = explain::RuleView::of_config(&*self.capture, family(packet), pod);
         walk(&scene.view, &scene.routing, &simulated(packet, source, pod), &mut ())
     }
 
-    fn walked(&self, packet: &Packet, pod: &Pod) -> (&View, Routing) {
+    fn walked(&self, packet: &Packet, pod: &PodContext) -> (&View, Routing) {
         let of = family(packet);
         let marks = self.routes.iter().filter_map(|object| match object {
             Object::Rule { family, mark, table, .. } if *family == of => {
@@ -253,7 +253,7 @@ impl Scene {
 
     /// The explanation in words, for a message.
     pub(crate) fn explanation(&self, disposition: &Disposition) -> String {
-        let pod = Pod::new(self.addresses.iter().copied(), None);
+        let pod = PodContext::new(self.addresses.iter().copied(), None);
         let (view, routing) = self.walked(&disposition.packet, &pod);
         explain::explain(view, &routing, &simulated(&disposition.packet, disposition.source, &pod))
             .to_string()

@@ -2,11 +2,11 @@
 //! end as the first row that fits them says, and no row is left without a packet.
 
 use crate::support::catalogue::{Case, scenarios};
-use diagnose::explain::{Pod, Scene};
-use diagnose::picture::{self, Disposition, Flow, Panel, Part};
+use diagnose::explain::{PodContext, RuleView};
+use diagnose::picture::{self, FlowDisposition, Panel, PictureFlow, TrafficPart};
 use mesh::Setting;
 use mesh::settings::{self, Topic};
-use mesh::sources::pflag::{Flags, Word, word};
+use mesh::sources::pflag::{Flags, PflagWord, word};
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, DNS_PORT, Mesh, Proxy};
 use rules::simulate::{Direction, Packet, walk};
@@ -28,12 +28,14 @@ fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
     let (mut given, mut words) = (Vec::new(), case.flags().into_iter());
     while let Some(text) = words.next() {
         match word(&text, &flags) {
-            Word::Flags(found) => given.extend(found),
-            Word::NeedsValue(found, row) => {
+            PflagWord::Flags(found) => given.extend(found),
+            PflagWord::NeedsValue(found, row) => {
                 given.extend(found);
                 given.push((row, words.next().expect("a value")));
             }
-            Word::End | Word::Bare | Word::Unknown { .. } => panic!("{text} is not a flag of capture"),
+            PflagWord::End | PflagWord::Bare | PflagWord::Unknown { .. } => {
+                panic!("{text} is not a flag of capture")
+            }
         }
     }
     let addresses =
@@ -49,7 +51,7 @@ fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
 
 /// What rules ask of packets, as values to try: of each kind of rule some, each value with its neighbour.
 #[derive(Default)]
-struct Asked {
+struct PacketQuestion {
     addresses: BTreeSet<IpAddr>,
     sources: BTreeSet<IpAddr>,
     ports: BTreeSet<u16>,
@@ -58,7 +60,7 @@ struct Asked {
     interfaces: BTreeSet<String>,
 }
 
-impl Asked {
+impl PacketQuestion {
     /// Rules of a kind, and items of a rule, beyond which others say no more.
     const ENOUGH: usize = 6;
 
@@ -111,7 +113,7 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
         let all = texts.iter().map(|text| text.parse().expect("an address"));
         all.filter(|address| Family::of(*address) == family).collect()
     };
-    let mut asked = Asked::of(config, family);
+    let mut asked = PacketQuestion::of(config, family);
     let proxy = config.proxy();
     let mut senders = vec![id(1000), id(4242)];
     let uids = proxy.uids.iter().copied().chain(asked.uids.iter().map(|uid| id(*uid).0));
@@ -129,7 +131,9 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     asked.ports.extend([DNS_PORT.number(), 80, USUAL_PORT]);
     asked.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
     // Rules of one family may name interfaces of which those of the other say nothing.
-    asked.interfaces.extend(config.families().flat_map(|family| Asked::of(config, family).interfaces));
+    asked
+        .interfaces
+        .extend(config.families().flat_map(|family| PacketQuestion::of(config, family).interfaces));
     asked.interfaces.extend(["eth0", "lo"].map(str::to_owned));
     let mut found = Vec::new();
     for (&address, &port) in
@@ -169,9 +173,9 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
 }
 
 /// Whether the picture speaks of the packet by what it shows: of traffic within the pod, it shows rows of usual calls.
-fn is_shown(part: Part, packet: &Packet, proxy: &Proxy, own: &[IpAddr]) -> bool {
+fn is_shown(part: TrafficPart, packet: &Packet, proxy: &Proxy, own: &[IpAddr]) -> bool {
     let Direction::Outbound { uid, gid, .. } = &packet.direction else { return true };
-    if part != Part::Within {
+    if part != TrafficPart::Within {
         return true;
     }
     let (address, port) = (packet.destination.ip(), packet.destination.port());
@@ -204,14 +208,15 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
         let (config, own) = configuration(&Case::read(&folder));
         met.insert(config.mesh());
         let picture = picture::of(&config, &Dialect::default());
-        let pod = Pod::new(own.clone(), Some(&*config));
+        let pod = PodContext::new(own.clone(), Some(&*config));
         let proxy = config.proxy();
-        let mut taken: Vec<&Flow> = Vec::new();
+        let mut taken: Vec<&PictureFlow> = Vec::new();
         for family in config.families() {
-            let scene = Scene::of_config(&*config, family, &pod);
+            let scene = RuleView::of_config(&*config, family, &pod);
             for packet in &packets(&config, &own, family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
-                let verdict = Disposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
+                let verdict =
+                    FlowDisposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
                 let place = folder.display();
                 assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
                 let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));

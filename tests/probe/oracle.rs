@@ -1,10 +1,10 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
 use crate::probe::pod::{Pod, Scenario};
-use diagnose::explain::{self, Scene};
-use diagnose::probe::{Call, Facts, Route, calls};
+use diagnose::explain::{self, RuleView};
+use diagnose::probe::{Call, ProbeContext, Route, calls};
 use mesh::Capture;
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
 use mesh::sources::{Dialect, Given, NullHost, Raw, Source};
 use rules::routing::Object;
@@ -28,8 +28,8 @@ fn addresses() -> [IpAddr; 2] {
 pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
     let config = configuration(pod.scenario);
     pod.inside.run(|| {
-        let facts = Facts {
-            pod: explain::Pod::new(addresses(), Some(&*config)),
+        let facts = ProbeContext {
+            pod: explain::PodContext::new(addresses(), Some(&*config)),
             own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
             port: Port::new(15002).expect("a port"),
             way: &|to| {
@@ -48,13 +48,13 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
             Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("a kernel with netfilter");
         let routes = kernel.routing().expect("routing can be read");
         Family::BOTH.map(|family| {
-            let view = engine::live(&mut kernel, family, &Reason::origin_of).expect("rules can be read");
+            let view = engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules can be read");
             let marks = routes.iter().filter_map(|object| match object {
                 Object::Rule { family: of, mark, .. } if *of == family => Some(*mark),
                 _ => None,
             });
             let routing = Routing { local_marks: marks.collect(), addresses: addresses().to_vec() };
-            Scene { title: String::new(), family, view, routing }
+            RuleView { title: String::new(), family, view, routing }
         })
     });
     let verdict = |call: &Call| {

@@ -37,16 +37,16 @@ pub(crate) const KUMA: Proxy = Proxy { uid: 5678, ..ISTIO };
 pub(crate) const ZTUNNEL: Proxy = Proxy { uid: 0, mark: Some(0x539), ..ISTIO };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CapturedBy {
     /// From the container to a host outside.
     Out,
     /// From outside to the container.
     In,
 }
-pub(crate) use Way::{In, Out};
+pub(crate) use CapturedBy::{In, Out};
 
 /// Which way, the port called, and who must answer.
-pub(crate) type Case = (Way, u16, Answerer);
+pub(crate) type Case = (CapturedBy, u16, Answerer);
 
 /// A container, seen from the test.
 pub(crate) struct Container<'a> {

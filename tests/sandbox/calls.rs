@@ -1,6 +1,6 @@
 //! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
 
-use crate::sandbox::support::{Programs, Who};
+use crate::sandbox::support::{Programs, RunAs};
 use crate::support::program::Run;
 use crate::support::wait::TIMEOUT;
 use std::{
@@ -19,7 +19,7 @@ pub(crate) const POD: [IpAddr; 2] =
 
 /// Runs `work` inside of sandboxes: each with these flags, called by one of these. `test` is the name of the test that
 /// calls this, and that is called again inside. Gives what each told on standard error.
-pub(crate) fn inside(test: &str, callers: &[Who], flags: &[&[&str]], work: impl Fn()) -> Vec<String> {
+pub(crate) fn inside(test: &str, callers: &[RunAs], flags: &[&[&str]], work: impl Fn()) -> Vec<String> {
     if env::var_os(INSIDE).is_some() {
         work();
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Commands: their streams, signals and exit codes are the caller's; what is wrong with a call is told before anything is
 //! made.
 
-use crate::sandbox::support::{EVERYBODY, Programs, USER, Who, sandbox};
+use crate::sandbox::support::{EVERYBODY, Programs, RunAs, USER, sandbox};
 use crate::support::program::{Outcome, Run};
 use nix::{
     sys::signal::{Signal, kill},
@@ -26,7 +26,7 @@ fn streams_and_exit_codes_are_those_of_the_command() {
             .expect("it starts");
         child.stdin.take().expect("piped").write_all(b"said\n").expect("it reads");
         let ended = Outcome::from(child.wait_with_output().expect("it ends"));
-        let uid = if who == Who::Root { 1000 } else { USER };
+        let uid = if who == RunAs::Root { 1000 } else { USER };
         assert_eq!(
             (ended.code, ended.stdout),
             (Some(7), format!("said\n{uid}\n")),
@@ -35,8 +35,8 @@ fn streams_and_exit_codes_are_those_of_the_command() {
         );
         let lines: Vec<&str> = ended.stderr.lines().collect();
         match (who, lines.as_slice()) {
-            (Who::One, [note, "oh"]) => assert!(note.contains("only one user is available here"), "{note}"),
-            (Who::Root | Who::Many, ["oh"]) => {}
+            (RunAs::One, [note, "oh"]) => assert!(note.contains("only one user is available here"), "{note}"),
+            (RunAs::Root | RunAs::Many, ["oh"]) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -44,7 +44,7 @@ fn streams_and_exit_codes_are_those_of_the_command() {
 
 #[test]
 fn ends_are_told_as_shells_tell_them() {
-    let code = |words: &[&str]| sandbox(Who::Root, words).code;
+    let code = |words: &[&str]| sandbox(RunAs::Root, words).code;
     assert_eq!(code(&["--", "true"]), Some(0));
     assert_eq!(code(&["--", "sh", "-c", "kill -9 $$"]), Some(137));
     assert_eq!(code(&["--", "/no/such/program"]), Some(127));
@@ -58,7 +58,7 @@ fn signals_reach_the_command() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let name = &signal.as_str()[3..];
         let script = format!("trap 'exit 5' {name}; echo ready; while :; do sleep 0.05; done");
-        let mut call = programs.call(Who::Root);
+        let mut call = programs.call(RunAs::Root);
         // Whoever starts tests in the background has SIGINT ignored for all of them, and no shell can trap it then.
         let mut child = call
             .args(["--", "env", "--default-signal", "sh", "-c", &script])
@@ -75,7 +75,7 @@ fn signals_reach_the_command() {
 
 #[test]
 fn whoever_runs_is_who_was_asked_for() {
-    for who in [Who::Root, Who::Many] {
+    for who in [RunAs::Root, RunAs::Many] {
         for (as_whom, uid) in [("proxy", "1337"), ("root", "0")] {
             let ended = sandbox(who, &["--run-as", as_whom, "--", "id", "-u"]);
             assert_eq!(ended.stdout.trim(), uid, "{who:?}: {}", ended.stderr);
@@ -83,7 +83,7 @@ fn whoever_runs_is_who_was_asked_for() {
         let ended = sandbox(who, &["--run-as", "proxy", "-u", "2000", "-g", "2001", "--", "id", "-g"]);
         assert_eq!(ended.stdout.trim(), "2001", "{who:?}: {}", ended.stderr);
     }
-    let ended = sandbox(Who::One, &["--run-as", "proxy", "--", "id"]);
+    let ended = sandbox(RunAs::One, &["--run-as", "proxy", "--", "id"]);
     assert!(
         ended.code == Some(1) && ended.stderr.contains("--run-as proxy needs several users"),
         "{ended:?}"
@@ -92,7 +92,8 @@ fn whoever_runs_is_who_was_asked_for() {
 
 #[test]
 fn what_is_wrong_is_told_all_at_once() {
-    let ended = sandbox(Who::Root, &["--proxy", "envoy", "--run-as", "me", "-b", "x", "curl", "--", "true"]);
+    let ended =
+        sandbox(RunAs::Root, &["--proxy", "envoy", "--run-as", "me", "-b", "x", "curl", "--", "true"]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
     for part in
         ["--proxy: \"envoy\"", "--run-as: \"me\"", "--istio-inbound-ports: \"x\"", "a command follows --"]
@@ -100,17 +101,17 @@ fn what_is_wrong_is_told_all_at_once() {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
     for words in [&["--proxy", "none"][..], &["--run-as", "app"], &["--run-as", "app", "--"]] {
-        let ended = sandbox(Who::Root, words);
+        let ended = sandbox(RunAs::Root, words);
         assert!(ended.code == Some(2) && ended.stderr.contains("behind --"), "{words:?}: {ended:?}");
     }
 }
 
 #[test]
 fn what_can_t_be_had_is_said() {
-    let ended = sandbox(Who::One, &["--backend", "iptables", "--", "true"]);
+    let ended = sandbox(RunAs::One, &["--backend", "iptables", "--", "true"]);
     assert!(ended.code == Some(1) && ended.stderr.contains("only one user is available here"), "{ended:?}");
     // The agent has the port already.
-    let ended = sandbox(Who::Root, &["-p", "15053", "--redirect-dns", "--", "true"]);
+    let ended = sandbox(RunAs::Root, &["-p", "15053", "--redirect-dns", "--", "true"]);
     assert!(ended.code == Some(1) && ended.stderr.contains("the proxy does not start"), "{ended:?}");
     assert!(ended.stderr.contains("Address already in use"), "{ended:?}");
 }
@@ -121,14 +122,14 @@ fn names_have_addresses_there() {
         let ended = sandbox(who, &["--", "getent", "ahosts", "reviews.example"]);
         assert!(ended.stdout.contains("10.9.0.2") && ended.stdout.contains("fd09::2"), "{who:?}: {ended:?}");
     }
-    let ended = sandbox(Who::Root, &["--redirect-dns", "--", "getent", "ahosts", "reviews.example"]);
+    let ended = sandbox(RunAs::Root, &["--redirect-dns", "--", "getent", "ahosts", "reviews.example"]);
     assert!(ended.stdout.contains("10.9.0.2"), "{ended:?}");
     assert!(ended.stderr.contains("dns query for reviews.example -> 15053, from uid 1000\n"), "{ended:?}");
 }
 
 #[test]
 fn it_is_process_1_of_its_own() {
-    let ended = sandbox(Who::Root, &["--", "sh", "-c", "tr '\\0' ' ' </proc/1/cmdline"]);
+    let ended = sandbox(RunAs::Root, &["--", "sh", "-c", "tr '\\0' ' ' </proc/1/cmdline"]);
     assert!(ended.stdout.contains("sidecar-init sandbox -- sh"), "{ended:?}");
 }
 

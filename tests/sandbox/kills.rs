@@ -1,6 +1,6 @@
 //! Ended at any moment, by whatever signal: no process, namespace, veth pair or rule is left.
 
-use crate::sandbox::support::{EVERYBODY, Programs, Who};
+use crate::sandbox::support::{EVERYBODY, Programs, RunAs};
 use crate::support::program::Run;
 use crate::support::wait::{until, until_ok};
 use nix::{
@@ -50,7 +50,7 @@ fn links() -> Vec<String> {
 }
 
 /// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
-fn kill_after(who: Who, number: usize, words: &[&str], wait: Duration) {
+fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
     let own = namespaces(&[process::id().cast_signed()]);
     let before = links();
@@ -93,7 +93,7 @@ fn nothing_is_left_after_a_kill_at_any_moment() {
 #[test]
 fn nothing_is_left_of_a_tour_either() {
     for number in 0..4 {
-        kill_after(Who::Root, number, &["--redirect-dns"], Duration::from_millis(60 * (number as u64 + 1)));
+        kill_after(RunAs::Root, number, &["--redirect-dns"], Duration::from_millis(60 * (number as u64 + 1)));
     }
 }
 
@@ -116,7 +116,7 @@ fn nothing_is_left_after_the_command() {
 #[test]
 fn a_signal_ends_the_tour() {
     let mark = format!("{}-signal", process::id());
-    let mut call = Programs::get().call(Who::Root);
+    let mut call = Programs::get().call(RunAs::Root);
     let mut child = call.env(MARK, &mark).stdout(Stdio::null()).spawn().expect("it starts");
     thread::sleep(Duration::from_millis(30));
     let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);

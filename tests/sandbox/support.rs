@@ -1,4 +1,4 @@
-//! Who calls `sandbox`, and with what.
+//! RunAs calls `sandbox`, and with what.
 
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run};
@@ -9,9 +9,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-/// Who calls.
+/// RunAs calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum RunAs {
     Root,
     /// A user to whom an administrator has given numbers for users of his own.
     Many,
@@ -19,7 +19,7 @@ pub(crate) enum Who {
     One,
 }
 
-pub(crate) const EVERYBODY: [Who; 3] = [Who::Root, Who::Many, Who::One];
+pub(crate) const EVERYBODY: [RunAs; 3] = [RunAs::Root, RunAs::Many, RunAs::One];
 
 /// The user's number, which nobody should have.
 pub(crate) const USER: u32 = 42_424;
@@ -59,20 +59,20 @@ impl Programs {
     }
 
     /// The program, called by somebody.
-    pub(crate) fn call(self: &Arc<Self>, who: Who) -> Call {
+    pub(crate) fn call(self: &Arc<Self>, who: RunAs) -> Call {
         Call { command: self.command(who), _programs: Arc::clone(self) }
     }
 
-    fn command(&self, who: Who) -> Command {
+    fn command(&self, who: RunAs) -> Command {
         let program = self.folder.join("sidecar-init");
         let user = USER.to_string();
         let mut command = match who {
-            Who::Root => Command::new(&program),
-            Who::Many | Who::One => {
+            RunAs::Root => Command::new(&program),
+            RunAs::Many | RunAs::One => {
                 // Files of the machine are never written: others are bound over them, where only this call sees it.
                 let bind = "mount --bind $0/subordinate /etc/subuid && mount --bind $0/subordinate /etc/subgid && \
                             mount --bind $0/passwd /etc/passwd && mount --bind $0/group /etc/group";
-                let bind = if who == Who::Many { bind } else { "true" };
+                let bind = if who == RunAs::Many { bind } else { "true" };
                 let script = format!(
                     "{bind} && exec setpriv --reuid {user} --regid {user} --clear-groups $0/sidecar-init \"$@\""
                 );
@@ -107,6 +107,6 @@ impl DerefMut for Call {
 }
 
 /// A sandbox with these words, to its end.
-pub(crate) fn sandbox(who: Who, words: &[&str]) -> Outcome {
+pub(crate) fn sandbox(who: RunAs, words: &[&str]) -> Outcome {
     Programs::get().call(who).args(words).outcome()
 }

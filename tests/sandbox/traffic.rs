@@ -1,7 +1,7 @@
 //! Bytes through the proxy: all of them, in order, both ways, many at once, and every kind of end.
 
 use crate::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
-use crate::sandbox::support::{EVERYBODY, Who};
+use crate::sandbox::support::{EVERYBODY, RunAs};
 use crate::support::rows::rows;
 use nix::{
     libc::linger,
@@ -71,8 +71,8 @@ fn delivered(mebibytes: u64, family: usize) {
 }
 
 rows! {
-    a_gibibyte_goes_out_and_comes_back: inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[Who::Root], &[&[]], || echoed(1024, 0));
-    a_gibibyte_arrives: inside("sandbox::traffic::a_gibibyte_arrives", &[Who::Root], &[&[]], || delivered(1024, 0));
+    a_gibibyte_goes_out_and_comes_back: inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[RunAs::Root], &[&[]], || echoed(1024, 0));
+    a_gibibyte_arrives: inside("sandbox::traffic::a_gibibyte_arrives", &[RunAs::Root], &[&[]], || delivered(1024, 0));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn less_does_in_every_mode_and_family_for_everybody() {
 fn two_hundred_connections_at_once() {
     let printed = inside(
         "sandbox::traffic::two_hundred_connections_at_once",
-        &[Who::Root, Who::One],
+        &[RunAs::Root, RunAs::One],
         BOTH_MODES,
         || {
             let listener = listen(WORLD[0], 9000);
@@ -128,7 +128,7 @@ fn two_hundred_connections_at_once() {
 fn one_direction_may_end_before_the_other() {
     inside(
         "sandbox::traffic::one_direction_may_end_before_the_other",
-        &[Who::Root, Who::One],
+        &[RunAs::Root, RunAs::One],
         BOTH_MODES,
         || {
             for family in [0, 1] {
@@ -150,16 +150,21 @@ fn one_direction_may_end_before_the_other() {
 
 #[test]
 fn a_reset_is_passed_on_through_both() {
-    inside("sandbox::traffic::a_reset_is_passed_on_through_both", &[Who::Root, Who::One], BOTH_MODES, || {
-        let listener = listen(WORLD[0], 9000);
-        for client_resets in [true, false] {
-            let (near, far) = inbound(0, &listener);
-            let (resets, mut other) = if client_resets { (near, far) } else { (far, near) };
-            reset(resets);
-            let error = other.read(&mut [0]).expect_err("no orderly end");
-            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        }
-    });
+    inside(
+        "sandbox::traffic::a_reset_is_passed_on_through_both",
+        &[RunAs::Root, RunAs::One],
+        BOTH_MODES,
+        || {
+            let listener = listen(WORLD[0], 9000);
+            for client_resets in [true, false] {
+                let (near, far) = inbound(0, &listener);
+                let (resets, mut other) = if client_resets { (near, far) } else { (far, near) };
+                reset(resets);
+                let error = other.read(&mut [0]).expect_err("no orderly end");
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            }
+        },
+    );
 }
 
 fn reset(stream: TcpStream) {
@@ -169,7 +174,7 @@ fn reset(stream: TcpStream) {
 
 #[test]
 fn whoever_is_not_there_resets() {
-    let printed = inside("sandbox::traffic::whoever_is_not_there_resets", &[Who::Root], &[&[]], || {
+    let printed = inside("sandbox::traffic::whoever_is_not_there_resets", &[RunAs::Root], &[&[]], || {
         let mut stream = call((WORLD[0], 4));
         let error = stream.read(&mut [0]).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -185,7 +190,7 @@ fn whoever_is_not_there_resets() {
 /// Whoever does not read holds up the writer, over all that is between them.
 #[test]
 fn nothing_piles_up() {
-    inside("sandbox::traffic::nothing_piles_up", &[Who::Root], &[&[]], || {
+    inside("sandbox::traffic::nothing_piles_up", &[RunAs::Root], &[&[]], || {
         let listener = listen(WORLD[0], 9000);
         let (mut near, far) = inbound(0, &listener);
         near.set_write_timeout(Some(std::time::Duration::from_secs(2))).expect("a time");

@@ -3,14 +3,14 @@
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
 use diagnose::status::reasons;
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
 use rules::simulate::View;
 use rules::{Family, RuleSet, check::check, parse, render};
 use std::collections::BTreeMap;
 
 /// The reason of each rule that decides something, by its place.
-fn places(view: &View) -> BTreeMap<(String, String, usize), Option<Reason>> {
+fn places(view: &View) -> BTreeMap<(String, String, usize), Option<RuleReason>> {
     let reasons = reasons(view).into_iter();
     let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let place = |at: rules::simulate::At| {
@@ -32,7 +32,7 @@ fn compare(rules: &RuleSet, printed: &str) -> usize {
             let expected = meant.get(&place).copied().flatten();
             // A group of the proxy's that is excluded as well has two rules that say the same.
             let is_both = printed.contains(",2000\")") || printed.contains("\"2000,");
-            let is_ambiguous = (reason.map(Reason::name), expected.map(Reason::name))
+            let is_ambiguous = (reason.map(RuleReason::name), expected.map(RuleReason::name))
                 == (Some("proxy-outbound"), Some("excluded-group"));
             assert!(
                 reason == expected || (is_both && is_ambiguous),
@@ -42,9 +42,9 @@ fn compare(rules: &RuleSet, printed: &str) -> usize {
         // Where nothing of a table leads to chains of ours, an interface's rule without a comment may be anybody's.
         let found = places(&view);
         let mangle = text.split("* mangle").nth(1).and_then(|rest| rest.split("COMMIT").next()).unwrap_or("");
-        let is_anybodys = |place: &(String, String, usize), reason: Option<Reason>| {
+        let is_anybodys = |place: &(String, String, usize), reason: Option<RuleReason>| {
             place.0 == "mangle"
-                && reason.map(Reason::name) == Some("excluded-interface")
+                && reason.map(RuleReason::name) == Some("excluded-interface")
                 && !mangle.contains("-j ISTIO_")
         };
         for (place, reason) in meant.iter().filter(|(place, _)| !found.contains_key(place)) {

@@ -4,7 +4,7 @@ use super::random::Random;
 use mesh::istio::{self, CaptureConfig};
 use mesh::settings::{self, Setting};
 use mesh::sources::{NullHost, Raw};
-use mesh::{Mesh, Policy};
+use mesh::{CapturePolicy, Mesh};
 use rules::{Family, RuleSet};
 
 /// The CIDRs around `Place::Service`, both families.

@@ -3,7 +3,7 @@
 use crate::two_meshes::meshes::{Goal, captures, holding, replace, same};
 use mesh::OWNERS;
 use rules::Family;
-use sidecar_init::backend::{Backend, BackendName, Snapshot, Step, memory::Memory};
+use sidecar_init::backend::{Backend, BackendName, CommitStep, Snapshot, memory::Memory};
 
 /// A change that is broken off.
 struct Broken<'a> {
@@ -12,7 +12,7 @@ struct Broken<'a> {
     new: Goal,
     to: BackendName,
     /// Where nothing breaks.
-    steps: &'a [Step],
+    steps: &'a [CommitStep],
     /// The step at which it breaks.
     at: usize,
     /// What is wanted.

@@ -14,7 +14,7 @@ use crate::two_meshes::packets::{By, kernel};
 use crate::two_meshes::packets::{LEGACY, NATIVE, NFT, set};
 use crate::two_meshes::scene::{Scene, fresh, request};
 use crate::two_meshes::watched::commits;
-use sidecar_init::backend::{BackendName, Step};
+use sidecar_init::backend::{BackendName, CommitStep};
 use sidecar_init::engine;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -100,7 +100,7 @@ fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) ->
     let (owner, options) = request(old, new, backend);
     let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
     let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
-    plan.steps.iter().flat_map(commits).filter(|commit| *commit != Step::WaitForInFlight).count()
+    plan.steps.iter().flat_map(commits).filter(|commit| *commit != CommitStep::WaitForInFlight).count()
 }
 
 /// Runs the binary under `strace`.

@@ -8,7 +8,7 @@ use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
-    engine::{self, Error, Options},
+    engine::{self, EngineError, Options},
 };
 
 /// Who has set what is there.
@@ -118,7 +118,7 @@ fn whoever_captures_is_named_and_nothing_is_touched() {
                 engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
             });
             let printed = match refused {
-                Err(error @ Error::Captured { .. }) => error.to_string(),
+                Err(error @ EngineError::Captured { .. }) => error.to_string(),
                 other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
             };
             let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);

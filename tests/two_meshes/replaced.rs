@@ -4,8 +4,8 @@ use crate::two_meshes::meshes::{Goal, captures, holding, options, replace, same}
 use mesh::OWNERS;
 use rules::Family;
 use sidecar_init::{
-    backend::{Backend, BackendName, Step, Variant, memory::Memory},
-    engine::{self, Error},
+    backend::{Backend, BackendName, CommitStep, Variant, memory::Memory},
+    engine::{self, EngineError},
 };
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
@@ -27,7 +27,7 @@ fn nothing_is_set_beside_another_mesh() {
             let mut memory = holding(old, from, new.owner());
             let before = memory.snapshot.clone();
             let refused = engine::apply(&mut memory, &new.desired(new.owner()), &options(to));
-            let Err(error @ Error::Captured { .. }) = &refused else {
+            let Err(error @ EngineError::Captured { .. }) = &refused else {
                 panic!("{old:?} {new:?}: {refused:?}")
             };
             let printed = error.to_string();
@@ -84,8 +84,14 @@ fn one_of_the_two_captures_at_every_moment() {
 fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
     let mut memory = holding(old, from, new.owner().union(OWNERS));
     let steps = replace(&mut memory, new, to).expect("nothing breaks").steps;
-    let is_of_rules = |step: &&Step| {
-        matches!(step, Step::Iptables { .. } | Step::Nftables { .. } | Step::Clear(_) | Step::WaitForInFlight)
+    let is_of_rules = |step: &&CommitStep| {
+        matches!(
+            step,
+            CommitStep::Iptables { .. }
+                | CommitStep::Nftables { .. }
+                | CommitStep::Clear(_)
+                | CommitStep::WaitForInFlight
+        )
     };
     steps
         .iter()
@@ -180,7 +186,7 @@ fn routing_that_both_want_stays_where_it_is() {
     let steps = replace(&mut memory, Goal::REDIRECT, NFT).expect("nothing breaks").steps;
     let routing: Vec<String> = steps
         .iter()
-        .filter(|step| !matches!(step, Step::Iptables { .. } | Step::WaitForInFlight))
+        .filter(|step| !matches!(step, CommitStep::Iptables { .. } | CommitStep::WaitForInFlight))
         .map(ToString::to_string)
         .collect();
     assert_eq!(routing, ["taking over address ::6/128 on lo"]);

@@ -14,7 +14,7 @@ use crate::two_meshes::packets::{everything, kernel, own_lines, set};
 use crate::two_meshes::watched::{Disposition, Watched};
 use mesh::{Mesh, OWNERS};
 use rules::Ownership;
-use sidecar_init::backend::{BackendName, Step};
+use sidecar_init::backend::{BackendName, CommitStep};
 use sidecar_init::engine::{self, Options};
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -110,7 +110,7 @@ impl Scene {
         let answers_names = |goal: &Goal| goal.capture().proxy().listeners.dns.is_some();
         let names = [old, new].iter().all(answers_names);
         let mut printed = Vec::new();
-        let mut stop = |step: &Step| {
+        let mut stop = |step: &CommitStep| {
             self.gate.to(Traffic::Stands);
             printed.push(step.to_string());
             self.look_at(&[old, new], names, &format!("{what}: before {step}"));

@@ -1,7 +1,7 @@
 //! The kernel as the engine's backend, with a stop before each of its commits, and with one that never comes about.
 
 use rules::desired::StaleFlows;
-use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
+use sidecar_init::backend::{Backend, CommitStep, Error, Kernel, Snapshot, Variant};
 
 /// What becomes of the commits, counted from 0, those on the way back included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,14 @@ pub(crate) struct Watched<'a> {
     /// How many commits have been asked for.
     pub(crate) commits: usize,
     /// Called before each.
-    pub(crate) stop: &'a mut dyn FnMut(&Step),
+    pub(crate) stop: &'a mut dyn FnMut(&CommitStep),
 }
 
 /// The commits of which a step consists: a table of iptables is one, and so is everything else.
-pub(crate) fn commits(step: &Step) -> Vec<Step> {
+pub(crate) fn commits(step: &CommitStep) -> Vec<CommitStep> {
     match step {
-        Step::Iptables { variant, family, changes } => {
-            let alone = |change: &rules::TableChange| Step::Iptables {
+        CommitStep::Iptables { variant, family, changes } => {
+            let alone = |change: &rules::TableChange| CommitStep::Iptables {
                 variant: *variant,
                 family: *family,
                 changes: vec![change.clone()],
@@ -47,7 +47,7 @@ impl Backend for Watched<'_> {
         self.kernel.read()
     }
 
-    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+    fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
         for commit in commits(step) {
             (self.stop)(&commit);
             let number = self.commits;

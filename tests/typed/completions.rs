@@ -1,7 +1,7 @@
 //! Completions as real shells make them of the scripts.
 
 use crate::support::folder::Folder;
-use crate::typed::program::{commands, flags, said_by, stdout};
+use crate::typed::program::{commands, flags, output_of, stdout};
 use std::collections::BTreeSet;
 
 /// A line up to the cursor, what is proposed for its last word, and whether that is all.
@@ -92,7 +92,7 @@ fn in_bash() {
              COMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _sidecar_init; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             words(line)
         );
-        let said = said_by("bash", &["--norc", "--noprofile", "-uc", &call], folder);
+        let said = output_of("bash", &["--norc", "--noprofile", "-uc", &call], folder);
         // Behind the name of a folder, readline puts the slash.
         said.lines().filter(|line| !line.is_empty()).map(|word| slash(folder, word)).collect()
     });
@@ -111,7 +111,7 @@ fn slash(folder: &Folder, word: &str) -> String {
 fn in_fish() {
     check("fish", |folder, line| {
         let call = format!("set -x PATH $PWD/bin $PATH; source ./script; complete -C \"{line}\"");
-        let said = said_by("fish", &["--no-config", "-c", &call], folder);
+        let said = output_of("fish", &["--no-config", "-c", &call], folder);
         let word = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
         // fish proposes the whole word.
         let bare = |word: String| word.rsplit_once('=').map_or(word.clone(), |(_, value)| value.to_owned());
@@ -122,7 +122,8 @@ fn in_fish() {
 #[test]
 fn in_zsh() {
     check("zsh", |folder, line| {
-        let said = said_by("timeout", &["--signal=KILL", "60", "zsh", "-f", "-c", ZSH, "zsh", line], folder);
+        let said =
+            output_of("timeout", &["--signal=KILL", "60", "zsh", "-f", "-c", ZSH, "zsh", line], folder);
         let (_, said) = said.split_once("<<<").unwrap_or_else(|| panic!("no answer: {said:?}"));
         let said = said.split(">>>").next().unwrap_or_default();
         let words = said.lines().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty());
@@ -141,7 +142,7 @@ fn in_a_terminal() {
         let folder = stage(shell);
         let setup = format!("{setup}source ./script");
         let driver = ["--signal=KILL", "60", "zsh", "-f", "-c", TERMINAL, "zsh", call, &setup];
-        let shown = said_by("timeout", &driver, &folder);
+        let shown = output_of("timeout", &driver, &folder);
         assert!(shown.contains("COMP_WORDS"), "{shell}: {shown}");
     }
 }

@@ -5,7 +5,7 @@
 use crate::support::folder::Folder;
 use crate::typed::program::{commands, flags, output, output_with, stdout};
 use mesh::Mesh;
-use mesh::settings::{self, Row, Setting};
+use mesh::settings::{self, Setting, SettingRow};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.
@@ -37,7 +37,7 @@ fn examples_are_taken() {
 #[test]
 fn examples_of_variables_are_taken() {
     let folder = Folder::new("typed");
-    let rows: Vec<&Row> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
+    let rows: Vec<&SettingRow> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     assert!(rows.len() >= 4, "only {} rows", rows.len());
     for row in rows {
         let example = row.example.expect("an example");
@@ -57,7 +57,7 @@ fn examples_of_variables_are_taken() {
 /// The values that the table has for a flag of the command with this help.
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
     // Settings of single commands share some names, and differ in what help says.
-    let printed = |row: &&Row| row.long == flag && help.contains(&flat(row.help));
+    let printed = |row: &&SettingRow| row.long == flag && help.contains(&flat(row.help));
     let row = settings::all().find(printed).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
     if row.values.is_empty() { row.example.as_slice() } else { row.values }
 }

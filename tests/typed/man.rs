@@ -1,7 +1,7 @@
 //! The manual: a page for each command, as mandoc finds them and shows them.
 
 use crate::support::folder::Folder;
-use crate::typed::program::{commands, flags, said_by, stdout};
+use crate::typed::program::{commands, flags, output_of, stdout};
 use std::fs;
 
 #[test]
@@ -20,7 +20,7 @@ fn mandoc_finds_nothing_wrong_with_any_page() {
     expected.sort();
     assert_eq!(names, expected);
     let paths: Vec<&str> = names.iter().map(String::as_str).collect();
-    let said = said_by("mandoc", &[&["-T", "lint", "-W", "warning"], &paths[..]].concat(), &pages);
+    let said = output_of("mandoc", &[&["-T", "lint", "-W", "warning"], &paths[..]].concat(), &pages);
     // A page that is made from what stands in the program has no date of its own.
     let faults: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
     assert_eq!(faults, [""; 0]);
@@ -32,7 +32,7 @@ fn pages_tell_what_help_tells() {
     stdout(&["man", folder.to_str().expect("UTF-8")]);
     for command in commands() {
         let name = format!("sidecar-init-{}.1", command.replace(' ', "-"));
-        let shown = said_by("mandoc", &["-T", "ascii", "-O", "width=78", &name], &folder);
+        let shown = output_of("mandoc", &["-T", "ascii", "-O", "width=78", &name], &folder);
         // Bold and underlined letters are printed over each other.
         let shown: String = shown.split('\u{8}').fold(String::new(), |mut text, part| {
             text.pop();

@@ -55,7 +55,7 @@ pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder
 }
 
 /// What another program says, in one piece.
-pub(crate) fn said_by(program: &str, arguments: &[&str], folder: &Path) -> String {
+pub(crate) fn output_of(program: &str, arguments: &[&str], folder: &Path) -> String {
     Command::new(program)
         .args(arguments)
         .env_clear()

@@ -51,7 +51,7 @@ pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Clie
 /// # Errors
 /// The same.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
-    let source = Source { kubeconfig: kubeconfig.map(Path::to_owned), silence };
+    let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
     let namespace = client.default_namespace().to_owned();
     Ok((Client::new(Renewing::new(client, source), namespace), server))
@@ -82,13 +82,13 @@ pub async fn person(
 }
 
 /// From where it is known how the API server is reached.
-pub(crate) struct Source {
+pub(crate) struct ClientSource {
     /// `None` in a pod of the cluster.
     kubeconfig: Option<PathBuf>,
     silence: Duration,
 }
 
-impl Source {
+impl ClientSource {
     /// A client, with everything read again; and the API server's address.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Refused> {
         let config = match &self.kubeconfig {

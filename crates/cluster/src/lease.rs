@@ -17,21 +17,21 @@ use kube::{
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
 
-type Failure = Box<dyn std::error::Error>;
+type LeaseFailure = Box<dyn std::error::Error>;
 
 /// A process that holds a Lease, or waits for it.
 #[derive(Debug)]
-pub struct Candidate {
+pub struct LeaseCandidate {
     api: Api<Lease>,
     name: String,
-    state: State,
+    state: LeaseState,
     /// Until when this process leads, for those who act.
     until: watch::Sender<Option<Instant>>,
 }
 
 /// The rules, without a clock and without a network.
 #[derive(Debug)]
-struct State {
+struct LeaseState {
     identity: String,
     /// How long the Lease counts after a renewal; whole seconds, as a Lease can't express anything else.
     duration: Duration,
@@ -52,7 +52,7 @@ enum Move {
     Wait,
 }
 
-impl State {
+impl LeaseState {
     fn next(&mut self, lease: Option<&LeaseSpec>, now: Instant) -> Move {
         let Some(lease) = lease else {
             self.observed = None;
@@ -101,9 +101,9 @@ impl State {
     }
 }
 
-impl Candidate {
+impl LeaseCandidate {
     pub fn new(client: Client, namespace: &str, name: String, identity: String, duration: Duration) -> Self {
-        let state = State { identity, duration, observed: None };
+        let state = LeaseState { identity, duration, observed: None };
         Self { api: Api::namespaced(client, namespace), name, state, until: watch::Sender::new(None) }
     }
 
@@ -132,7 +132,7 @@ impl Candidate {
         }
     }
 
-    async fn turn(&mut self) -> Result<(), Failure> {
+    async fn turn(&mut self) -> Result<(), LeaseFailure> {
         let found = self.api.get_opt(&self.name).await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         let sent = Instant::now();
@@ -160,7 +160,7 @@ impl Candidate {
     ///
     /// # Errors
     /// When the API server does not take it; it expires then.
-    pub async fn release(&self) -> Result<(), Failure> {
+    pub async fn release(&self) -> Result<(), LeaseFailure> {
         let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let spec = found.spec.clone().unwrap_or_default();
         if spec.holder_identity.as_deref() != Some(&*self.state.identity) {
@@ -194,8 +194,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn state(identity: &str) -> State {
-        State { identity: identity.to_owned(), duration: 15 * SECOND, observed: None }
+    fn state(identity: &str) -> LeaseState {
+        LeaseState { identity: identity.to_owned(), duration: 15 * SECOND, observed: None }
     }
 
     fn at(second: i64) -> Timestamp {

@@ -4,7 +4,7 @@
 //! other tokens from one moment to the next, as one that was restored, would refuse all calls for that minute, by watches and
 //! by the renewal of a Lease of 15 seconds. The call that was refused is not repeated: all callers try again by themselves.
 
-use crate::access::Source;
+use crate::access::ClientSource;
 use http::{Request, Response, StatusCode};
 use kube::{Client, Error, client::Body};
 use std::{
@@ -23,11 +23,11 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Renewing(Arc<Shared>);
 
 struct Shared {
-    source: Source,
-    state: Mutex<State>,
+    source: ClientSource,
+    state: Mutex<RenewalState>,
 }
 
-struct State {
+struct RenewalState {
     client: Client,
     /// How often it was exchanged: an answer to an old client says nothing of the new one.
     exchanges: u64,
@@ -37,14 +37,14 @@ struct State {
 }
 
 impl Renewing {
-    pub(crate) fn new(client: Client, source: Source) -> Self {
-        let state = State { client, exchanges: 0, is_refused: false, begun: None };
+    pub(crate) fn new(client: Client, source: ClientSource) -> Self {
+        let state = RenewalState { client, exchanges: 0, is_refused: false, begun: None };
         Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RenewalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,13 +19,13 @@ pub struct Slots {
 struct Inner {
     /// Counts changes, as a clock.
     now: u64,
-    open: Vec<Open>,
+    open: Vec<OpenConnection>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     id: u64,
-    state: State,
+    state: ConnectionState,
     since: u64,
     close: Arc<Notify>,
     is_closing: bool,
@@ -33,7 +33,7 @@ struct Open {
 
 /// What a connection is doing, in the order in which connections are closed for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum ConnectionState {
     /// It has made no request yet.
     Silent,
     /// Its requests are answered.
@@ -72,7 +72,7 @@ impl Slots {
         if inner.open.iter().any(|open| open.is_closing) {
             return;
         }
-        let idle = inner.open.iter_mut().filter(|open| open.state != State::Busy);
+        let idle = inner.open.iter_mut().filter(|open| open.state != ConnectionState::Busy);
         if let Some(longest) = idle.min_by_key(|open| (open.state, open.since)) {
             longest.is_closing = true;
             longest.close.notify_one();
@@ -85,9 +85,9 @@ impl Slots {
             return None;
         }
         let (id, close) = (inner.tick(), Arc::new(Notify::new()));
-        inner.open.push(Open {
+        inner.open.push(OpenConnection {
             id,
-            state: State::Silent,
+            state: ConnectionState::Silent,
             since: id,
             close: Arc::clone(&close),
             is_closing: false,
@@ -109,11 +109,11 @@ impl Inner {
 
 impl Slot {
     pub fn begin_request(&self) {
-        self.enter(State::Busy);
+        self.enter(ConnectionState::Busy);
     }
 
     pub fn end_request(&self) {
-        self.enter(State::Idle);
+        self.enter(ConnectionState::Idle);
         // Another connection may wait for an idle one.
         self.slots.freed.notify_one();
     }
@@ -121,7 +121,7 @@ impl Slot {
     /// Whether it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
         let inner = self.slots.inner();
-        inner.open.iter().any(|open| open.id == self.id && open.state == State::Silent)
+        inner.open.iter().any(|open| open.id == self.id && open.state == ConnectionState::Silent)
     }
 
     /// Waits until another connection needs the room.
@@ -129,7 +129,7 @@ impl Slot {
         self.close.notified().await;
     }
 
-    fn enter(&self, state: State) {
+    fn enter(&self, state: ConnectionState) {
         let mut inner = self.slots.inner();
         let now = inner.tick();
         if let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) {

@@ -3,13 +3,13 @@
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use mesh::settings::{nearest, nearest_value};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
 /// All problems with a call that clap refuses. It reports the first: the call is read again without what it refused.
 pub fn all(command: &mut Command, words: &[OsString], first: Error, commands: &[String]) -> Problems {
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let (mut found, mut removed): (Vec<Problem>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut found, mut removed): (Vec<InputProblem>, Vec<String>) = (Vec::new(), Vec::new());
     let (mut words, mut error) = (words.to_vec(), first);
     loop {
         let new = problems(&error, &commands).0.into_iter();
@@ -60,24 +60,24 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
     let problem = match error.kind() {
         ErrorKind::UnknownArgument if own.starts_with('-') => {
             let meant = text(error, ContextKind::SuggestedArg).map(|form| name(&form));
-            Problem::of(&own, unknown("flag", meant.as_deref()))
+            InputProblem::of(&own, unknown("flag", meant.as_deref()))
         }
-        ErrorKind::UnknownArgument => Problem::with_item("argument", &own, "is not expected"),
+        ErrorKind::UnknownArgument => InputProblem::with_item("argument", &own, "is not expected"),
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let meant = nearest(&command, commands.iter().copied());
-            Problem::of(&command, unknown("command", meant))
+            InputProblem::of(&command, unknown("command", meant))
         }
         ErrorKind::MissingSubcommand => {
             let within = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let own = list(&strings(error, ContextKind::ValidSubcommand));
-            Problem::of(&within, format!("needs a command: {own}"))
+            InputProblem::of(&within, format!("needs a command: {own}"))
         }
-        ErrorKind::InvalidValue if value().is_empty() => Problem::of(&own, "needs a value"),
-        ErrorKind::InvalidValue => Problem::with_item(&own, &value(), not_among(error, &value())),
+        ErrorKind::InvalidValue if value().is_empty() => InputProblem::of(&own, "needs a value"),
+        ErrorKind::InvalidValue => InputProblem::with_item(&own, &value(), not_among(error, &value())),
         ErrorKind::ValueValidation => {
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            Problem::with_item(&own, &value(), format!("is not valid: {cause}"))
+            InputProblem::with_item(&own, &value(), format!("is not valid: {cause}"))
         }
         ErrorKind::MissingRequiredArgument => return missing(error),
         ErrorKind::ArgumentConflict => {
@@ -86,12 +86,12 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
                 true => "is given more than once; give it once".to_owned(),
                 false => format!("contradicts {other}; give one of them"),
             };
-            Problem::of(&own, text)
+            InputProblem::of(&own, text)
         }
         ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
-            Problem::of(&own, "has the wrong number of values (see --help)")
+            InputProblem::of(&own, "has the wrong number of values (see --help)")
         }
-        _ => Problem::of("arguments", first_line(error)),
+        _ => InputProblem::of("arguments", first_line(error)),
     };
     Problems(vec![problem])
 }
@@ -108,7 +108,7 @@ fn missing(error: &Error) -> Problems {
     Problems(
         strings(error, ContextKind::InvalidArg)
             .iter()
-            .map(|form| Problem::of(&name(form), format!("is required: {form}")))
+            .map(|form| InputProblem::of(&name(form), format!("is required: {form}")))
             .collect(),
     )
 }

@@ -26,7 +26,7 @@ pub enum Basis {
 /// The basis for programs.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Report {
+pub struct BasisReport {
     /// `rules` (live), `noted` (stored settings), `flags`, `object` (of a manifest) or `listing`.
     kind: &'static str,
     /// The basis as text for people.
@@ -45,7 +45,7 @@ impl Basis {
         text.strip_prefix("by ").map(str::to_owned).unwrap_or(text)
     }
 
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> BasisReport {
         let kind = match self {
             Self::Rules { .. } => "rules",
             Self::Noted { .. } => "noted",
@@ -53,7 +53,7 @@ impl Basis {
             Self::Object(_) => "object",
             Self::Listing(_) => "listing",
         };
-        Report { kind, text: self.to_string() }
+        BasisReport { kind, text: self.to_string() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Configurations of any mesh at random, by their settings: for properties that hold for all.
 
 use mesh::settings::{self, Setting};
-use mesh::sources::{Host, Raw, Reader};
+use mesh::sources::{Host, Raw, SettingReader};
 use mesh::{Capture, Mesh, configure};
 use proptest::{collection::vec, prelude::*, sample::select};
 use rules::Uid;
@@ -83,9 +83,9 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
 }
 
 /// A pod's machine.
-struct Pod;
+struct FixedHost;
 
-impl Host for Pod {
+impl Host for FixedHost {
     fn user(&self, _: &str) -> io::Result<Option<Uid>> {
         Ok(Uid::new(5678))
     }
@@ -100,7 +100,7 @@ impl Host for Pod {
 }
 
 /// Settings of a mesh, by the names of their flags or variables. Values that are refused are left out.
-pub(crate) fn said(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
+pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
         row.unwrap_or_else(|| panic!("{mesh} has no {name}")).setting
@@ -108,8 +108,8 @@ pub(crate) fn said(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)>
     let given = flags.iter().map(|(name, value)| (setting(name), (*value).to_owned()));
     let given = given.chain([(Setting::Mesh, mesh.to_string())]);
     let raw = Raw::new(given, |_| false, |_| None);
-    let mut reader = Reader::new(&raw, Vec::new());
-    let capture = configure(&mut reader, &Pod, true);
+    let mut reader = SettingReader::new(&raw, Vec::new());
+    let capture = configure(&mut reader, &FixedHost, true);
     reader.finish().ok().map(|_| (raw.clone(), capture))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn any_of(meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Cap
     let of_mesh = |mesh: Mesh| {
         let words = words(mesh);
         let flag = select(words).prop_flat_map(|(long, values)| (Just(long), select(values)));
-        vec(flag, 0..8).prop_filter_map("refused", move |flags| said(mesh, &flags))
+        vec(flag, 0..8).prop_filter_map("refused", move |flags| configured(mesh, &flags))
     };
     select(meshes).prop_flat_map(of_mesh)
 }

@@ -2,14 +2,16 @@
 
 use crate::basis::Basis;
 use crate::picture::{self, Picture};
-use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, GivenSettings, Object, Reading, Remark, Skip};
+use mesh::pod::{
+    self, Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Remark, Skip,
+};
 use mesh::settings::{Setting, counterpart::counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, Mesh};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 
 /// Makes the host that answers what is not declared, where no manifest describes a pod.
-pub type Machine = fn(&Raw) -> Box<dyn Host>;
+pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
 /// Flags, or an object of a manifest with the flags over it.
 #[derive(Clone)]
@@ -18,14 +20,14 @@ pub struct Subject {
     pub title: Option<String>,
     pub raw: Raw,
     /// What is wrong before it comes to values.
-    pub before: Vec<Problem>,
+    pub before: Vec<InputProblem>,
     reading: Option<Reading>,
-    machine: Machine,
+    machine: HostOf,
 }
 
 impl Subject {
     /// What flags alone configure on the machine where they are read. `problems` are those of their form.
-    pub fn of_flags(raw: Raw, problems: Vec<Problem>, machine: Machine) -> Self {
+    pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
         Self { title: None, raw, before: problems, reading: None, machine }
     }
 
@@ -35,14 +37,14 @@ impl Subject {
     /// When it is not a manifest, or describes no pod.
     pub fn of_manifest(
         raw: &Raw,
-        problems: &[Problem],
+        problems: &[InputProblem],
         name: &str,
         text: &str,
-        machine: Machine,
+        machine: HostOf,
     ) -> Result<Vec<Self>, Problems> {
         let objects =
             pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
-        let subject = |object: &Object| {
+        let subject = |object: &ManifestObject| {
             let reading = pod::read(object, EXCLUDED_NAMESPACES);
             let settings = GivenSettings::from(raw.clone()).over(reading.settings.clone());
             let problems = problems.iter().cloned().chain(foreign(raw, settings.raw.mesh()));
@@ -124,7 +126,7 @@ impl Subject {
 }
 
 /// Flags of another mesh than that of the pod to which they are added.
-fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
+fn foreign(flags: &Raw, mesh: Mesh) -> Vec<InputProblem> {
     let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
     let problem = |(setting, given): (Setting, &Given)| {
         let of = setting.mesh().unwrap_or_default();
@@ -134,7 +136,7 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
             false => format!("add --mesh {mesh} and use {}", same.join(" or ")),
         };
         let text = format!("is {of}'s, and the pod is {mesh}'s; {remedy}");
-        Problem::of(&flags.named(&given.source), text)
+        InputProblem::of(&flags.named(&given.source), text)
     };
     foreign.map(problem).collect()
 }

@@ -46,14 +46,14 @@ impl Serialize for Tree {
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(TreeVisitor)
     }
 }
 
 /// Takes whatever JSON may hold.
-struct Reader;
+struct TreeVisitor;
 
-impl<'de> de::Visitor<'de> for Reader {
+impl<'de> de::Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,9 +30,9 @@ pub use facts::{
     ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused, loopback,
 };
 pub use mesh::{Feature, Mesh};
-pub use policy::{Policy, Reasons};
-pub use problem::{Problem, Problems};
-pub use reason::Reason;
+pub use policy::{CapturePolicy, Reasons};
+pub use problem::{InputProblem, Problems};
+pub use reason::RuleReason;
 pub use registry::{
     Capture, OWNERS, Resolved, configure, made, of, parse_settings_text, resolve, settings_text,
 };

@@ -6,7 +6,7 @@
 
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::finding::Code;
-use crate::{Reason, Setting};
+use crate::{RuleReason, Setting};
 use rules::PortRange;
 use rules::simulate::Packet;
 
@@ -17,14 +17,14 @@ pub struct Caution {
     /// Whether it is a warning, and not a note.
     pub is_warning: bool,
     pub setting: Setting,
-    pub applies: fn(&Facts<'_>) -> bool,
+    pub applies: fn(&CautionContext<'_>) -> bool,
     /// What is so, in a sentence without its stop.
     pub text: &'static str,
     pub remedy: &'static str,
 }
 
 /// What cautions go by.
-pub struct Facts<'a> {
+pub struct CautionContext<'a> {
     pub proxy: &'a Proxy,
     pub lists: &'a [ListItem],
     /// Whether rules send any inbound port to the proxy.
@@ -33,7 +33,7 @@ pub struct Facts<'a> {
     pub drops_invalid: bool,
 }
 
-impl Facts<'_> {
+impl CautionContext<'_> {
     /// Whether a packet that belongs to no connection can reach the application past the proxy, which ends the connection.
     pub fn lets_invalid_in(&self) -> bool {
         self.captures_inbound && !self.drops_invalid
@@ -71,7 +71,7 @@ pub struct Limit {
     /// Which kind of finding it is.
     pub code: Code,
     /// The rules that have it, by why they are there.
-    pub reason: Reason,
+    pub reason: RuleReason,
     /// Whether a packet that has met such a rule runs into it. The second value is whether the packet matches all conditions of
     /// the rule.
     pub concerns: fn(&Packet, bool) -> bool,

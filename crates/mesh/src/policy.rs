@@ -2,7 +2,7 @@
 
 use crate::facts::{ConfigKeys, ListItem, NoIpv6, Proxy, Unused};
 use crate::limit::{Caution, Limit};
-use crate::reason::{Reason, Row as ReasonRow};
+use crate::reason::{ReasonRow, RuleReason};
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::registry::Capture;
 use crate::settings::Setting;
@@ -16,7 +16,7 @@ use rules::{
 use std::{collections::BTreeSet, fmt};
 
 /// A validated configuration, for code that works with rules.
-pub trait Policy: fmt::Debug {
+pub trait CapturePolicy: fmt::Debug {
     /// By what its rules and its routing are known again.
     fn owner(&self) -> Ownership;
 
@@ -77,7 +77,7 @@ pub trait Policy: fmt::Debug {
     }
 }
 
-impl dyn Policy + '_ {
+impl dyn CapturePolicy + '_ {
     /// The desired state of a network namespace.
     ///
     /// # Panics
@@ -128,10 +128,10 @@ pub trait Reasons {
 
     /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that shows it, else by its chain, by
     /// its conditions and by its target.
-    fn read(&self, context: &RuleContext<'_>) -> Option<Reason>;
+    fn read(&self, context: &RuleContext<'_>) -> Option<RuleReason>;
 
     /// Of several settings that make such rules, the one that this rule shows.
-    fn setting(&self, _reason: Reason, _context: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: RuleReason, _context: &RuleContext<'_>) -> Option<Setting> {
         None
     }
 

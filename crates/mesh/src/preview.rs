@@ -1,6 +1,6 @@
 //! The rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
 
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use rules::render::{iptables, nft};
 use rules::{Checked, Family};
 
@@ -23,7 +23,7 @@ pub struct Printed {
 }
 
 /// Prints the rules of a configuration.
-pub fn print(capture: &dyn Policy, form: Preview) -> Printed {
+pub fn print(capture: &dyn CapturePolicy, form: Preview) -> Printed {
     match form {
         Preview::Restore => {
             let rules = rules(capture);
@@ -45,7 +45,7 @@ pub fn print(capture: &dyn Policy, form: Preview) -> Printed {
     }
 }
 
-fn rules(capture: &dyn Policy) -> Vec<Checked> {
+fn rules(capture: &dyn CapturePolicy) -> Vec<Checked> {
     capture.families().map(|family| capture.rules(family)).collect()
 }
 

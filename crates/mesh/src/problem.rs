@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One problem, described so that its author can fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct InputProblem {
     /// The flag, variable or argument.
     pub name: String,
     /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
@@ -13,7 +13,7 @@ pub struct Problem {
     pub text: String,
 }
 
-impl Problem {
+impl InputProblem {
     /// A problem with one item of a setting's value.
     pub fn with_item(name: &(impl fmt::Display + ?Sized), item: &str, text: impl Into<String>) -> Self {
         Self { name: name.to_string(), item: Some(item.to_owned()), text: text.into() }
@@ -28,7 +28,7 @@ impl Problem {
 /// What a text begins with where the name itself is unknown.
 const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
 
-impl Problem {
+impl InputProblem {
     /// The remainder of a text that says of a bare name that it is unknown.
     fn unknown(&self) -> Option<(&'static str, &str)> {
         let is_bare = self.item.is_none() && !self.name.contains(": ");
@@ -36,7 +36,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for InputProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((what, rest)) = self.unknown() {
             return write!(f, "{what} {}{rest}", self.name);
@@ -50,7 +50,7 @@ impl fmt::Display for Problem {
 
 /// All problems of one call; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems(pub Vec<InputProblem>);
 
 impl Problems {
     /// The problems as a command reports them that would have changed something.
@@ -73,12 +73,12 @@ impl fmt::Display for Problems {
 
 #[cfg(test)]
 mod tests {
-    use super::Problem;
+    use super::InputProblem;
 
     #[test]
     fn unknown_names_are_a_part_of_the_sentence() {
         let check = |name: &str, text: &str, expected: &str| {
-            assert_eq!(Problem::of(name, text).to_string(), expected);
+            assert_eq!(InputProblem::of(name, text).to_string(), expected);
         };
         check("--bogus", "unknown flag (see --help)", "unknown flag --bogus (see --help)");
         check("aply", "unknown command; did you mean apply?", "unknown command aply; did you mean apply?");

@@ -8,6 +8,6 @@
 mod meaning;
 mod row;
 
-pub use meaning::{About, Effect, Meaning, Phrase, Row as MeaningRow};
+pub use meaning::{About, Meaning, MeaningRow, Phrase, TrafficEffect};
 pub(crate) use row::reasons;
-pub use row::{Reason, Row};
+pub use row::{ReasonRow, RuleReason};

@@ -6,7 +6,7 @@
 
 pub mod summary;
 
-use crate::Reason;
+use crate::RuleReason;
 use crate::mesh::Mesh;
 use crate::reason::Meaning;
 use crate::settings::Setting;
@@ -24,7 +24,7 @@ pub struct RecognizedRule<'a> {
     pub summary: RuleSummary,
     pub role: Role,
     /// Why it is there; `None` where nothing shows it.
-    pub reason: Option<Reason>,
+    pub reason: Option<RuleReason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
     /// Whether packets of the family come there.
@@ -80,7 +80,7 @@ impl Role {
 
 /// Which table of iptables, or its equivalent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     Raw,
     Mangle,
     Nat,
@@ -107,7 +107,7 @@ impl RuleContext<'_> {
         self.whole.view
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TableKind {
         // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; ours name their chains after tables.
         let is_ours = |name: &str| Mesh::ALL.iter().any(|mesh| mesh.ownership().table == name);
         let table = match self.chain.table.strip_prefix("inet ") {
@@ -116,10 +116,10 @@ impl RuleContext<'_> {
             None => self.chain.table.split(' ').next().unwrap_or_default(),
         };
         match table {
-            "raw" => Kind::Raw,
-            "mangle" => Kind::Mangle,
-            "nat" => Kind::Nat,
-            _ => Kind::Other,
+            "raw" => TableKind::Raw,
+            "mangle" => TableKind::Mangle,
+            "nat" => TableKind::Nat,
+            _ => TableKind::Other,
         }
     }
 
@@ -191,9 +191,9 @@ impl<'a> Whole<'a> {
         let mesh = self.mesh_of(at, &summary)?;
         let context = self.context(mesh, at, &summary)?;
         let (known, role) = (mesh.reasons(), context.role);
-        let stated = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let stated = rule.origin.and_then(|origin| RuleReason::named(origin.name));
         let reason = stated.or_else(|| known.read(&context));
-        let setting = rule.origin.and_then(Reason::setting_of).or_else(|| match reason?.settings() {
+        let setting = rule.origin.and_then(RuleReason::setting_of).or_else(|| match reason?.settings() {
             [one] => Some(*one),
             _ => known.setting(reason?, &context),
         });
@@ -253,13 +253,13 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
 }
 
 /// Why a rule is there that carries no reason, and the setting that made it where it is known.
-pub fn read_at(view: &View, at: At) -> Option<(Reason, Option<Setting>)> {
+pub fn read_at(view: &View, at: At) -> Option<(RuleReason, Option<Setting>)> {
     let recognized = Whole::of(view).recognized(at, usize::MAX)?;
     Some((recognized.reason?, recognized.setting))
 }
 
 /// The reason of each rule of a mesh, as far as the rules alone show it.
-pub fn reasons(view: &View) -> Vec<(At, Option<Reason>)> {
+pub fn reasons(view: &View) -> Vec<(At, Option<RuleReason>)> {
     recognized(view).into_iter().map(|recognized| (recognized.at, recognized.reason)).collect()
 }
 

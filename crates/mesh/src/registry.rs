@@ -11,10 +11,10 @@ pub use made::{made, parse_settings_text, settings_text};
 use crate::facts::ProxyProgram;
 use crate::mesh::{Mesh, meshes};
 use crate::pod::mesh::Form;
-use crate::policy::{Policy, Reasons};
-use crate::settings::{self, Row, Setting};
-use crate::sources::{Host, Raw, Reader};
-use crate::{Problem, Problems};
+use crate::policy::{CapturePolicy, Reasons};
+use crate::settings::{self, Setting, SettingRow};
+use crate::sources::{Host, Raw, SettingReader};
+use crate::{InputProblem, Problems};
 use rules::Ownership;
 use std::ops::Deref;
 
@@ -22,7 +22,7 @@ macro_rules! folders {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
         impl Mesh {
             /// Its settings of capture.
-            pub fn settings(self) -> &'static [Row] {
+            pub fn settings(self) -> &'static [SettingRow] {
                 match self {
                     $(Self::$mesh => crate::$module::SETTINGS,)*
                 }
@@ -91,7 +91,7 @@ macro_rules! folders {
 
         /// The policy.
         impl Deref for Capture {
-            type Target = dyn Policy;
+            type Target = dyn CapturePolicy;
 
             fn deref(&self) -> &Self::Target {
                 match self {
@@ -109,7 +109,7 @@ macro_rules! folders {
         /// Reads the configuration of the mesh that the settings name. Where the reader has a problem, the
         /// result must not be used. `numbers_only` is whether the host's users and groups are not the pod's, so that names
         /// can't be looked up.
-        pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
+        pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             match of(reader) {
                 $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
             }
@@ -127,7 +127,7 @@ impl Mesh {
 }
 
 /// The mesh that is named. A name that none has is a problem.
-pub fn of(reader: &mut Reader<'_>) -> Mesh {
+pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     let complaint = format!("is not a mesh; expected {}", names());
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
@@ -154,8 +154,8 @@ pub struct Resolved {
 ///
 /// # Errors
 /// Every problem found.
-pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
-    let mut reader = Reader::new(raw, before);
+pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
+    let mut reader = SettingReader::new(raw, before);
     let capture = configure(&mut reader, host, false);
     let warnings = reader.finish()?;
     Ok(Resolved { capture, warnings })

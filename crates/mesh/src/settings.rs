@@ -15,16 +15,16 @@ use std::fmt;
 use table::TABLE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
+pub enum SettingTable {
     /// What is captured, of a mesh.
     Of(Mesh),
     /// What every mesh has.
     Common,
 }
 
-impl Table {
+impl SettingTable {
     /// Its rows, in the order of `--help`.
-    pub fn rows(self) -> &'static [Row] {
+    pub fn rows(self) -> &'static [SettingRow] {
         match self {
             Self::Of(mesh) => mesh.settings(),
             Self::Common => TABLE,
@@ -36,7 +36,7 @@ impl Table {
 /// are constants of the mesh.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
-    table: Table,
+    table: SettingTable,
     place: u16,
 }
 
@@ -47,19 +47,20 @@ impl fmt::Debug for Setting {
 }
 
 /// The settings that a call for a mesh may have, in the order of `--help`.
-pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static Row> + Clone {
-    let (which, others): (Vec<&Row>, Vec<&Row>) = TABLE.iter().partition(|row| row.topic == Topic::Capture);
+pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
+    let (which, others): (Vec<&SettingRow>, Vec<&SettingRow>) =
+        TABLE.iter().partition(|row| row.topic == Topic::Capture);
     which.into_iter().chain(mesh.settings()).chain(others)
 }
 
 /// The settings of all meshes.
-pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
+pub fn all() -> impl Iterator<Item = &'static SettingRow> + Clone {
     Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).chain(TABLE)
 }
 
 /// How a setting's value is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// Takes a value; of several, the last counts.
     Value(&'static str),
     /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
@@ -135,7 +136,7 @@ impl Topic {
 
 /// One setting's row in the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct SettingRow {
     pub setting: Setting,
     /// Long flag without dashes; empty if the setting lives in the environment alone.
     pub long: &'static str,
@@ -153,14 +154,14 @@ pub struct Row {
     /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
     /// How the value is written.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Where `--help` lists it.
     pub topic: Topic,
     /// One or two sentences.
     pub help: &'static str,
 }
 
-impl Row {
+impl SettingRow {
     /// The name by which people speak of the setting: its flag without dashes, or else its variable.
     pub fn name(&self) -> &'static str {
         if self.long.is_empty() { self.variables[0] } else { self.long }
@@ -186,7 +187,7 @@ impl Row {
 /// What the annotations start with that name settings as we do.
 pub const ANNOTATIONS: &str = "sidecar-init/";
 
-impl Row {
+impl SettingRow {
     /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
     /// in the same form. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
@@ -221,20 +222,20 @@ pub fn nearest_value<'a>(wanted: &str, values: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Setting {
-    pub(crate) const fn at(table: Table, place: u16) -> Self {
+    pub(crate) const fn at(table: SettingTable, place: u16) -> Self {
         Self { table, place }
     }
 
     /// The setting's row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static SettingRow {
         &self.table.rows()[usize::from(self.place)]
     }
 
     /// The mesh whose setting it is; `None` for one that all have.
     pub fn mesh(self) -> Option<Mesh> {
         match self.table {
-            Table::Of(mesh) => Some(mesh),
-            Table::Common => None,
+            SettingTable::Of(mesh) => Some(mesh),
+            SettingTable::Common => None,
         }
     }
 
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn every_setting_that_takes_a_value_has_an_example() {
         for row in all() {
-            assert_eq!(row.example.is_some(), row.kind != Kind::Switch, "{}", row.name());
+            assert_eq!(row.example.is_some(), row.kind != SettingKind::Switch, "{}", row.name());
         }
     }
 

@@ -10,23 +10,23 @@ use rules::{
 
 /// A chain by its name: a base chain, or one of the policy's.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum ChainPlace {
     Base(Hook),
     Own(&'static str),
 }
 
-pub(crate) const PREROUTING: Place = Place::Base(Hook::Prerouting);
-pub(crate) const OUTPUT: Place = Place::Base(Hook::Output);
+pub(crate) const PREROUTING: ChainPlace = ChainPlace::Base(Hook::Prerouting);
+pub(crate) const OUTPUT: ChainPlace = ChainPlace::Base(Hook::Output);
 
-pub(crate) const fn own(name: &'static str) -> Place {
-    Place::Own(name)
+pub(crate) const fn own(name: &'static str) -> ChainPlace {
+    ChainPlace::Own(name)
 }
 
-impl From<Place> for Chain {
-    fn from(place: Place) -> Self {
+impl From<ChainPlace> for Chain {
+    fn from(place: ChainPlace) -> Self {
         match place {
-            Place::Base(hook) => Self::Base(hook),
-            Place::Own(name) => Self::User(chain(name)),
+            ChainPlace::Base(hook) => Self::Base(hook),
+            ChainPlace::Own(name) => Self::User(chain(name)),
         }
     }
 }
@@ -47,7 +47,7 @@ pub(crate) enum Comments {
 }
 
 /// The rules written so far for one family, by a configuration.
-pub(crate) struct Writer<'a, C> {
+pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
     /// By what rules in base chains are known again.
@@ -57,7 +57,7 @@ pub(crate) struct Writer<'a, C> {
     log_group: Option<u16>,
 }
 
-impl<'a, C> Writer<'a, C> {
+impl<'a, C> RuleWriter<'a, C> {
     /// Begins without any rule.
     pub(crate) fn new(
         config: &'a C,
@@ -86,7 +86,7 @@ impl<'a, C> Writer<'a, C> {
     pub(crate) fn append(
         &mut self,
         table: Table,
-        place: Place,
+        place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
         origin: Origin,
@@ -102,7 +102,7 @@ impl<'a, C> Writer<'a, C> {
     pub(crate) fn insert(
         &mut self,
         table: Table,
-        place: Place,
+        place: ChainPlace,
         number: usize,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
@@ -122,7 +122,7 @@ impl<'a, C> Writer<'a, C> {
     pub(crate) fn insert_next(
         &mut self,
         table: Table,
-        place: Place,
+        place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
         origin: Origin,
@@ -135,7 +135,7 @@ impl<'a, C> Writer<'a, C> {
         self.insert(table, place, before + 1, matches, target, origin);
     }
 
-    fn put(&mut self, table: Table, place: Place, position: Position, mut rule: Rule, origin: Origin) {
+    fn put(&mut self, table: Table, place: ChainPlace, position: Position, mut rule: Rule, origin: Origin) {
         let chain = Chain::from(place);
         let needs_owner = matches!(chain, Chain::Base(_)) && !self.owner.owns_rule(&rule);
         let owner = needs_owner.then(|| Match::Comment(self.owner.rule_comment()));
@@ -154,10 +154,10 @@ fn log(rule: &Rule, group: u16, origin: Origin) -> Rule {
     Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
 }
 
-pub(crate) fn jump(place: Place) -> Target {
+pub(crate) fn jump(place: ChainPlace) -> Target {
     match place {
-        Place::Own(name) => Target::Jump(chain(name)),
-        Place::Base(_) => unreachable!("base chains are not jumped to"),
+        ChainPlace::Own(name) => Target::Jump(chain(name)),
+        ChainPlace::Base(_) => unreachable!("base chains are not jumped to"),
     }
 }
 

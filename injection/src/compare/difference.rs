@@ -1,12 +1,12 @@
 //! Where two pods differ in what they mean.
 
-use crate::merge::{Kind, Strategy};
+use crate::merge::{SchemaKind, Strategy};
 use crate::quantity;
 use serde_json::{Map, Value};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct PodDifference {
     /// `spec.containers[istio-proxy].env[A].value`.
     pub path: String,
     /// What runs; `None` where the pod has nothing there.
@@ -15,7 +15,7 @@ pub struct Difference {
     pub made: Option<Value>,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for PodDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, runs, made } = self;
         match (runs, made) {
@@ -41,17 +41,17 @@ impl fmt::Display for Short<'_> {
     }
 }
 
-pub(super) fn all(runs: &Value, made: &Value) -> Vec<Difference> {
+pub(super) fn all(runs: &Value, made: &Value) -> Vec<PodDifference> {
     let mut found = Vec::new();
-    walk("", runs, made, Kind::Pod, &mut found);
+    walk("", runs, made, SchemaKind::Pod, &mut found);
     found
 }
 
-fn walk(path: &str, runs: &Value, made: &Value, kind: Kind, found: &mut Vec<Difference>) {
+fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Vec<PodDifference>) {
     match (runs, made) {
         (Value::Object(runs), Value::Object(made)) => objects(path, runs, made, kind, found),
         _ if same(path, runs, made) => {}
-        _ => found.push(Difference {
+        _ => found.push(PodDifference {
             path: path.to_owned(),
             runs: Some(runs.clone()),
             made: Some(made.clone()),
@@ -63,8 +63,8 @@ fn objects(
     path: &str,
     runs: &Map<String, Value>,
     made: &Map<String, Value>,
-    kind: Kind,
-    found: &mut Vec<Difference>,
+    kind: SchemaKind,
+    found: &mut Vec<PodDifference>,
 ) {
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (name, value) in runs {
@@ -93,7 +93,14 @@ fn objects(
 }
 
 /// Items by their keys. Containers start in their order; for variables, ports and mounts it means nothing.
-fn items(path: &str, runs: &[Value], made: &[Value], key: &str, kind: Kind, found: &mut Vec<Difference>) {
+fn items(
+    path: &str,
+    runs: &[Value],
+    made: &[Value],
+    key: &str,
+    kind: SchemaKind,
+    found: &mut Vec<PodDifference>,
+) {
     let name = |item: &Value| match &item[key] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -109,19 +116,19 @@ fn items(path: &str, runs: &[Value], made: &[Value], key: &str, kind: Kind, foun
     for item in made.iter().filter(|item| with(runs, item).is_none()) {
         found.extend(only(format!("{path}[{}]", name(item)), None, Some(item)));
     }
-    if kind == Kind::Container {
+    if kind == SchemaKind::Container {
         let order = |items: &[Value], others: &[Value]| -> Value {
             items.iter().filter(|item| with(others, item).is_some()).map(|item| item[key].clone()).collect()
         };
         let (runs, made) = (order(runs, made), order(made, runs));
         if runs != made {
-            found.push(Difference { path: format!("{path}: order"), runs: Some(runs), made: Some(made) });
+            found.push(PodDifference { path: format!("{path}: order"), runs: Some(runs), made: Some(made) });
         }
     }
 }
 
 /// What one of the two has alone. Nothing and an empty list or object are one.
-fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<Difference> {
+fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodDifference> {
     let says = |value: &&Value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),
@@ -130,7 +137,7 @@ fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<Diff
         Value::Number(_) | Value::String(_) => true,
     };
     runs.or(made).filter(says)?;
-    Some(Difference { path, runs: runs.cloned(), made: made.cloned() })
+    Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
 /// Whether two values mean the same: quantities are amounts, and a text that holds JSON is that.
@@ -154,7 +161,7 @@ fn same(path: &str, runs: &Value, made: &Value) -> bool {
     };
     let (Some(runs), Some(made)) = (json(runs), json(made)) else { return false };
     let mut found = Vec::new();
-    walk("", &runs, &made, Kind::Other, &mut found);
+    walk("", &runs, &made, SchemaKind::Other, &mut found);
     found.is_empty()
 }
 

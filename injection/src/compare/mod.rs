@@ -7,37 +7,37 @@
 mod difference;
 mod filled;
 
-pub use difference::Difference;
+pub use difference::PodDifference;
 
 use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
-use crate::decision::Reason;
-use crate::pipeline::{Outcome, PROXY, STATUS, TEMPLATES, inject};
-use crate::template::Template;
+use crate::decision::DecisionReason;
+use crate::pipeline::{InjectionOutcome, PROXY, STATUS, TEMPLATES, inject};
+use crate::template::InjectionTemplate;
 use crate::{Namespaces, decision};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct PodComparison {
     /// `shop/web-1`.
     pub pod: String,
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
 }
 
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// It was never injected, and there is nothing to compare.
     NotInjected,
     /// What it is already.
     Same,
-    Differs(Vec<Difference>),
+    Differs(Vec<PodDifference>),
     /// It would run without a proxy.
-    Skipped(Reason),
+    Skipped(DecisionReason),
     Refused(Problems),
 }
 
-impl Verdict {
+impl ComparisonVerdict {
     /// Whether the pod would not be as it is.
     pub fn is_change(&self) -> bool {
         match self {
@@ -53,14 +53,14 @@ pub fn compare(
     namespaces: &Namespaces,
     variables: &[(String, String)],
     configuration: &Configuration,
-) -> Compared {
+) -> PodComparison {
     let meta = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
     let namespace = namespaces.of(meta("namespace"));
     let name = if meta("name").is_empty() { meta("generateName") } else { meta("name") };
-    let compared = |verdict| Compared { pod: format!("{}/{name}", namespace.name), verdict };
+    let compared = |verdict| PodComparison { pod: format!("{}/{name}", namespace.name), verdict };
     let status = pod["metadata"]["annotations"][STATUS].as_str();
     let Some(status) = status.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
-        return compared(Verdict::NotInjected);
+        return compared(ComparisonVerdict::NotInjected);
     };
     let starting = status["initContainers"].as_array();
     let admission = AdmissionContext {
@@ -71,11 +71,15 @@ pub fn compare(
         namespace: namespace.clone(),
     };
     match inject(pod, &admission, configuration) {
-        Err(problems) => compared(Verdict::Refused(problems)),
-        Ok(Outcome::Skipped(decision)) => compared(Verdict::Skipped(decision.reason)),
-        Ok(Outcome::Injected(injected)) => {
+        Err(problems) => compared(ComparisonVerdict::Refused(problems)),
+        Ok(InjectionOutcome::Skipped(decision)) => compared(ComparisonVerdict::Skipped(decision.reason)),
+        Ok(InjectionOutcome::Injected(injected)) => {
             let found = difference::all(&filled::pod(pod), &filled::pod(&injected.pod));
-            compared(if found.is_empty() { Verdict::Same } else { Verdict::Differs(found) })
+            compared(if found.is_empty() {
+                ComparisonVerdict::Same
+            } else {
+                ComparisonVerdict::Differs(found)
+            })
         }
     }
 }
@@ -85,21 +89,24 @@ pub fn compare(
 pub struct Tried {
     pub template: String,
     /// Why it makes no pod, each once.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
 }
 
 /// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
 pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
-    let enabled =
-        decision::Rules { policy: Some(decision::Policy::Enabled), never: Vec::new(), always: Vec::new() };
+    let enabled = decision::InjectionRules {
+        policy: Some(decision::InjectionPolicy::Enabled),
+        never: Vec::new(),
+        always: Vec::new(),
+    };
     let configuration = Configuration { rules: enabled, ..configuration.clone() };
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
-    let is_used = |(name, template): &(&String, &Template)| {
-        named.contains(name) || !matches!(template, Template::BuiltIn(_))
+    let is_used = |(name, template): &(&String, &InjectionTemplate)| {
+        named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
     };
     let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
-        let mut problems: Vec<Problem> = Vec::new();
+        let mut problems: Vec<InputProblem> = Vec::new();
         for pod in plain_pods(template) {
             for native_sidecars in [false, true] {
                 let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };

@@ -1,11 +1,11 @@
 //! The `config` of Istio's ConfigMap: who is injected, and by which templates.
 
 use super::selector;
-use crate::decision::{Policy, Rules, Selector};
-use crate::reader::Reader;
-use crate::template::{BuiltIn, Template};
+use crate::decision::{InjectionPolicy, InjectionRules, LabelSelector};
+use crate::reader::DocumentReader;
+use crate::template::{BuiltIn, InjectionTemplate};
 use mesh::settings::nearest;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ const KEYS: [&str; 8] = [
 ];
 
 pub(super) struct Injector {
-    pub(super) rules: Rules,
+    pub(super) rules: InjectionRules,
     pub(super) default_templates: Vec<String>,
-    pub(super) templates: BTreeMap<String, Template>,
+    pub(super) templates: BTreeMap<String, InjectionTemplate>,
     pub(super) aliases: BTreeMap<String, Vec<String>>,
     pub(super) injected_annotations: BTreeMap<String, String>,
     pub(super) warnings: Vec<String>,
@@ -37,9 +37,15 @@ impl Injector {
     /// What counts where there is no such text.
     pub(super) fn absent() -> Self {
         Self {
-            rules: Rules { policy: Some(Policy::Enabled), never: Vec::new(), always: Vec::new() },
+            rules: InjectionRules {
+                policy: Some(InjectionPolicy::Enabled),
+                never: Vec::new(),
+                always: Vec::new(),
+            },
             default_templates: vec![DEFAULT.to_owned()],
-            templates: BuiltIn::ALL.map(|one| (one.name().to_owned(), Template::BuiltIn(one))).into(),
+            templates: BuiltIn::ALL
+                .map(|one| (one.name().to_owned(), InjectionTemplate::BuiltIn(one)))
+                .into(),
             aliases: BTreeMap::new(),
             injected_annotations: BTreeMap::new(),
             warnings: Vec::new(),
@@ -47,8 +53,8 @@ impl Injector {
     }
 
     /// Reads a tree; `name` is that of the text.
-    pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
-        let mut fields = Reader::of(name, given);
+    pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
+        let mut fields = DocumentReader::of(name, given);
         let mut read = Self::absent();
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
             if !KEYS.contains(&key.as_str()) {
@@ -70,10 +76,10 @@ impl Injector {
     }
 
     /// With any other text Istio injects nothing.
-    fn policy(&mut self, name: &str, fields: &mut Reader<'_>) -> Option<Policy> {
+    fn policy(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Option<InjectionPolicy> {
         match fields.text("policy").as_str() {
-            "enabled" => Some(Policy::Enabled),
-            "disabled" => Some(Policy::Disabled),
+            "enabled" => Some(InjectionPolicy::Enabled),
+            "disabled" => Some(InjectionPolicy::Disabled),
             other => {
                 self.warnings.push(format!(
                     "{name}: policy is {other:?}, with which the webhook injects no pod; expected enabled or disabled"
@@ -83,7 +89,7 @@ impl Injector {
         }
     }
 
-    fn selectors(&mut self, name: &str, fields: &mut Reader<'_>, key: &str) -> Vec<Selector> {
+    fn selectors(&mut self, name: &str, fields: &mut DocumentReader<'_>, key: &str) -> Vec<LabelSelector> {
         let mut selectors = Vec::new();
         for (at, written) in fields.list(key).iter().enumerate() {
             match selector::read(written) {
@@ -97,10 +103,10 @@ impl Injector {
     }
 
     /// Returns the templates that can't be read, and whether they are texts at all.
-    fn templates(&mut self, name: &str, fields: &mut Reader<'_>) -> Vec<(String, bool, Problems)> {
+    fn templates(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<(String, bool, Problems)> {
         let mut unreadable = Vec::new();
         for (key, written) in fields.mapping("templates").into_iter().flatten() {
-            match Template::read(&format!("{name}: templates.{key}"), written) {
+            match InjectionTemplate::read(&format!("{name}: templates.{key}"), written) {
                 Ok(template) => {
                     self.templates.insert(key.clone(), template);
                 }
@@ -112,14 +118,14 @@ impl Injector {
 
     /// The problems of templates that nearly every pod gets. A text that only some pods name spoils nothing for the others: it
     /// refuses those pods.
-    fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<Problem> {
+    fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<InputProblem> {
         let mut problems = Vec::new();
         for (key, is_text, found) in unreadable {
             if is_text && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
                 let refusals =
                     found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
                 self.warnings.extend(refusals);
-                self.templates.insert(key, Template::Unreadable(found));
+                self.templates.insert(key, InjectionTemplate::Unreadable(found));
             } else {
                 problems.extend(found.0);
             }
@@ -128,7 +134,7 @@ impl Injector {
     }
 
     /// Aliases and defaults. A default that is nothing would refuse every pod, an alias only those that name it.
-    fn names(&mut self, name: &str, fields: &mut Reader<'_>) -> Vec<Problem> {
+    fn names(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<InputProblem> {
         let templates = fields.mapping("templates");
         let is_template = |one: &String, read: &Self| {
             read.templates.contains_key(one) || templates.is_some_and(|map| map.contains_key(one))
@@ -153,7 +159,7 @@ impl Injector {
         let all = self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ");
         let text = format!("is neither a template nor an alias; there are {all}");
         let of = format!("{name}: defaultTemplates");
-        let problems = unknown.map(|one| Problem::with_item(&of, one, &*text)).collect();
+        let problems = unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();
         self.default_templates = given;
         problems
     }
@@ -166,7 +172,7 @@ pub(super) fn defaults<'a>(names: &'a [String], aliases: &'a BTreeMap<String, Ve
 }
 
 /// The members of an alias, whose name may hold dots.
-fn aliased(fields: &mut Reader<'_>, key: &str) -> Vec<String> {
+fn aliased(fields: &mut DocumentReader<'_>, key: &str) -> Vec<String> {
     let path = format!("aliases.{key}");
     let written = fields.at("aliases").and_then(|aliases| aliases.get(key)).unwrap_or(&Value::Null);
     let Value::Array(items) = written else {

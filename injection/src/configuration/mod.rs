@@ -5,20 +5,21 @@ pub(crate) mod selector;
 mod typos;
 
 pub use crate::mesh_config::{
-    Capture, Cni, InboundPolicy, Init, Mesh, Native, Network, Proxy, PullPolicy, Readiness, Values,
+    CaptureValues, Cni, InboundPolicy, IstioValues, MeshConfig, Native, Network, ProxyInitValues,
+    ProxyReadinessProbe, ProxyValues, PullPolicy,
 };
 
-use crate::decision::Rules;
+use crate::decision::InjectionRules;
 use crate::reader;
-use crate::template::Template;
-use ::mesh::{Problem, Problems};
+use crate::template::InjectionTemplate;
+use ::mesh::{InputProblem, Problems};
 use injector::Injector;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A text and the name by which problems name it: a file, or a key of a ConfigMap.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
+pub struct ConfigurationText<'a> {
     pub name: &'a str,
     pub text: &'a str,
 }
@@ -27,27 +28,27 @@ pub struct Text<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Texts<'a> {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
-    pub config: Option<Text<'a>>,
+    pub config: Option<ConfigurationText<'a>>,
     /// `values` of the same: what the templates are filled with.
-    pub values: Option<Text<'a>>,
+    pub values: Option<ConfigurationText<'a>>,
     /// `mesh` of the ConfigMap `istio`: MeshConfig.
-    pub mesh: Option<Text<'a>>,
+    pub mesh: Option<ConfigurationText<'a>>,
 }
 
 /// A configuration; nothing in it can be wrong.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    pub rules: Rules,
+    pub rules: InjectionRules,
     /// The templates of a pod that names none.
     pub default_templates: Vec<String>,
     /// By name; the built-in ones are among them, unless the text has its own of that name.
-    pub templates: BTreeMap<String, Template>,
+    pub templates: BTreeMap<String, InjectionTemplate>,
     /// Names that stand for several templates.
     pub aliases: BTreeMap<String, Vec<String>>,
     /// Annotations that every injected pod gets.
     pub injected_annotations: BTreeMap<String, String>,
-    pub values: Values,
-    pub mesh: Mesh,
+    pub values: IstioValues,
+    pub mesh: MeshConfig,
     /// About the texts, for their authors.
     pub warnings: Vec<String>,
 }
@@ -55,7 +56,7 @@ pub struct Configuration {
 impl Default for Configuration {
     /// Istio's defaults, and the built-in templates.
     fn default() -> Self {
-        Self::of(Injector::absent(), Values::default(), Mesh::default(), Vec::new())
+        Self::of(Injector::absent(), IstioValues::default(), MeshConfig::default(), Vec::new())
     }
 }
 
@@ -71,9 +72,9 @@ impl Configuration {
 
     /// Reads what can be read, and reports every problem in all three. Where there is one, the rest is good for
     /// finding problems elsewhere and for nothing else.
-    pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<Problem>) {
+    pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
-        let mut tree = |text: Option<Text<'_>>| match text.map(of) {
+        let mut tree = |text: Option<ConfigurationText<'_>>| match text.map(of) {
             Some(Ok(tree)) => tree,
             Some(Err(Problems(found))) => {
                 problems.extend(found);
@@ -82,7 +83,7 @@ impl Configuration {
             None => Value::Object(serde_json::Map::new()),
         };
         let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
-        let name = |text: Option<Text<'_>>, default: &'static str| {
+        let name = |text: Option<ConfigurationText<'_>>, default: &'static str| {
             text.map_or(default.to_owned(), |text| text.name.to_owned())
         };
         let injector = match texts.config {
@@ -95,9 +96,9 @@ impl Configuration {
         };
         let mut warnings = typos::of_values(&name(texts.values, "values"), &values);
         warnings.extend(typos::of_mesh(&name(texts.mesh, "mesh"), &mesh));
-        let (values, found) = Values::read(&name(texts.values, "values"), &values);
+        let (values, found) = IstioValues::read(&name(texts.values, "values"), &values);
         problems.extend(found);
-        let (mesh, found, notes) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
+        let (mesh, found, notes) = MeshConfig::read(&name(texts.mesh, "mesh"), &mesh);
         problems.extend(found);
         warnings.extend(notes);
         (Self::of(injector, values, mesh, warnings), problems)
@@ -108,7 +109,7 @@ impl Configuration {
         injector::defaults(&self.default_templates, &self.aliases)
     }
 
-    fn of(injector: Injector, values: Values, mesh: Mesh, warnings: Vec<String>) -> Self {
+    fn of(injector: Injector, values: IstioValues, mesh: MeshConfig, warnings: Vec<String>) -> Self {
         Self {
             rules: injector.rules,
             default_templates: injector.default_templates,
@@ -123,14 +124,14 @@ impl Configuration {
 }
 
 /// The mapping that a text holds.
-fn of(text: Text<'_>) -> Result<Value, Problems> {
+fn of(text: ConfigurationText<'_>) -> Result<Value, Problems> {
     let document = reader::mapping(text.name, text.text)?;
     match (document["apiVersion"].as_str(), document["kind"].as_str()) {
         (Some(_), Some(kind)) => {
             let problem = format!(
                 "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
             );
-            Err(Problems(vec![Problem::of(text.name, problem)]))
+            Err(Problems(vec![InputProblem::of(text.name, problem)]))
         }
         _ => Ok(document),
     }

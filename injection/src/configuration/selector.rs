@@ -2,12 +2,12 @@
 //!
 //! One that Kubernetes would refuse never matches, as with Istio, and its author is warned.
 
-use crate::decision::{Operator, Requirement, Selector};
+use crate::decision::{LabelRequirement, LabelSelector, Operator};
 use crate::words::{is_label_key, is_label_value};
 use serde_json::Value;
 
 /// Understands a selector.
-pub(super) fn read(written: &Value) -> Result<Selector, String> {
+pub(super) fn read(written: &Value) -> Result<LabelSelector, String> {
     let Value::Object(map) = written else {
         return Err("it is not a mapping; expected matchLabels or matchExpressions".to_owned());
     };
@@ -37,14 +37,14 @@ pub(super) fn read(written: &Value) -> Result<Selector, String> {
     if requirements.is_empty() {
         return Err("it asks for nothing".to_owned());
     }
-    Ok(Selector(requirements))
+    Ok(LabelSelector(requirements))
 }
 
 /// Understands a selector of a webhook, where one that asks for nothing takes all; `None` for one that Kubernetes would refuse.
-pub(crate) fn of_webhook(written: &Value) -> Option<Selector> {
+pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     match written {
-        Value::Null => Some(Selector::default()),
-        Value::Object(map) if map.values().all(is_empty) => Some(Selector::default()),
+        Value::Null => Some(LabelSelector::default()),
+        Value::Object(map) if map.values().all(is_empty) => Some(LabelSelector::default()),
         other => read(other).ok(),
     }
 }
@@ -58,7 +58,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn of_expression(expression: &Value) -> Result<Requirement, String> {
+fn of_expression(expression: &Value) -> Result<LabelRequirement, String> {
     let text = |key: &str| expression.get(key).and_then(Value::as_str);
     let key = text("key").ok_or("an expression has no key")?;
     let operator = text("operator").ok_or(format!("the expression for {key:?} has no operator"))?;
@@ -70,7 +70,7 @@ fn of_expression(expression: &Value) -> Result<Requirement, String> {
     requirement(key, operator, values.ok_or(format!("the values for {key:?} are not a list of strings"))?)
 }
 
-fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Requirement, String> {
+fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<LabelRequirement, String> {
     if !is_label_key(key) {
         return Err(format!("{key:?} is not a label key"));
     }
@@ -90,5 +90,5 @@ fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Require
             ));
         }
     };
-    Ok(Requirement { key: key.to_owned(), operator })
+    Ok(LabelRequirement { key: key.to_owned(), operator })
 }

@@ -8,12 +8,12 @@
 
 use super::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
 use super::resource::VirtualEnvironment;
-use super::routes::{Disposition, Plan};
+use super::routes::{Plan, RouteDisposition};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ChangeStep {
     /// A creation, if there still is none: an object that appeared meanwhile is foreign.
     Create(Value),
     /// Server-side apply over what is ours, if it is still this object, in this version where one is named: none is for what
@@ -26,7 +26,7 @@ pub enum Step {
     Delete { kind: String, name: String, uid: String, version: String },
 }
 
-impl Step {
+impl ChangeStep {
     /// The kind and the name of what it is about.
     pub fn about(&self) -> (&str, &str) {
         match self {
@@ -42,7 +42,7 @@ impl Step {
 /// What is to be written, and what prevents it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChangeStep>,
     /// What is the user's own and keeps us from a Service, in words.
     pub foreign: Vec<String>,
 }
@@ -59,14 +59,14 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
     for service in &plan.services {
         let name = &*service.name;
         match &service.disposition {
-            Disposition::Unrouted(_) => {}
-            Disposition::Refused(_) => {
+            RouteDisposition::Unrouted(_) => {}
+            RouteDisposition::Refused(_) => {
                 let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 kept.extend(kinds.map(|kind| (kind, name)));
                 let there = kinds.into_iter().filter_map(|kind| find(kind, name));
                 changes.steps.extend(there.filter_map(|there| adoption(there, &owners)));
             }
-            Disposition::Routed { virtual_service, destination_rule } => {
+            RouteDisposition::Routed { virtual_service, destination_rule } => {
                 let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 let foreign: Vec<&str> = kinds.into_iter().filter(|kind| is_foreign(kind, name)).collect();
                 if !foreign.is_empty() {
@@ -114,7 +114,7 @@ pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[Existing]) -> Chang
 
 /// What is ours but whose VirtualEnvironments are gone. `uids` are those of all that there are in the namespace. What has lost
 /// its owners because its user wanted to keep it (`--cascade=orphan`) stays.
-pub fn orphans(existing: &[Existing], uids: &BTreeSet<&str>) -> Vec<Step> {
+pub fn orphans(existing: &[Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
     let is_orphan = |there: &&Existing| there.is_orphan_without(uids) && !there.is_going();
     let of = |kind: &'static str| existing.iter().filter(move |there| there.kind() == kind).filter(is_orphan);
     KINDS.into_iter().flat_map(of).map(deletion).collect()
@@ -149,7 +149,7 @@ fn route_steps(
     both["spec"]["subsets"] = new.iter().chain(&leaving).cloned().collect();
     write(steps, owners, rule, &both);
     write(steps, owners, route, wanted_route);
-    steps.extend(rule.map(|rule| Step::Apply {
+    steps.extend(rule.map(|rule| ChangeStep::Apply {
         object: owned(wanted_rule, owners),
         uid: rule.uid(),
         version: None,
@@ -165,23 +165,23 @@ fn owned(target: &Value, owners: &[Value]) -> Value {
     target
 }
 
-fn write(steps: &mut Vec<Step>, owners: &[Value], there: Option<&Existing>, target: &Value) {
+fn write(steps: &mut Vec<ChangeStep>, owners: &[Value], there: Option<&Existing>, target: &Value) {
     let target = owned(target, owners);
     let Some(there) = there else {
-        steps.push(Step::Create(target));
+        steps.push(ChangeStep::Create(target));
         return;
     };
     let adoption = adoption(there, owners);
     let version = adoption.is_none().then(|| there.version());
     steps.extend(adoption);
     if !there.has(&target) {
-        steps.push(Step::Apply { object: target, uid: there.uid(), version });
+        steps.push(ChangeStep::Apply { object: target, uid: there.uid(), version });
     }
 }
 
-fn adoption(there: &Existing, owners: &[Value]) -> Option<Step> {
+fn adoption(there: &Existing, owners: &[Value]) -> Option<ChangeStep> {
     let owners = there.owners_to_be(owners).filter(|_| there.is_ours() && !there.is_going())?;
-    Some(Step::Adopt {
+    Some(ChangeStep::Adopt {
         kind: there.kind().to_owned(),
         name: there.name().to_owned(),
         version: there.version(),
@@ -189,8 +189,8 @@ fn adoption(there: &Existing, owners: &[Value]) -> Option<Step> {
     })
 }
 
-fn deletion(there: &Existing) -> Step {
-    Step::Delete {
+fn deletion(there: &Existing) -> ChangeStep {
+    ChangeStep::Delete {
         kind: there.kind().to_owned(),
         name: there.name().to_owned(),
         uid: there.uid(),

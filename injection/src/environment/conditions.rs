@@ -2,13 +2,13 @@
 
 use super::changes::Changes;
 use super::resource::VirtualEnvironment;
-use super::routes::{Disposition, Plan};
+use super::routes::{Plan, RouteDisposition};
 use mesh::Problems;
 use serde_json::{Value, json};
 
 /// A condition in the status of a VirtualEnvironment (`metav1.Condition`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct EnvironmentCondition {
     pub kind: &'static str,
     pub holds: bool,
     /// One word.
@@ -35,30 +35,37 @@ pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Opti
 }
 
 /// The conditions of one that does not act.
-pub fn idle(acting: &VirtualEnvironment) -> Vec<Condition> {
+pub fn idle(acting: &VirtualEnvironment) -> Vec<EnvironmentCondition> {
     let message =
         format!("VirtualEnvironment {} is older; a namespace has one. Delete one of the two", acting.name);
-    vec![Condition { kind: ACTING, holds: false, reason: "NotOldest", message }]
+    vec![EnvironmentCondition { kind: ACTING, holds: false, reason: "NotOldest", message }]
 }
 
 /// The conditions of the one that acts. `failed` describes refused writes.
-pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[String]) -> Vec<Condition> {
+pub fn conditions(
+    plan: &Result<Plan, Problems>,
+    changes: &Changes,
+    failed: &[String],
+) -> Vec<EnvironmentCondition> {
     let oldest = "it is the oldest of the namespace".to_owned();
-    let acts = Condition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
+    let acts = EnvironmentCondition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
     let plan = match plan {
         Ok(plan) => plan,
         Err(problems) => {
             let message = lines(problems.0.iter().map(ToString::to_string));
             let message = format!("nothing is changed: {message}");
-            return vec![acts, Condition { kind: COMPLETE, holds: false, reason: "Invalid", message }];
+            return vec![
+                acts,
+                EnvironmentCondition { kind: COMPLETE, holds: false, reason: "Invalid", message },
+            ];
         }
     };
     let refused: Vec<String> = plan
         .services
         .iter()
         .filter_map(|service| match &service.disposition {
-            Disposition::Refused(problems) => Some(&problems.0),
-            Disposition::Routed { .. } | Disposition::Unrouted(_) => None,
+            RouteDisposition::Refused(problems) => Some(&problems.0),
+            RouteDisposition::Routed { .. } | RouteDisposition::Unrouted(_) => None,
         })
         .flatten()
         .map(ToString::to_string)
@@ -66,7 +73,7 @@ pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[St
     let routed = plan
         .services
         .iter()
-        .filter(|service| matches!(service.disposition, Disposition::Routed { .. }))
+        .filter(|service| matches!(service.disposition, RouteDisposition::Routed { .. }))
         .count();
     let (holds, reason) = match (failed.is_empty(), refused.is_empty() && changes.foreign.is_empty()) {
         (false, _) => (false, "WriteRefused"),
@@ -77,7 +84,7 @@ pub fn conditions(plan: &Result<Plan, Problems>, changes: &Changes, failed: &[St
     let summary = format!("{routed} of {} Services have routes", plan.services.len());
     let details = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
     let message = lines([summary].into_iter().chain(details));
-    vec![acts, Condition { kind: COMPLETE, holds, reason, message }]
+    vec![acts, EnvironmentCondition { kind: COMPLETE, holds, reason, message }]
 }
 
 /// The longest message of a condition (Kubernetes' `metav1.Condition`), in bytes, with some to spare.
@@ -95,7 +102,12 @@ fn lines(items: impl Iterator<Item = String>) -> String {
 
 /// The status of an object with these conditions. `now` is the time as RFC 3339 says it; a condition that has not changed
 /// keeps its own. `None` where the status says all that already.
-pub fn status(before: &Value, generation: Option<i64>, conditions: &[Condition], now: &str) -> Option<Value> {
+pub fn status(
+    before: &Value,
+    generation: Option<i64>,
+    conditions: &[EnvironmentCondition],
+    now: &str,
+) -> Option<Value> {
     let old = before["conditions"].as_array().cloned().unwrap_or_default();
     let find = |kind: &str| old.iter().find(|there| there["type"] == kind);
     let written = conditions.iter().map(|condition| {

@@ -57,12 +57,12 @@ fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,
-    claim: Claim,
+    claim: ObjectOwnership,
 }
 
 /// Whose an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claim {
+enum ObjectOwnership {
     /// A VirtualEnvironment owns it.
     Owned,
     /// It was ours, and has lost its owners.
@@ -84,7 +84,7 @@ impl Existing {
             metadata.remove("annotations");
         }
         let claim = claim(&object, &managers);
-        if claim == Claim::Foreign {
+        if claim == ObjectOwnership::Foreign {
             object["spec"].take();
         }
         Some(Self { object, claim })
@@ -110,8 +110,8 @@ impl Existing {
     /// Whether it may be changed and deleted.
     pub fn is_ours(&self) -> bool {
         match self.claim {
-            Claim::Owned | Claim::Orphaned => true,
-            Claim::Foreign => false,
+            ObjectOwnership::Owned | ObjectOwnership::Orphaned => true,
+            ObjectOwnership::Foreign => false,
         }
     }
 
@@ -125,7 +125,7 @@ impl Existing {
     pub(super) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
         let mut ours = references(&self.object).filter(|owner| is_environment(owner));
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
-        self.claim == Claim::Owned && !ours.any(is_there)
+        self.claim == ObjectOwnership::Owned && !ours.any(is_there)
     }
 
     /// All owners that it is to have, where these VirtualEnvironments are not yet what it has: those of other kinds stay.
@@ -192,16 +192,16 @@ fn is_environment(owner: &Value) -> bool {
     owner["kind"] == KIND && group.is_some_and(|(group, _)| group == GROUP)
 }
 
-fn claim(object: &Value, managers: &Value) -> Claim {
+fn claim(object: &Value, managers: &Value) -> ObjectOwnership {
     let controller = references(object).find(|owner| owner["controller"] == true);
     let is_labelled = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED_BY] == US);
     match controller {
-        Some(owner) if is_environment(owner) => Claim::Owned,
-        Some(_) => Claim::Foreign,
-        None if !is_labelled => Claim::Foreign,
-        None if references(object).any(is_environment) => Claim::Owned,
-        None if is_written_by_us(object, managers) => Claim::Orphaned,
-        None => Claim::Foreign,
+        Some(owner) if is_environment(owner) => ObjectOwnership::Owned,
+        Some(_) => ObjectOwnership::Foreign,
+        None if !is_labelled => ObjectOwnership::Foreign,
+        None if references(object).any(is_environment) => ObjectOwnership::Owned,
+        None if is_written_by_us(object, managers) => ObjectOwnership::Orphaned,
+        None => ObjectOwnership::Foreign,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A name that gets into the script is a token of HTTP, so it can't end the string around it.
 
 use super::existing::{self, ENVOY_FILTER};
-use super::resource::{Spec, VirtualEnvironment};
+use super::resource::{EnvironmentSpec, VirtualEnvironment};
 use super::tag::VARIABLE;
 use super::words;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub const DIAGNOSE: &str = "KT-ENV-DIAGNOSE";
 const ISTIO: &str = "networking.istio.io/v1alpha3";
 
 /// It is first in the chain, so that what comes after it, routing above all, sees the header.
-pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &Spec) -> Value {
+pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
     let mut metadata = existing::metadata(environment, &environment.name);
     // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {

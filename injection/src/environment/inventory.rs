@@ -1,9 +1,9 @@
 //! What there is in a namespace: its Services and the workloads behind them.
 
-use super::rule::{RULE, Rule};
+use super::rule::{HttpRouteRule, RULE};
 use super::suggestions;
 use super::words;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// What makes pods: a Deployment or a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
+pub struct InventoryWorkload {
     pub kind: String,
     pub name: String,
     pub namespace: String,
@@ -33,13 +33,13 @@ pub struct Service {
     pub namespace: String,
     /// Whose pods it has; none where it is empty.
     pub selector: Labels,
-    pub ports: Vec<Port>,
+    pub ports: Vec<ServicePort>,
     /// Without the mesh.
     pub gateways: Vec<String>,
     /// Without its own name.
     pub hosts: Vec<String>,
     /// What each of its routes has; or everything that is wrong with that.
-    pub rule: Result<Rule, Problems>,
+    pub rule: Result<HttpRouteRule, Problems>,
     /// As it is in the cluster.
     pub rule_text: Option<String>,
     /// About its annotations.
@@ -47,14 +47,14 @@ pub struct Service {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct ServicePort {
     pub name: Option<String>,
     pub number: u16,
     /// Whether Istio takes what goes there for HTTP.
     pub is_http: bool,
 }
 
-impl Workload {
+impl InventoryWorkload {
     /// Understands a Deployment or StatefulSet; `None` for any other object. `namespace` is its namespace if it does not
     /// say so itself.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
@@ -84,13 +84,13 @@ impl Service {
         let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
         let place = format!("Service {namespace}/{name}, annotation {RULE}");
         let text = annotation(RULE).filter(|text| !text.trim().is_empty());
-        let rule = text.map(|text| Rule::read(&place, text)).transpose();
+        let rule = text.map(|text| HttpRouteRule::read(&place, text)).transpose();
         let external = object.pointer("/spec/type").is_some_and(|kind| kind == "ExternalName");
         let ports = object.pointer("/spec/ports").and_then(Value::as_array);
         Some(Self {
             // What has another name of DNS in its place has no pods, whatever else it says.
             selector: if external { Labels::new() } else { labels(object.pointer("/spec/selector")) },
-            ports: ports.into_iter().flatten().filter_map(Port::read).collect(),
+            ports: ports.into_iter().flatten().filter_map(ServicePort::read).collect(),
             gateways: list(annotation(GATEWAYS), "mesh"),
             hosts: list(annotation(HOSTS), &name),
             rule: rule.map(Option::unwrap_or_default).map_err(Problems),
@@ -106,12 +106,12 @@ impl Service {
     }
 
     /// Whether a workload's pods are among its own.
-    pub fn selects(&self, workload: &Workload) -> bool {
+    pub fn selects(&self, workload: &InventoryWorkload) -> bool {
         !self.selector.is_empty()
             && self.selector.iter().all(|(key, value)| workload.labels.get(key) == Some(value))
     }
 
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[InputProblem] {
         match &self.rule {
             Ok(_) => &[],
             Err(problems) => &problems.0,
@@ -119,7 +119,7 @@ impl Service {
     }
 }
 
-impl Port {
+impl ServicePort {
     fn read(port: &Value) -> Option<Self> {
         let number = port["port"]
             .as_u64()

@@ -4,10 +4,10 @@
 //! among the init containers, and a variable that is filled from elsewhere; these don't.
 
 use super::words;
-use crate::pipeline::pod::{Item, List, Pod};
-use crate::review::{Answer, Call, Depth, JSON, Outcome, Reply, Request, Review};
+use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
+use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
 use crate::sidecar::PROXY;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
 /// The variable that the proxy's filter reads.
@@ -23,7 +23,7 @@ const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "names no label; expected a list such as virtual-env,team-env";
-        return Err(Problems(vec![Problem::of(name, text)]));
+        return Err(Problems(vec![InputProblem::of(name, text)]));
     }
     let mut found: Vec<String> = Vec::new();
     let mut problems = Vec::new();
@@ -33,7 +33,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
             true => found.push(item.to_owned()),
             false => {
                 let text = format!("is not a label; {}", words::LABEL_KEY);
-                problems.push(Problem::with_item(name, item, text));
+                problems.push(InputProblem::with_item(name, item, text));
             }
         }
     }
@@ -41,7 +41,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
 }
 
 /// Answers a call. `labels` are those of which the first that the pod has names its environment.
-pub fn answer(call: &Call<'_>, labels: &[String]) -> Answer {
+pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
         return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
     }
@@ -54,14 +54,14 @@ pub fn answer(call: &Call<'_>, labels: &[String]) -> Answer {
         Err(unreadable) => return Answer::text(400, &unreadable.reason),
     };
     let Some(request) = review.request() else { return Answer::text(400, "the review has no request") };
-    let reply = |outcome, reason| Reply::to(&review, request, outcome, reason);
+    let reply = |outcome, reason| ReviewResponse::to(&review, request, outcome, reason);
     let reply = match decide(request, labels) {
-        Ok((reason, None)) => reply(Outcome::Skipped, reason),
+        Ok((reason, None)) => reply(ReviewOutcome::Skipped, reason),
         Ok((reason, Some(operation))) => {
             let patch = Some(Value::Array(vec![operation]).to_string());
-            Reply { patch, ..reply(Outcome::Injected, reason) }
+            ReviewResponse { patch, ..reply(ReviewOutcome::Injected, reason) }
         }
-        Err(reason) => reply(Outcome::Refused, reason),
+        Err(reason) => reply(ReviewOutcome::Refused, reason),
     };
     reply.answer()
 }
@@ -78,7 +78,7 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
     if !matches!(request.text("operation"), "" | "CREATE") {
         return Ok(("a pod gets its variable when it is created".to_owned(), None));
     }
-    let pod = Pod::read("pod", request.pod()?.clone()).map_err(|Problems(problems)| {
+    let pod = CheckedPod::read("pod", request.pod()?.clone()).map_err(|Problems(problems)| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         format!("the pod can't be read: {}", problems.join("; "))
     })?;
@@ -95,9 +95,9 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
 }
 
 /// The operation (RFC 6902) that sets the variable.
-fn change(pod: &Pod, tag: &str) -> Result<Value, &'static str> {
+fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
     // Of several of one name, the last counts.
-    let proxy = List::OF_CONTAINERS.into_iter().find_map(|list| {
+    let proxy = PodSpecList::OF_CONTAINERS.into_iter().find_map(|list| {
         let at = pod.items(list).iter().rposition(|container| container.name() == PROXY)?;
         Some((format!("/spec/{}/{at}", list.field()), &pod.items(list)[at]))
     });

@@ -12,7 +12,7 @@ pub struct Explained {
     pub file: String,
     pub document: usize,
     pub namespace: String,
-    pub verdict: Verdict,
+    pub verdict: InjectionVerdict,
     /// Why, in a sentence without its end.
     pub because: String,
     /// Each webhook, and what keeps it from being called.
@@ -21,10 +21,10 @@ pub struct Explained {
     pub decision: Decided,
     /// The init container that sets the rules or checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub init: Option<Init>,
+    pub init: Option<CaptureInitContainer>,
     /// Containers that the pod gets beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Added>,
+    pub added: Vec<AddedContainer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +41,7 @@ pub struct Explained {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum InjectionVerdict {
     Injected,
     /// No webhook is called.
     NotCalled,
@@ -70,13 +70,13 @@ pub struct Decided {
 
 /// An init container about capture.
 #[derive(Clone, Debug, Serialize)]
-pub struct Init {
+pub struct CaptureInitContainer {
     pub name: String,
     pub arguments: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Added {
+pub struct AddedContainer {
     pub name: String,
     pub image: String,
     /// `containers` or `initContainers`.

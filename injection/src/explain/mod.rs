@@ -5,22 +5,24 @@ mod remedy;
 mod security;
 mod text;
 
-pub use explained::{Added, Decided, Explained, Init, Verdict, WebhookMatch};
+pub use explained::{
+    AddedContainer, CaptureInitContainer, Decided, Explained, InjectionVerdict, WebhookMatch,
+};
 pub use text::{command, text};
 
 use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
-use crate::decision::{Decision, Facts, Reason, decide};
+use crate::decision::{Decision, DecisionReason, InjectionFacts, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_reported};
-use crate::pipeline::{Injected, Outcome, STATUS, inject};
+use crate::pipeline::{Injected, InjectionOutcome, STATUS, inject};
 use crate::webhook::{Webhook, webhooks};
 use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct InjectionQuestion<'a> {
     /// The manifests: their names, for problems, and their texts.
     pub manifests: &'a [(&'a str, &'a str)],
     /// What is known of namespaces beside what the manifests say.
@@ -31,14 +33,14 @@ pub struct Question<'a> {
 
 /// An injector: the webhooks by which it is called, and what it goes by.
 #[derive(Clone, Debug)]
-pub struct Injector {
+pub struct DeployedInjector {
     /// Of the control plane.
     pub revision: String,
     pub webhooks: Vec<Webhook>,
     pub configuration: Configuration,
 }
 
-impl Injector {
+impl DeployedInjector {
     /// One as it is installed for a revision; `everywhere`, with the webhook for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
@@ -53,7 +55,10 @@ impl Injector {
 ///
 /// # Panics
 /// Without any injector.
-pub fn explain(question: &Question<'_>, injectors: &[Injector]) -> Result<Vec<Explained>, Problems> {
+pub fn explain(
+    question: &InjectionQuestion<'_>,
+    injectors: &[DeployedInjector],
+) -> Result<Vec<Explained>, Problems> {
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
     let mut namespaces = question.namespaces.clone();
     for (name, text) in question.manifests {
@@ -72,7 +77,7 @@ pub fn explain(question: &Question<'_>, injectors: &[Injector]) -> Result<Vec<Ex
     for (name, documents) in &manifests {
         for (index, document) in documents.iter().enumerate() {
             for holder in &document.holders {
-                let subject = Subject::of(question, &namespaces, holder);
+                let subject = AdmissionSubject::of(question, &namespaces, holder);
                 let explained = subject.explain(document, injectors);
                 found.push(Explained { file: (*name).to_owned(), document: index + 1, ..explained });
             }
@@ -81,7 +86,7 @@ pub fn explain(question: &Question<'_>, injectors: &[Injector]) -> Result<Vec<Ex
     if found.is_empty() { Err(Problems(manifests.iter().map(without_pods).collect())) } else { Ok(found) }
 }
 
-fn without_pods((name, documents): &(&str, Vec<Document>)) -> Problem {
+fn without_pods((name, documents): &(&str, Vec<Document>)) -> InputProblem {
     let strangers: Vec<&str> =
         documents.iter().flat_map(|document| &document.strangers).map(String::as_str).collect();
     let text = match &strangers[..] {
@@ -91,19 +96,19 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> Problem {
             strangers.join(", ")
         ),
     };
-    Problem::of(name, text)
+    InputProblem::of(name, text)
 }
 
 /// One object, and the context of its admission.
-struct Subject<'a> {
+struct AdmissionSubject<'a> {
     holder: &'a Holder,
     admission: AdmissionContext,
     /// Whether anything is known of the labels of its namespace.
     known: bool,
 }
 
-impl<'a> Subject<'a> {
-    fn of(question: &Question<'_>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
+impl<'a> AdmissionSubject<'a> {
+    fn of(question: &InjectionQuestion<'_>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
         let namespace = namespaces.of(&holder.namespace);
         let known = namespaces.knows_labels_of(&namespace.name);
         let workload = (holder.kind != "Pod").then(|| Workload {
@@ -130,7 +135,7 @@ impl<'a> Subject<'a> {
         format!("{} {}/{name}", self.holder.kind, self.admission.namespace.name)
     }
 
-    fn explain(&self, document: &Document, injectors: &[Injector]) -> Explained {
+    fn explain(&self, document: &Document, injectors: &[DeployedInjector]) -> Explained {
         let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
         // A value that is not a string is a problem already. As a string it shows the intention.
         let corrected = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
@@ -139,14 +144,14 @@ impl<'a> Subject<'a> {
         let namespace = &self.admission.namespace;
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
         let system = pod.pointer("/spec/os/name").and_then(Value::as_str).unwrap_or_default();
-        let facts = Facts {
+        let facts = InjectionFacts {
             namespace: &namespace.name,
             host_network,
             system,
             labels: &labels,
             annotations: &annotations,
         };
-        let all: Vec<(&Injector, &Webhook)> = injectors
+        let all: Vec<(&DeployedInjector, &Webhook)> = injectors
             .iter()
             .flat_map(|injector| injector.webhooks.iter().map(move |webhook| (injector, webhook)))
             .collect();
@@ -162,7 +167,7 @@ impl<'a> Subject<'a> {
             file: String::new(),
             document: 0,
             namespace: namespace.name.clone(),
-            verdict: Verdict::NotCalled,
+            verdict: InjectionVerdict::NotCalled,
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
             webhooks: (all.iter().zip(&misses))
                 .map(|((_, webhook), misses)| WebhookMatch {
@@ -187,7 +192,7 @@ impl<'a> Subject<'a> {
             None => {
                 explained.problems = match inject(pod, &self.admission, configuration) {
                     Err(problems) => self.problems(&problems.0),
-                    Ok(Outcome::Skipped(_) | Outcome::Injected(_)) => self.problems(&[]),
+                    Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_)) => self.problems(&[]),
                 };
                 explained.remedies = remedy::of_misses(&decision, &misses, namespace, &revisions);
             }
@@ -208,23 +213,25 @@ impl<'a> Subject<'a> {
         explained.because = format!("{is_called} {}", because(decision.reason));
         match inject(pod, &self.admission, configuration) {
             Err(Problems(problems)) => {
-                explained.verdict = Verdict::Refused;
+                explained.verdict = InjectionVerdict::Refused;
                 explained.because = format!("{is_called} the pod can't be injected");
                 explained.problems = self.problems(&problems);
             }
             // The API server reads it before it calls a webhook.
-            Ok(Outcome::Skipped(_) | Outcome::Injected(_)) if !self.holder.problems.is_empty() => {
-                explained.verdict = Verdict::Refused;
+            Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_))
+                if !self.holder.problems.is_empty() =>
+            {
+                explained.verdict = InjectionVerdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
                 explained.problems = self.problems(&[]);
             }
-            Ok(Outcome::Skipped(decision)) => {
-                explained.verdict = Verdict::Skipped;
+            Ok(InjectionOutcome::Skipped(decision)) => {
+                explained.verdict = InjectionVerdict::Skipped;
                 explained.because = format!("{is_called} {}", because(decision.reason));
                 explained.remedies = remedy::of_decision(&decision);
             }
-            Ok(Outcome::Injected(injected)) => {
-                explained.verdict = Verdict::Injected;
+            Ok(InjectionOutcome::Injected(injected)) => {
+                explained.verdict = InjectionVerdict::Injected;
                 self.injected(*injected, document, pod, explained);
                 self.secured(&is_called, explained);
             }
@@ -242,7 +249,7 @@ impl<'a> Subject<'a> {
         let names = [&names[..], explained.init.as_ref().map(|init| &*init.name).as_slice()].concat();
         let refused = security::refused(standard, pod, &names);
         if !refused.is_empty() {
-            explained.verdict = Verdict::Refused;
+            explained.verdict = InjectionVerdict::Refused;
             explained.because = format!(
                 "{is_called} the Pod Security Standard {standard}, which namespace {} enforces, refuses what it puts in",
                 namespace.name
@@ -254,7 +261,7 @@ impl<'a> Subject<'a> {
     }
 
     /// What of the pod has not the form that Kubernetes takes, and what keeps it from being injected.
-    fn problems(&self, of_injection: &[Problem]) -> Vec<String> {
+    fn problems(&self, of_injection: &[InputProblem]) -> Vec<String> {
         let form = &self.holder.problems;
         let others = of_injection.iter().filter(|problem| !is_reported(problem, form));
         form.iter().chain(others).map(ToString::to_string).collect()
@@ -281,10 +288,10 @@ impl<'a> Subject<'a> {
                 if mesh::pod::INIT == name || name == "istio-validation" {
                     let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
                     let arguments = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
-                    explained.init = Some(Init { name: name.to_owned(), arguments });
+                    explained.init = Some(CaptureInitContainer { name: name.to_owned(), arguments });
                 } else if !before.contains(&name) {
                     let image = container.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
-                    explained.added.push(Added { name: name.to_owned(), image, place });
+                    explained.added.push(AddedContainer { name: name.to_owned(), image, place });
                 }
             }
         }
@@ -328,9 +335,9 @@ fn of_earlier_injection(pod: &Value) -> Vec<String> {
 }
 
 /// A reason, where the sentence before it is about webhooks.
-fn because(reason: Reason) -> String {
+fn because(reason: DecisionReason) -> String {
     match reason {
-        Reason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
+        DecisionReason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
         other => other.to_string(),
     }
 }

@@ -1,8 +1,8 @@
 //! What would have a pod injected: the labels to set or to take away, for the webhooks that miss the least.
 
-use super::security::{Fault, Refused};
+use super::security::{RefusedContainer, SecurityViolation};
 use crate::admission::Namespace;
-use crate::decision::{Decision, INJECT, Operator, Reason};
+use crate::decision::{Decision, DecisionReason, INJECT, Operator};
 use crate::webhook::{Bearer, Miss, REVISION};
 
 /// Where no webhook is called: each line does it alone.
@@ -14,14 +14,17 @@ pub(super) fn of_misses(
 ) -> Vec<String> {
     match decision.reason {
         // Any webhook that is called would skip it.
-        Reason::HostNetwork | Reason::OtherSystem | Reason::SystemNamespace | Reason::NoPolicy => {
+        DecisionReason::HostNetwork
+        | DecisionReason::OtherSystem
+        | DecisionReason::SystemNamespace
+        | DecisionReason::NoPolicy => {
             return of_decision(decision);
         }
-        Reason::Label
-        | Reason::Annotation
-        | Reason::NeverSelected
-        | Reason::AlwaysSelected
-        | Reason::ByPolicy => {}
+        DecisionReason::Label
+        | DecisionReason::Annotation
+        | DecisionReason::NeverSelected
+        | DecisionReason::AlwaysSelected
+        | DecisionReason::ByPolicy => {}
     }
     let least = misses.iter().map(Vec::len).min().unwrap_or_default();
     let nearest = misses.iter().filter(|misses| misses.len() == least);
@@ -63,25 +66,29 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
     let yes = || format!("give the pod the label {INJECT}: \"true\"");
     match decision.reason {
         _ if decision.inject => Vec::new(),
-        Reason::HostNetwork => {
+        DecisionReason::HostNetwork => {
             vec![
                 "take hostNetwork from the pod: what is captured there would be the node's traffic"
                     .to_owned(),
             ]
         }
-        Reason::OtherSystem => vec!["run the pod on Linux: rules are set in its netfilter".to_owned()],
-        Reason::SystemNamespace => vec!["put the pod into a separate namespace".to_owned()],
-        Reason::NoPolicy => vec!["set policy in the injector's config to enabled or disabled".to_owned()],
-        Reason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
-        Reason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],
-        Reason::NeverSelected | Reason::AlwaysSelected => vec![yes()],
-        Reason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
+        DecisionReason::OtherSystem => {
+            vec!["run the pod on Linux: rules are set in its netfilter".to_owned()]
+        }
+        DecisionReason::SystemNamespace => vec!["put the pod into a separate namespace".to_owned()],
+        DecisionReason::NoPolicy => {
+            vec!["set policy in the injector's config to enabled or disabled".to_owned()]
+        }
+        DecisionReason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
+        DecisionReason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],
+        DecisionReason::NeverSelected | DecisionReason::AlwaysSelected => vec![yes()],
+        DecisionReason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
     }
 }
 
 /// Where the namespace's Pod Security Standard refuses what is put in.
-pub(super) fn of_security(refused: &[Refused], namespace: &str) -> Vec<String> {
-    let has = |fault: &Fault| refused.iter().any(|refused| refused.faults.contains(fault));
+pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<String> {
+    let has = |fault: &SecurityViolation| refused.iter().any(|refused| refused.faults.contains(fault));
     let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);
     let mut both = Vec::new();
     if sets_rules {
@@ -90,7 +97,7 @@ pub(super) fn of_security(refused: &[Refused], namespace: &str) -> Vec<String> {
              injector's values",
         );
     }
-    if has(&Fault::NoSeccomp) {
+    if has(&SecurityViolation::NoSeccomp) {
         both.push(
             "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to {type: RuntimeDefault} \
              in the injector's values",

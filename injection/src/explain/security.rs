@@ -6,15 +6,15 @@ use serde_json::Value;
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct RefusedContainer {
     pub(super) place: &'static str,
     pub(super) name: String,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<SecurityViolation>,
 }
 
 /// What it is refused for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum SecurityViolation {
     Capabilities(Vec<String>),
     Privileged,
     KeepsCapabilities,
@@ -43,7 +43,7 @@ const BASELINE: [&str; 13] = [
 const RESTRICTED: [&str; 1] = ["NET_BIND_SERVICE"];
 
 /// The containers of an injected pod, among those of these names, that a standard refuses.
-pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<Refused> {
+pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<RefusedContainer> {
     let mut found = Vec::new();
     for place in ["initContainers", "containers"] {
         for container in pod["spec"][place].as_array().into_iter().flatten() {
@@ -51,14 +51,14 @@ pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<Re
             let faults =
                 if names.contains(&name) { faults(standard, &pod["spec"], container) } else { Vec::new() };
             if !faults.is_empty() {
-                found.push(Refused { place, name: name.to_owned(), faults });
+                found.push(RefusedContainer { place, name: name.to_owned(), faults });
             }
         }
     }
     found
 }
 
-fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<Fault> {
+fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityViolation> {
     let (own, of_pod) = (&container["securityContext"], &spec["securityContext"]);
     // What the container says wins over what the pod says.
     let given = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
@@ -70,23 +70,23 @@ fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<Fault> {
     };
     let added: Vec<String> = listed("add").filter(|one| !allowed.contains(one)).map(str::to_owned).collect();
     let mut found = Vec::new();
-    found.extend((!added.is_empty()).then_some(Fault::Capabilities(added)));
-    found.extend((own["privileged"] == true).then_some(Fault::Privileged));
+    found.extend((!added.is_empty()).then_some(SecurityViolation::Capabilities(added)));
+    found.extend((own["privileged"] == true).then_some(SecurityViolation::Privileged));
     if standard == Standard::Restricted {
         let is_root = given("runAsNonRoot") != true || *given("runAsUser") == 0;
         let seccomp = given("seccompProfile")["type"].as_str().unwrap_or_default();
         let more = [
-            (!listed("drop").any(|one| one == "ALL"), Fault::KeepsCapabilities),
-            (own["allowPrivilegeEscalation"] != false, Fault::Escalates),
-            (is_root, Fault::Root),
-            (!["RuntimeDefault", "Localhost"].contains(&seccomp), Fault::NoSeccomp),
+            (!listed("drop").any(|one| one == "ALL"), SecurityViolation::KeepsCapabilities),
+            (own["allowPrivilegeEscalation"] != false, SecurityViolation::Escalates),
+            (is_root, SecurityViolation::Root),
+            (!["RuntimeDefault", "Localhost"].contains(&seccomp), SecurityViolation::NoSeccomp),
         ];
         found.extend(more.into_iter().filter(|(is, _)| *is).map(|(_, fault)| fault));
     }
     found
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SecurityViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capabilities(added) => write!(f, "it adds {}", added.join(", ")),
@@ -99,7 +99,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         write!(f, "{} {}: {}", self.place, self.name, faults.join("; "))

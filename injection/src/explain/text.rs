@@ -1,6 +1,6 @@
 //! The explanation as text.
 
-use super::{Explained, Verdict};
+use super::{Explained, InjectionVerdict};
 use diagnose::Style;
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub fn text(explained: &[Explained]) -> String {
     out
 }
 
-impl Verdict {
+impl InjectionVerdict {
     pub fn words(self) -> &'static str {
         match self {
             Self::Injected => "injected",
@@ -53,7 +53,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
             )?;
         }
     }
-    if one.verdict == Verdict::NotCalled {
+    if one.verdict == InjectionVerdict::NotCalled {
         let would = match (one.problems.is_empty(), one.decision.inject) {
             (false, _) => "would be refused",
             (true, true) => "would be injected",
@@ -66,7 +66,9 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     }
     match &one.init {
         Some(init) => writeln!(out, "  init        {}: {}", init.name, command(&init.arguments))?,
-        None if one.verdict == Verdict::Injected => writeln!(out, "  init        none: nothing is captured")?,
+        None if one.verdict == InjectionVerdict::Injected => {
+            writeln!(out, "  init        none: nothing is captured")?
+        }
         None => {}
     }
     for added in &one.added {

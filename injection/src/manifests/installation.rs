@@ -3,7 +3,7 @@
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
 use crate::words::is_domain;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 
 /// The options, by the names of the flags.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Installation {
     pub fn read(options: &InstallOptions<'_>) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut name = |flag: &str, text: &str, most: usize| {
-            problems.extend(label(text, most).err().map(|fault| Problem::with_item(flag, text, fault)));
+            problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
         // With a revision the names of objects still have to be names of Services.
         name("--namespace", options.namespace, 63);
@@ -74,26 +74,27 @@ impl Installation {
             let Some(image) = image else { continue };
             if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
                 let text = "is not an image; expected a name such as mesh/proxy:1.0";
-                problems.push(Problem::with_item(flag, image, text));
+                problems.push(InputProblem::with_item(flag, image, text));
             } else if flag != "--image" && !image.contains('/') {
                 let text = "has no slash, so it would be sought in the hub of the values; expected a whole name such as \
                             mesh/proxy:1.0";
-                problems.push(Problem::with_item(flag, image, text));
+                problems.push(InputProblem::with_item(flag, image, text));
             }
         }
         if options.replicas == 0 {
-            problems.push(Problem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
+            problems
+                .push(InputProblem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
         }
         for (at, tag) in options.tags.iter().enumerate() {
             if tag == options.revision || options.tags[..at].contains(tag) {
                 let text = "is named already, and two webhooks would be called; name each once";
-                problems.push(Problem::with_item("--tag", tag, text));
+                problems.push(InputProblem::with_item("--tag", tag, text));
             }
         }
         let is_default = options.revision == DEFAULT || options.tags.iter().any(|tag| tag == DEFAULT);
         if options.auto && !is_default {
             let text = "is for the default revision; add --tag default, or leave out --revision";
-            problems.push(Problem::of("--auto", text));
+            problems.push(InputProblem::of("--auto", text));
         }
         let environment_labels =
             match options.environment_labels.map(|text| tag::labels("--environment-labels", text)) {

@@ -16,32 +16,32 @@ use component::{Component, metadata, of_cluster, selecting};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct File {
+pub struct ManifestFile {
     /// Without an ending.
     pub name: &'static str,
     pub objects: Vec<Value>,
 }
 
 /// Everything, in the order in which it is applied: webhooks last, so that none is called before it can answer.
-pub fn files(target: &Installation) -> Vec<File> {
+pub fn files(target: &Installation) -> Vec<ManifestFile> {
     let mut files = Vec::new();
     if target.names_namespace {
-        files.push(File { name: "namespace", objects: vec![namespace(target)] });
+        files.push(ManifestFile { name: "namespace", objects: vec![namespace(target)] });
     }
     files.extend([
-        File { name: "access", objects: roles::of_server(target) },
-        File { name: "configuration", objects: vec![server::configuration(target)] },
-        File { name: "server", objects: server::objects(target) },
+        ManifestFile { name: "access", objects: roles::of_server(target) },
+        ManifestFile { name: "configuration", objects: vec![server::configuration(target)] },
+        ManifestFile { name: "server", objects: server::objects(target) },
     ]);
     if target.operator {
-        files.push(File { name: "operator", objects: operator::objects(target) });
+        files.push(ManifestFile { name: "operator", objects: operator::objects(target) });
     }
-    files.push(File { name: "webhooks", objects: webhooks::objects(target) });
+    files.push(ManifestFile { name: "webhooks", objects: webhooks::objects(target) });
     files
 }
 
 /// The file that names the others for kustomize.
-pub fn kustomization(files: &[File]) -> Value {
+pub fn kustomization(files: &[ManifestFile]) -> Value {
     let resources: Vec<String> = files.iter().map(|file| format!("{}.yaml", file.name)).collect();
     json!({ "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources })
 }

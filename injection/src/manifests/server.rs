@@ -121,7 +121,7 @@ pub(super) fn budget(target: &Installation, name: &str, component: Component) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::{Configuration, Text, Texts};
+    use crate::configuration::{Configuration, ConfigurationText, Texts};
     use crate::manifests::installation::tests::PLAIN;
     use crate::manifests::{InstallOptions, Installation};
 
@@ -131,7 +131,7 @@ mod tests {
         let map = configuration(&target);
         let text = |name: &'static str| {
             let text = map["data"][name].as_str().expect("a text");
-            Some(Text { name, text })
+            Some(ConfigurationText { name, text })
         };
         let texts = Texts { config: text("config"), values: text("values"), mesh: text("mesh") };
         let read = Configuration::read(&texts).expect("it is understood");

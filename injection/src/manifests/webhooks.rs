@@ -2,7 +2,7 @@
 //! tag.
 
 use super::{Component, Installation, of_cluster};
-use crate::decision::{Operator, Selector};
+use crate::decision::{LabelSelector, Operator};
 use crate::webhook::{REVISION, webhooks};
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn webhook_of(target: &Installation, name: &str, path: &str) -> Value {
     })
 }
 
-fn selector(selector: &Selector) -> Value {
+fn selector(selector: &LabelSelector) -> Value {
     let expressions = selector.0.iter().map(|requirement| {
         let (operator, values) = match &requirement.operator {
             Operator::Exists => ("Exists", None),

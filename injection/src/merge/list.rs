@@ -1,13 +1,13 @@
 //! Lists that merge item by item, and the order of what comes out.
 
-use super::{Kind, PATCH, Unmergeable, object, plain};
+use super::{PATCH, SchemaKind, Unmergeable, object, plain};
 use serde_json::Value;
 
 pub(super) fn merge_items(
     mut onto: Vec<Value>,
     patch: &[Value],
     key: &str,
-    kind: Kind,
+    kind: SchemaKind,
 ) -> Result<Vec<Value>, Unmergeable> {
     for item in patch {
         let is_directive = item.get(PATCH).is_some_and(|directive| directive == "replace");

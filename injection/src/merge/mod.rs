@@ -7,7 +7,7 @@
 mod list;
 mod schema;
 
-pub use schema::{Kind, Strategy};
+pub use schema::{SchemaKind, Strategy};
 
 use list::{merge_items, merge_scalars, order_items, order_scalars};
 use serde_json::{Map, Value};
@@ -40,7 +40,7 @@ impl Unmergeable {
 ///
 /// # Errors
 /// When a directive is unknown, or an item of a keyed list lacks its key.
-pub fn merge(onto: Value, patch: &Value, kind: Kind) -> Result<Value, Unmergeable> {
+pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
         (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
         _ => Err(Unmergeable::new("both have to be objects")),
@@ -50,7 +50,7 @@ pub fn merge(onto: Value, patch: &Value, kind: Kind) -> Result<Value, Unmergeabl
 fn object(
     mut onto: Map<String, Value>,
     patch: &Map<String, Value>,
-    kind: Kind,
+    kind: SchemaKind,
 ) -> Result<Map<String, Value>, Unmergeable> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
         None | Some("merge") => {}
@@ -91,7 +91,12 @@ fn object(
 }
 
 /// What a field is after the merge; `None` where it is removed.
-fn value(onto: Option<Value>, field: &str, target: &Value, kind: Kind) -> Result<Option<Value>, Unmergeable> {
+fn value(
+    onto: Option<Value>,
+    field: &str,
+    target: &Value,
+    kind: SchemaKind,
+) -> Result<Option<Value>, Unmergeable> {
     let (strategy, inner) = kind.field(field);
     Ok(match (onto, target) {
         (_, Value::Null) => None,

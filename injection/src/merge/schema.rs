@@ -2,7 +2,7 @@
 //! far as they concern a pod.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SchemaKind {
     /// `Pod`, and `PodTemplateSpec`, which has the same fields.
     Pod,
     Meta,
@@ -25,44 +25,46 @@ pub enum Strategy {
 }
 
 /// Fields whose lists merge, with what their items are.
-type Table = &'static [(&'static str, Strategy, Kind)];
+type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
 
-const POD: Table = &[
-    ("metadata", Strategy::Atomic, Kind::Meta),
-    ("spec", Strategy::Atomic, Kind::Spec),
-    ("status", Strategy::Atomic, Kind::Status),
+const POD: StrategyTable = &[
+    ("metadata", Strategy::Atomic, SchemaKind::Meta),
+    ("spec", Strategy::Atomic, SchemaKind::Spec),
+    ("status", Strategy::Atomic, SchemaKind::Status),
 ];
 
-const META: Table =
-    &[("finalizers", Strategy::Set, Kind::Other), ("ownerReferences", Strategy::Keyed("uid"), Kind::Other)];
-
-const SPEC: Table = &[
-    ("containers", Strategy::Keyed("name"), Kind::Container),
-    ("ephemeralContainers", Strategy::Keyed("name"), Kind::Container),
-    ("hostAliases", Strategy::Keyed("ip"), Kind::Other),
-    ("imagePullSecrets", Strategy::Keyed("name"), Kind::Other),
-    ("initContainers", Strategy::Keyed("name"), Kind::Container),
-    ("resourceClaims", Strategy::Keyed("name"), Kind::Other),
-    ("schedulingGates", Strategy::Keyed("name"), Kind::Other),
-    ("topologySpreadConstraints", Strategy::Keyed("topologyKey"), Kind::Other),
-    ("volumes", Strategy::Keyed("name"), Kind::Other),
+const META: StrategyTable = &[
+    ("finalizers", Strategy::Set, SchemaKind::Other),
+    ("ownerReferences", Strategy::Keyed("uid"), SchemaKind::Other),
 ];
 
-const CONTAINER: Table = &[
-    ("env", Strategy::Keyed("name"), Kind::Other),
-    ("ports", Strategy::Keyed("containerPort"), Kind::Other),
-    ("volumeDevices", Strategy::Keyed("devicePath"), Kind::Other),
-    ("volumeMounts", Strategy::Keyed("mountPath"), Kind::Other),
+const SPEC: StrategyTable = &[
+    ("containers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("ephemeralContainers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("hostAliases", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("imagePullSecrets", Strategy::Keyed("name"), SchemaKind::Other),
+    ("initContainers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("resourceClaims", Strategy::Keyed("name"), SchemaKind::Other),
+    ("schedulingGates", Strategy::Keyed("name"), SchemaKind::Other),
+    ("topologySpreadConstraints", Strategy::Keyed("topologyKey"), SchemaKind::Other),
+    ("volumes", Strategy::Keyed("name"), SchemaKind::Other),
 ];
 
-const STATUS: Table = &[
-    ("conditions", Strategy::Keyed("type"), Kind::Other),
-    ("hostIPs", Strategy::Keyed("ip"), Kind::Other),
-    ("podIPs", Strategy::Keyed("ip"), Kind::Other),
-    ("resourceClaimStatuses", Strategy::Keyed("name"), Kind::Other),
+const CONTAINER: StrategyTable = &[
+    ("env", Strategy::Keyed("name"), SchemaKind::Other),
+    ("ports", Strategy::Keyed("containerPort"), SchemaKind::Other),
+    ("volumeDevices", Strategy::Keyed("devicePath"), SchemaKind::Other),
+    ("volumeMounts", Strategy::Keyed("mountPath"), SchemaKind::Other),
 ];
 
-impl Kind {
+const STATUS: StrategyTable = &[
+    ("conditions", Strategy::Keyed("type"), SchemaKind::Other),
+    ("hostIPs", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("podIPs", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("resourceClaimStatuses", Strategy::Keyed("name"), SchemaKind::Other),
+];
+
+impl SchemaKind {
     /// How a field's list merges, and what its items are, or what the field itself is.
     pub fn field(self, name: &str) -> (Strategy, Self) {
         let table = match self {

@@ -1,6 +1,6 @@
 //! Lists as annotations and values hold them: ports, networks, interfaces; checked by the policy, and typed.
 
-use mesh::settings::mapping::Form;
+use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::Wildcard;
 use rules::InterfaceName;
 use std::{fmt, net::IpAddr};
@@ -23,7 +23,11 @@ impl fmt::Display for Network {
 pub(crate) type Faults = Vec<(String, String)>;
 
 /// A comma-separated list whose items `read` reads.
-pub(crate) fn listed<T>(text: &str, form: Form, read: fn(&str) -> Option<T>) -> Result<Wildcard<T>, Faults> {
+pub(crate) fn listed<T>(
+    text: &str,
+    form: AnnotationForm,
+    read: fn(&str) -> Option<T>,
+) -> Result<Wildcard<T>, Faults> {
     let faults = form.faults(text);
     if !faults.is_empty() {
         return Err(faults.into_iter().map(|(item, text)| (item.to_owned(), text)).collect());

@@ -2,8 +2,8 @@
 
 use super::defaults;
 use super::proxy_config;
-use crate::reader::Reader;
-use mesh::Problem;
+use crate::reader::DocumentReader;
+use mesh::InputProblem;
 use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ const STATUS_PORT: u16 = 15020;
 
 /// A MeshConfig, with Istio's defaults beneath what was given.
 #[derive(Clone, Debug)]
-pub struct Mesh {
+pub struct MeshConfig {
     /// All of it, by the names of its JSON form (`defaultConfig.interceptionMode`).
     pub raw: Value,
     pub outbound_port: u16,
@@ -46,15 +46,15 @@ impl InboundPolicy {
     }
 }
 
-impl Default for Mesh {
+impl Default for MeshConfig {
     fn default() -> Self {
         Self::read("mesh", &Value::Object(Map::new())).0
     }
 }
 
-impl Mesh {
+impl MeshConfig {
     /// Reads a tree; `name` is that of the text. Returns problems and warnings, too.
-    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>, Vec<String>) {
+    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>, Vec<String>) {
         let mut given = camel(given);
         let written = given.as_object_mut().and_then(|map| map.remove("defaultConfig"));
         let (mut raw, wrong) = defaults::over(&given, defaults::mesh());
@@ -65,7 +65,7 @@ impl Mesh {
             before = read.problems;
             warnings = read.warnings;
         }
-        let mut fields = Reader::of(name, &raw);
+        let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
         let mesh = Self {
@@ -85,7 +85,7 @@ impl Mesh {
 
     /// What a ProxyConfig says beyond Istio's defaults, which its agent knows: so pods stay small.
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
-        static DEFAULTS: LazyLock<Value> = LazyLock::new(|| Mesh::default().proxy_config().clone());
+        static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
         let stated = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
         stated.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()

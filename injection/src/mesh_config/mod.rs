@@ -9,5 +9,7 @@ mod values;
 
 pub use list::Network;
 pub(crate) use mesh::camel;
-pub use mesh::{InboundPolicy, Mesh};
-pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Values};
+pub use mesh::{InboundPolicy, MeshConfig};
+pub use values::{
+    CaptureValues, Cni, IstioValues, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues, PullPolicy,
+};

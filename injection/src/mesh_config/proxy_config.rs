@@ -6,13 +6,13 @@
 use super::defaults::without_nulls;
 use super::mesh::camel;
 use crate::reader::{noun, scalar};
-use mesh::Problem;
+use mesh::InputProblem;
 use mesh::settings::nearest;
 use mesh::sources::duration;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ProxyFieldKind {
     Text,
     Bool,
     /// A whole number of 32 bits, from 0.
@@ -34,51 +34,55 @@ enum Kind {
 }
 
 /// The fields by their names in JSON, in the order in which Go writes them (`mesh/v1alpha1/proxy.proto`).
-const FIELDS: &[(&str, Kind)] = &[
-    ("configPath", Kind::Text),
-    ("binaryPath", Kind::Text),
-    ("serviceCluster", Kind::Text),
+const FIELDS: &[(&str, ProxyFieldKind)] = &[
+    ("configPath", ProxyFieldKind::Text),
+    ("binaryPath", ProxyFieldKind::Text),
+    ("serviceCluster", ProxyFieldKind::Text),
     (
         "tracingServiceName",
-        Kind::OneOf(&["APP_LABEL_AND_NAMESPACE", "CANONICAL_NAME_ONLY", "CANONICAL_NAME_AND_NAMESPACE"]),
+        ProxyFieldKind::OneOf(&[
+            "APP_LABEL_AND_NAMESPACE",
+            "CANONICAL_NAME_ONLY",
+            "CANONICAL_NAME_AND_NAMESPACE",
+        ]),
     ),
-    ("drainDuration", Kind::Seconds),
-    ("parentShutdownDuration", Kind::Seconds),
-    ("discoveryAddress", Kind::Address),
-    ("discoveryRefreshDelay", Kind::Duration),
-    ("zipkinAddress", Kind::Text),
-    ("statsdUdpAddress", Kind::AddressOrNone),
-    ("envoyMetricsServiceAddress", Kind::AddressOrNone),
-    ("proxyAdminPort", Kind::Port),
-    ("availabilityZone", Kind::Text),
-    ("controlPlaneAuthPolicy", Kind::OneOf(&["NONE", "MUTUAL_TLS"])),
-    ("customConfigFile", Kind::Text),
-    ("statNameLength", Kind::Whole),
-    ("concurrency", Kind::Whole),
-    ("proxyBootstrapTemplatePath", Kind::Text),
-    ("interceptionMode", Kind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
-    ("tracing", Kind::Message),
-    ("sds", Kind::Message),
-    ("envoyAccessLogService", Kind::Message),
-    ("envoyMetricsService", Kind::Message),
-    ("proxyMetadata", Kind::NamedTexts),
-    ("runtimeValues", Kind::NamedTexts),
-    ("statusPort", Kind::Port),
-    ("extraStatTags", Kind::Texts),
-    ("gatewayTopology", Kind::Message),
-    ("terminationDrainDuration", Kind::Duration),
-    ("meshId", Kind::Text),
-    ("readinessProbe", Kind::Message),
-    ("proxyStatsMatcher", Kind::Message),
-    ("holdApplicationUntilProxyStarts", Kind::Bool),
-    ("caCertificatesPem", Kind::Texts),
-    ("image", Kind::Message),
-    ("privateKeyProvider", Kind::Message),
-    ("proxyHeaders", Kind::Message),
-    ("fileFlushInterval", Kind::Duration),
-    ("fileFlushMinSizeKb", Kind::Whole),
-    ("statsCompression", Kind::Bool),
-    ("statsEvictionInterval", Kind::Duration),
+    ("drainDuration", ProxyFieldKind::Seconds),
+    ("parentShutdownDuration", ProxyFieldKind::Seconds),
+    ("discoveryAddress", ProxyFieldKind::Address),
+    ("discoveryRefreshDelay", ProxyFieldKind::Duration),
+    ("zipkinAddress", ProxyFieldKind::Text),
+    ("statsdUdpAddress", ProxyFieldKind::AddressOrNone),
+    ("envoyMetricsServiceAddress", ProxyFieldKind::AddressOrNone),
+    ("proxyAdminPort", ProxyFieldKind::Port),
+    ("availabilityZone", ProxyFieldKind::Text),
+    ("controlPlaneAuthPolicy", ProxyFieldKind::OneOf(&["NONE", "MUTUAL_TLS"])),
+    ("customConfigFile", ProxyFieldKind::Text),
+    ("statNameLength", ProxyFieldKind::Whole),
+    ("concurrency", ProxyFieldKind::Whole),
+    ("proxyBootstrapTemplatePath", ProxyFieldKind::Text),
+    ("interceptionMode", ProxyFieldKind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
+    ("tracing", ProxyFieldKind::Message),
+    ("sds", ProxyFieldKind::Message),
+    ("envoyAccessLogService", ProxyFieldKind::Message),
+    ("envoyMetricsService", ProxyFieldKind::Message),
+    ("proxyMetadata", ProxyFieldKind::NamedTexts),
+    ("runtimeValues", ProxyFieldKind::NamedTexts),
+    ("statusPort", ProxyFieldKind::Port),
+    ("extraStatTags", ProxyFieldKind::Texts),
+    ("gatewayTopology", ProxyFieldKind::Message),
+    ("terminationDrainDuration", ProxyFieldKind::Duration),
+    ("meshId", ProxyFieldKind::Text),
+    ("readinessProbe", ProxyFieldKind::Message),
+    ("proxyStatsMatcher", ProxyFieldKind::Message),
+    ("holdApplicationUntilProxyStarts", ProxyFieldKind::Bool),
+    ("caCertificatesPem", ProxyFieldKind::Texts),
+    ("image", ProxyFieldKind::Message),
+    ("privateKeyProvider", ProxyFieldKind::Message),
+    ("proxyHeaders", ProxyFieldKind::Message),
+    ("fileFlushInterval", ProxyFieldKind::Duration),
+    ("fileFlushMinSizeKb", ProxyFieldKind::Whole),
+    ("statsCompression", ProxyFieldKind::Bool),
+    ("statsEvictionInterval", ProxyFieldKind::Duration),
 ];
 
 /// The names of the fields, in their order.
@@ -90,7 +94,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) struct Parsed {
     /// The fields that are known, by their names in JSON.
     pub(crate) fields: Map<String, Value>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<InputProblem>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -99,7 +103,7 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     let mut read = Parsed::default();
     let Value::Object(map) = camel(written) else {
         let text = format!("is {}; expected a mapping with fields of a ProxyConfig", noun(written));
-        read.problems.push(Problem::of(name, text));
+        read.problems.push(InputProblem::of(name, text));
         return read;
     };
     for (key, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -113,7 +117,7 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
             }
             Err((path, item, text)) => {
                 let name = format!("{name}: {key}{path}");
-                read.problems.push(Problem { name, item, text });
+                read.problems.push(InputProblem { name, item, text });
             }
         }
     }
@@ -149,11 +153,11 @@ fn unknown(name: &str, key: &str) -> String {
 }
 
 /// Where in the field, the item, what is wrong.
-type Fault = (String, Option<String>, String);
+type ProxyFieldFault = (String, Option<String>, String);
 
-impl Kind {
+impl ProxyFieldKind {
     /// The field's value in its usual form.
-    fn read(self, value: &Value) -> Result<Value, Fault> {
+    fn read(self, value: &Value) -> Result<Value, ProxyFieldFault> {
         let item = scalar(value).filter(|item| !item.is_empty());
         let fault = |expected: &str| {
             let found = match (value, self) {
@@ -220,7 +224,7 @@ impl Kind {
     }
 }
 
-fn quoted(value: &Value) -> Result<(), Fault> {
+fn quoted(value: &Value) -> Result<(), ProxyFieldFault> {
     if value.is_string() {
         return Ok(());
     }

@@ -2,17 +2,17 @@
 
 use super::defaults;
 use super::list::{self, Network, items, listed};
-use crate::reader::Reader;
+use crate::reader::DocumentReader;
 use crate::words::{LABEL_VALUE, is_label_value};
-use mesh::Problem;
-use mesh::settings::mapping::Form;
+use mesh::InputProblem;
+use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::Wildcard;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Values, with Istio's defaults beneath what was given. What code of ours asks for is typed.
 #[derive(Clone, Debug)]
-pub struct Values {
+pub struct IstioValues {
     /// All of it, for templates that name what no code of ours knows.
     pub raw: Value,
     /// `global.hub`: the prefix of image names.
@@ -37,8 +37,8 @@ pub struct Values {
     pub mesh_id: String,
     /// Where the agent gets its certificate: `global.caAddress`, else the control plane of the revision.
     pub ca_address: String,
-    pub proxy: Proxy,
-    pub init: Init,
+    pub proxy: ProxyValues,
+    pub init: ProxyInitValues,
     pub cni: Cni,
     pub native: Native,
     /// The control plane's name; empty for the default one.
@@ -57,7 +57,7 @@ pub enum PullPolicy {
 
 /// `global.proxy`.
 #[derive(Clone, Debug)]
-pub struct Proxy {
+pub struct ProxyValues {
     /// A name beneath the hub, or with a slash a whole reference.
     pub image: String,
     pub resources: Value,
@@ -65,14 +65,14 @@ pub struct Proxy {
     pub log_level: String,
     /// Empty for none.
     pub component_log_level: String,
-    pub capture: Capture,
+    pub capture: CaptureValues,
     /// Where the agent answers; `None` where it does not.
     pub status_port: Option<u16>,
     /// The cluster's DNS domain.
     pub domain: String,
     /// `holdApplicationUntilProxyStarts`.
     pub hold: bool,
-    pub readiness: Readiness,
+    pub readiness: ProxyReadinessProbe,
     /// How often the startup probe may fail, once a second; `None` where there is no such probe.
     pub startup_failures: Option<u32>,
     pub privileged: bool,
@@ -88,7 +88,7 @@ pub struct Proxy {
 
 /// What `global.proxy` says for pods without the annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
+pub struct CaptureValues {
     pub include_networks: Wildcard<Network>,
     pub exclude_networks: Vec<Network>,
     pub include_inbound: Wildcard<u16>,
@@ -99,7 +99,7 @@ pub struct Capture {
 
 /// The readiness probe of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readiness {
+pub struct ProxyReadinessProbe {
     /// Seconds.
     pub initial_delay: u32,
     /// Seconds.
@@ -110,7 +110,7 @@ pub struct Readiness {
 
 /// `global.proxy_init`.
 #[derive(Clone, Debug)]
-pub struct Init {
+pub struct ProxyInitValues {
     /// As [`Proxy::image`].
     pub image: String,
     /// Null where the proxy's count.
@@ -148,17 +148,17 @@ impl PullPolicy {
     }
 }
 
-impl Default for Values {
+impl Default for IstioValues {
     fn default() -> Self {
         Self::read("values", &Value::Object(serde_json::Map::new())).0
     }
 }
 
-impl Values {
+impl IstioValues {
     /// Reads a tree; `name` is that of the text.
-    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
+    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
         let (raw, wrong) = defaults::over(given, defaults::values());
-        let mut fields = Reader::of(name, &raw);
+        let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         let revision = fields.text("revision");
         let policies = [PullPolicy::Always, PullPolicy::IfNotPresent, PullPolicy::Never];
@@ -176,7 +176,7 @@ impl Values {
             mesh_id: fields.text("global.meshID"),
             ca_address: ca_address(&mut fields, &revision),
             proxy: proxy(&mut fields),
-            init: Init {
+            init: ProxyInitValues {
                 image: fields.text("global.proxy_init.image"),
                 resources: resources(&mut fields, "global.proxy_init.resources"),
                 force_apply: fields.flag("global.proxy_init.forceApplyIptables"),
@@ -193,12 +193,12 @@ impl Values {
 
     /// `pilot.env`: the control plane's own switches.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        Reader::of("values", &self.raw).named_texts("pilot.env")
+        DocumentReader::of("values", &self.raw).named_texts("pilot.env")
     }
 }
 
 /// It becomes a label of every pod.
-fn network(fields: &mut Reader<'_>) -> String {
+fn network(fields: &mut DocumentReader<'_>) -> String {
     let network = fields.text("global.network");
     if !network.is_empty() && !is_label_value(&network) {
         fields.problem("global.network", Some(&network), format!("is not a label value; {LABEL_VALUE}"));
@@ -206,7 +206,7 @@ fn network(fields: &mut Reader<'_>) -> String {
     network
 }
 
-fn ca_address(fields: &mut Reader<'_>, revision: &str) -> String {
+fn ca_address(fields: &mut DocumentReader<'_>, revision: &str) -> String {
     let stated = fields.text("global.caAddress");
     let namespace = fields.text("global.istioNamespace");
     match (stated.as_str(), revision) {
@@ -216,9 +216,9 @@ fn ca_address(fields: &mut Reader<'_>, revision: &str) -> String {
     }
 }
 
-fn proxy(fields: &mut Reader<'_>) -> Proxy {
+fn proxy(fields: &mut DocumentReader<'_>) -> ProxyValues {
     let startup_failures = fields.number("global.proxy.startupProbe.failureThreshold");
-    Proxy {
+    ProxyValues {
         image: fields.text("global.proxy.image"),
         resources: resources(fields, "global.proxy.resources"),
         log_level: fields.text("global.proxy.logLevel"),
@@ -227,7 +227,7 @@ fn proxy(fields: &mut Reader<'_>) -> Proxy {
         status_port: fields.port_or_none("global.proxy.statusPort"),
         domain: fields.text("global.proxy.clusterDomain"),
         hold: fields.flag("global.proxy.holdApplicationUntilProxyStarts"),
-        readiness: Readiness {
+        readiness: ProxyReadinessProbe {
             initial_delay: fields.number("global.proxy.readinessInitialDelaySeconds"),
             period: fields.number("global.proxy.readinessPeriodSeconds"),
             failures: fields.number("global.proxy.readinessFailureThreshold"),
@@ -241,46 +241,66 @@ fn proxy(fields: &mut Reader<'_>) -> Proxy {
     }
 }
 
-fn capture(fields: &mut Reader<'_>) -> Capture {
+fn capture(fields: &mut DocumentReader<'_>) -> CaptureValues {
     // The chart calls it by one name, its template asks for the other.
     let names = ["global.proxy.excludeIPRanges", "global.proxy.excludeOutboundIPRanges"];
-    let excluded = names.map(|path| items(list_at(fields, path, Form::Networks, list::network)));
-    Capture {
-        include_networks: list_at(fields, "global.proxy.includeIPRanges", Form::NetworksOrAll, list::network),
+    let excluded = names.map(|path| items(list_at(fields, path, AnnotationForm::Networks, list::network)));
+    CaptureValues {
+        include_networks: list_at(
+            fields,
+            "global.proxy.includeIPRanges",
+            AnnotationForm::NetworksOrAll,
+            list::network,
+        ),
         exclude_networks: excluded.into_iter().find(|networks| !networks.is_empty()).unwrap_or_default(),
-        include_inbound: list_at(fields, "global.proxy.includeInboundPorts", Form::PortsOrAll, list::port),
-        exclude_inbound: items(list_at(fields, "global.proxy.excludeInboundPorts", Form::Ports, list::port)),
+        include_inbound: list_at(
+            fields,
+            "global.proxy.includeInboundPorts",
+            AnnotationForm::PortsOrAll,
+            list::port,
+        ),
+        exclude_inbound: items(list_at(
+            fields,
+            "global.proxy.excludeInboundPorts",
+            AnnotationForm::Ports,
+            list::port,
+        )),
         include_outbound: items(list_at(
             fields,
             "global.proxy.includeOutboundPorts",
-            Form::Ports,
+            AnnotationForm::Ports,
             list::port,
         )),
         exclude_outbound: items(list_at(
             fields,
             "global.proxy.excludeOutboundPorts",
-            Form::Ports,
+            AnnotationForm::Ports,
             list::port,
         )),
     }
 }
 
 /// A list in the form in which annotations hold it.
-fn list_at<T>(fields: &mut Reader<'_>, path: &str, form: Form, read: fn(&str) -> Option<T>) -> Wildcard<T> {
+fn list_at<T>(
+    fields: &mut DocumentReader<'_>,
+    path: &str,
+    form: AnnotationForm,
+    read: fn(&str) -> Option<T>,
+) -> Wildcard<T> {
     listed(&fields.text(path), form, read).unwrap_or_else(|faults| {
         faults.into_iter().for_each(|(item, text)| fields.problem(path, Some(&item), text));
         Wildcard::Items(Vec::new())
     })
 }
 
-fn cni(fields: &mut Reader<'_>) -> Cni {
+fn cni(fields: &mut DocumentReader<'_>) -> Cni {
     let new = fields.flag("pilot.cni.enabled");
     let old = fields.flag("istio_cni.enabled");
     Cni { enabled: new || old, multus: fields.text("pilot.cni.provider") == "multus" }
 }
 
 /// The default is `auto`, as with Istio.
-fn native(fields: &mut Reader<'_>) -> Native {
+fn native(fields: &mut DocumentReader<'_>) -> Native {
     // Checked here for all who ask for them later.
     fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
@@ -288,7 +308,7 @@ fn native(fields: &mut Reader<'_>) -> Native {
 }
 
 /// `resources` of a container; null where none are given.
-fn resources(fields: &mut Reader<'_>, path: &str) -> Value {
+fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     let given = free(fields, path);
     for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
         // `claims` are a list, without quantities.
@@ -304,7 +324,7 @@ fn resources(fields: &mut Reader<'_>, path: &str) -> Value {
 }
 
 /// A mapping that Kubernetes understands and we do not; null where it is empty.
-fn free(fields: &mut Reader<'_>, path: &str) -> Value {
+fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     match fields.mapping(path) {
         Some(map) if !map.is_empty() => Value::Object(map.clone()),
         Some(_) | None => Value::Null,

@@ -4,7 +4,7 @@ use super::documents::{is_marker, split};
 use super::json::{in_order_of, rewritten};
 use super::yaml;
 use mesh::data::yaml::block;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
         return Ok(Edited { text: text.to_owned(), rewritten: Vec::new() });
     }
     let fault = |fault: &str| {
-        Problems(vec![Problem::of(name, format!("can't be written with its pods injected: {fault}"))])
+        Problems(vec![InputProblem::of(name, format!("can't be written with its pods injected: {fault}"))])
     };
     let documents = split(text, old.len())
         .ok_or_else(|| fault("its documents can't be separated; begin each with a line ---"))?;

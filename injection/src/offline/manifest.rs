@@ -5,11 +5,11 @@ use super::edit::edit;
 use super::{location, suspicious};
 use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
-use crate::decision::{Decision, Policy, Reason};
+use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
-use crate::pipeline::{Outcome, inject};
+use crate::pipeline::{InjectionOutcome, inject};
 use mesh::pod::{Document, Holder};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::fmt;
 
@@ -32,13 +32,13 @@ pub struct Manifest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedManifest {
     pub problems: Problems,
     /// What its author should know besides: it may be why.
     pub notes: Vec<Note>,
 }
 
-impl From<Problems> for Refused {
+impl From<Problems> for RefusedManifest {
     fn from(problems: Problems) -> Self {
         Self { problems, notes: Vec::new() }
     }
@@ -63,11 +63,16 @@ impl fmt::Display for Note {
             Self::Skipped { kind, name, decision } => {
                 write!(f, "===> Skipping injection because {kind} \"{name}\" ")?;
                 match decision.reason {
-                    Reason::HostNetwork => f.write_str("has host networking enabled"),
-                    Reason::Label | Reason::Annotation => f.write_str("has sidecar injection disabled"),
-                    Reason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
-                    Reason::NeverSelected => f.write_str("matches a neverInjectSelector"),
-                    Reason::OtherSystem | Reason::NoPolicy | Reason::AlwaysSelected | Reason::ByPolicy => {
+                    DecisionReason::HostNetwork => f.write_str("has host networking enabled"),
+                    DecisionReason::Label | DecisionReason::Annotation => {
+                        f.write_str("has sidecar injection disabled")
+                    }
+                    DecisionReason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
+                    DecisionReason::NeverSelected => f.write_str("matches a neverInjectSelector"),
+                    DecisionReason::OtherSystem
+                    | DecisionReason::NoPolicy
+                    | DecisionReason::AlwaysSelected
+                    | DecisionReason::ByPolicy => {
                         write!(f, "is not changed: {}", decision.reason)
                     }
                 }
@@ -99,12 +104,12 @@ pub fn manifest(
     text: &str,
     around: &Surroundings,
     configuration: &Configuration,
-) -> Result<Manifest, Refused> {
+) -> Result<Manifest, RefusedManifest> {
     let mut configuration = configuration.clone();
-    configuration.rules.policy = Some(Policy::Enabled);
+    configuration.rules.policy = Some(InjectionPolicy::Enabled);
     let documents = mesh::pod::holders(name, text)?;
     let texts = split(text, documents.len());
-    let mut work = Work {
+    let mut work = ManifestInjection {
         file: name,
         around,
         configuration: &configuration,
@@ -119,7 +124,7 @@ pub fn manifest(
         values.push(work.document(at, document, text.map(|text| (text, line))));
         line += text.map_or(0, |text| text.matches('\n').count());
     }
-    let Work { injected, mut notes, problems, .. } = work;
+    let ManifestInjection { injected, mut notes, problems, .. } = work;
     if documents.iter().all(|document| document.value.is_null()) {
         notes.push(Note::Warning {
             at: name.to_owned(),
@@ -127,7 +132,7 @@ pub fn manifest(
         });
     }
     if !problems.is_empty() {
-        return Err(Refused { problems: Problems(problems), notes });
+        return Err(RefusedManifest { problems: Problems(problems), notes });
     }
     let edited = edit(name, text, &values)?;
     let at = |number: &usize| format!("{name}: document {}", number + 1);
@@ -135,16 +140,16 @@ pub fn manifest(
     Ok(Manifest { text: edited.text, injected, notes })
 }
 
-struct Work<'a> {
+struct ManifestInjection<'a> {
     file: &'a str,
     around: &'a Surroundings,
     configuration: &'a Configuration,
     injected: usize,
     notes: Vec<Note>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
 }
 
-impl Work<'_> {
+impl ManifestInjection<'_> {
     /// The document's value with its pods injected. `text` is its text, with the number of its first line.
     fn document(&mut self, number: usize, document: &Document, text: Option<(&str, usize)>) -> Value {
         let mut value = document.value.clone();
@@ -186,11 +191,11 @@ impl Work<'_> {
                     let located = new.map(|problem| located(problem, text, &holder.template, &at));
                     self.problems.extend(located);
                 }
-                Ok(Outcome::Skipped(decision)) => {
+                Ok(InjectionOutcome::Skipped(decision)) => {
                     self.warn(&at, decision.warning.iter());
                     self.notes.push(Note::Skipped { kind: holder.kind.clone(), name: full, decision });
                 }
-                Ok(Outcome::Injected(injected)) => {
+                Ok(InjectionOutcome::Injected(injected)) => {
                     self.injected += 1;
                     self.warn(&at, injected.decision.warning.iter().chain(&injected.warnings));
                     if let Some(place) = value.pointer_mut(&holder.template) {
@@ -209,10 +214,10 @@ impl Work<'_> {
 }
 
 /// A problem of a pod with the line that it is about.
-fn located(problem: Problem, text: Option<(&str, usize)>, pod: &str, at: &str) -> Problem {
+fn located(problem: InputProblem, text: Option<(&str, usize)>, pod: &str, at: &str) -> InputProblem {
     let line = text.and_then(|(text, first)| Some(first + location::line(text, pod, &problem.name)?));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-    Problem { name: format!("{at}{line}: {}", problem.name), ..problem }
+    InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }
 
 /// A pod whose labels and annotations are texts.
@@ -229,13 +234,13 @@ pub(crate) fn as_texts(pod: &Value) -> Value {
     pod
 }
 
-fn in_file(file: &str, problem: &Problem) -> Problem {
-    Problem { name: format!("{file}: {}", problem.name), ..problem.clone() }
+fn in_file(file: &str, problem: &InputProblem) -> InputProblem {
+    InputProblem { name: format!("{file}: {}", problem.name), ..problem.clone() }
 }
 
 /// Whether the same field has a problem already.
-pub(crate) fn is_reported(problem: &Problem, others: &[Problem]) -> bool {
-    let field = |problem: &Problem| problem.name.rsplit(": ").next().map(str::to_owned);
+pub(crate) fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bool {
+    let field = |problem: &InputProblem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
 }
 

@@ -19,5 +19,5 @@ mod yaml;
 
 pub use diff::diff;
 pub use edit::{Edited, edit};
-pub use manifest::{Manifest, Note, Refused, Surroundings, manifest};
+pub use manifest::{Manifest, Note, RefusedManifest, Surroundings, manifest};
 pub(crate) use manifest::{as_texts, is_reported};

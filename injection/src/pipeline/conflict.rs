@@ -3,7 +3,7 @@
 //! A strategic merge knows nothing of them. It would leave a variable with both a value and a source, a probe with two ways
 //! of asking, a volume with two contents, which the API server refuses.
 
-use super::pod::{Item, List, Pod};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use serde_json::{Map, Value};
 
 const VALUES: &[&str] = &["value", "valueFrom"];
@@ -13,9 +13,9 @@ const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
 /// Settles what a patch has brought into conflict in the containers of a pod. Of a patch that deletes it takes what it says.
-pub(super) fn settle(merged: &mut Pod, patch: &Value) {
-    let given = |list: List| patch.get("spec")?.get(list.field())?.as_array();
-    for list in List::OF_CONTAINERS {
+pub(super) fn settle(merged: &mut CheckedPod, patch: &Value) {
+    let given = |list: PodSpecList| patch.get("spec")?.get(list.field())?.as_array();
+    for list in PodSpecList::OF_CONTAINERS {
         for over in given(list).into_iter().flatten().filter_map(Value::as_object) {
             let name = over.get("name").and_then(Value::as_str);
             if let Some(item) = merged.items_mut(list).iter_mut().find(|item| Some(item.name()) == name) {
@@ -67,15 +67,16 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
 
 /// Volumes of which the user's own content is another than the overlay's: the user's stay as he wrote them. Returns their
 /// names.
-pub(super) fn volumes(merged: &mut Pod, own: &Pod, overlay: &Pod) -> Vec<String> {
+pub(super) fn volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
     let content = |volume: &Value| -> Vec<String> {
         let fields = volume.as_object().into_iter().flat_map(Map::keys);
         fields.filter(|field| *field != "name").cloned().collect()
     };
     let mut found = Vec::new();
-    for volume in merged.items_mut(List::Volumes) {
+    for volume in merged.items_mut(PodSpecList::Volumes) {
         let name = volume.name().to_owned();
-        if let (Some(own), Some(other)) = (own.item(List::Volumes, &name), overlay.item(List::Volumes, &name))
+        if let (Some(own), Some(other)) =
+            (own.item(PodSpecList::Volumes, &name), overlay.item(PodSpecList::Volumes, &name))
             && content(own) != content(other)
         {
             *volume = own.clone();
@@ -90,8 +91,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(spec: &Value) -> Pod {
-        Pod::read("pod", json!({"spec": spec})).expect("a pod")
+    fn pod(spec: &Value) -> CheckedPod {
+        CheckedPod::read("pod", json!({"spec": spec})).expect("a pod")
     }
 
     #[test]

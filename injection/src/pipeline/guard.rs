@@ -1,13 +1,13 @@
 //! Validates an injected pod: the policy reads its init container, as it does everywhere, and the result has to match the
 //! sidecar's settings.
 
-use super::pod::{Item, List, Pod};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::users::IDS;
 use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
 use mesh::Capture;
-use mesh::pod::{Way, objects_in, read};
+use mesh::pod::{CaptureMethod, objects_in, read};
 use mesh::sources::RemoteHost;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 
 /// How strictly an injected pod is validated.
@@ -22,9 +22,9 @@ pub(super) enum Strictness {
 /// An injected pod and what it was made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation<'a> {
-    pub(super) pod: &'a Pod,
-    pub(super) overlay: &'a Pod,
-    pub(super) own: &'a Pod,
+    pub(super) pod: &'a CheckedPod,
+    pub(super) overlay: &'a CheckedPod,
+    pub(super) own: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
     pub(super) strictness: Strictness,
 }
@@ -33,9 +33,9 @@ pub(super) struct Validation<'a> {
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     let injected: Vec<&Value> = validation
         .pod
-        .items(List::InitContainers)
+        .items(PodSpecList::InitContainers)
         .iter()
-        .filter(|container| validation.overlay.item(List::InitContainers, container.name()).is_some())
+        .filter(|container| validation.overlay.item(PodSpecList::InitContainers, container.name()).is_some())
         .filter(|container| container.name() != PROXY)
         .collect();
     let by_user = injected.iter().any(|container| validation.own.container(container.name()).is_some());
@@ -56,7 +56,7 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
 }
 
 /// What the injected init container captures, and its name; `None` where none of them sets or checks rules.
-fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
+fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
     let known = |container: &Value| {
         let fields =
@@ -71,13 +71,13 @@ fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, 
         "kind": "Pod",
         "metadata": {"name": "injected", "annotations": pod.value()["metadata"]["annotations"]},
     });
-    let lists = [(List::InitContainers, starting), (List::Containers, proxy)];
+    let lists = [(PodSpecList::InitContainers, starting), (PodSpecList::Containers, proxy)];
     reduced["spec"] =
         lists.map(|(list, items)| (list.field().to_owned(), Value::Array(items))).into_iter().collect();
     let described = objects_in("the injected pod", &reduced)?;
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);
-    let Way::InitContainer(name) = &reading.way else { return Ok(None) };
+    let CaptureMethod::InitContainer(name) = &reading.way else { return Ok(None) };
     // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());
     let resolved = reading.settings.resolve_within(&RemoteHost::Open).map_err(|Problems(mut found)| {
@@ -89,7 +89,12 @@ fn capture(pod: &Pod, starting: &[&Value]) -> Result<Option<(String, Capture)>, 
 
 /// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
 /// itself has may differ.
-fn other(validation: &Validation<'_>, name: &str, starting: &[&Value], found: &Capture) -> Option<Problem> {
+fn other(
+    validation: &Validation<'_>,
+    name: &str,
+    starting: &[&Value],
+    found: &Capture,
+) -> Option<InputProblem> {
     if name != INIT || validation.own.container(name).is_some() {
         return None;
     }
@@ -108,12 +113,12 @@ fn other(validation: &Validation<'_>, name: &str, starting: &[&Value], found: &C
         "captures something else than the pod's settings mean; expected the arguments {}",
         words.collect::<Vec<_>>().join(" ")
     );
-    Some(Problem::of(&format!("init container {name}"), text))
+    Some(InputProblem::of(&format!("init container {name}"), text))
 }
 
 /// A proxy whose own connections would be captured. The rules have to know Istio's proxy, or else one of the injected
 /// containers.
-fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
+fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem> {
     let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Value, field: &str| {
         container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
@@ -128,12 +133,13 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
             || group.is_some_and(|group| proxy.gids.iter().any(|gid| is(gid.number(), group)))
     };
     let is_native = |container: &&Value| container.get("restartPolicy").is_some();
-    let injected = |list: List| {
+    let injected = |list: PodSpecList| {
         let of_overlay = move |container: &&Value| validation.overlay.item(list, container.name()).is_some();
         validation.pod.items(list).iter().filter(of_overlay)
     };
-    let running: Vec<&Value> =
-        injected(List::Containers).chain(injected(List::InitContainers).filter(is_native)).collect();
+    let running: Vec<&Value> = injected(PodSpecList::Containers)
+        .chain(injected(PodSpecList::InitContainers).filter(is_native))
+        .collect();
     let proxy = running.iter().find(|container| container.name() == PROXY);
     if proxy.map_or_else(|| running.iter().any(|container| is_known(container)), |proxy| is_known(proxy)) {
         return None;
@@ -145,5 +151,5 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
          other than 0, or none",
         numbers.collect::<Vec<_>>().join(" and ")
     );
-    Some(Problem::of(&format!("container {}", proxy.name()), text))
+    Some(InputProblem::of(&format!("container {}", proxy.name()), text))
 }

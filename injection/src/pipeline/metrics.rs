@@ -1,11 +1,11 @@
 //! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and learns by a variable where
 //! the application's own metrics are.
 
-use super::pod::{Item, Pod, as_go_writes};
+use super::pod::{CheckedPod, PodSpecItem, as_go_writes};
 use crate::sidecar::PROXY;
 use mesh::istio::annotations::SCRAPE_TARGETS;
 use mesh::sources::boolean;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,12 +42,12 @@ struct Scrape {
     path: String,
     port: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    targets: Vec<Target>,
+    targets: Vec<ScrapeTarget>,
 }
 
 /// One of several places where the application has metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Target {
+struct ScrapeTarget {
     port: String,
     path: String,
 }
@@ -68,7 +68,7 @@ fn part(annotation: &str) -> Option<&'static str> {
 }
 
 impl Scrape {
-    fn of(pod: &Pod) -> Self {
+    fn of(pod: &CheckedPod) -> Self {
         let mut found = Self::default();
         for (name, value) in pod.annotations() {
             match part(name) {
@@ -82,7 +82,7 @@ impl Scrape {
     }
 
     /// Puts these in the place of whatever the pod says.
-    fn annotate(self, pod: &mut Pod) {
+    fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
             if !value.is_empty() {
@@ -92,7 +92,7 @@ impl Scrape {
     }
 
     /// What the agent could not scrape: it would end, or ask itself.
-    fn problems(&self, agent: u16) -> Vec<Problem> {
+    fn problems(&self, agent: u16) -> Vec<InputProblem> {
         let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
         let alone =
             (self.targets.is_empty() && !self.port.is_empty()).then_some(("prometheus.io/port", &self.port));
@@ -106,27 +106,27 @@ impl Scrape {
                 Some(format!("is Istio's own port for {whose}; expected one of the application's"))
             }
         };
-        let problem = |(name, port): (&str, &String)| Some(Problem::with_item(name, port, fault(port)?));
+        let problem = |(name, port): (&str, &String)| Some(InputProblem::with_item(name, port, fault(port)?));
         targets.chain(alone).filter_map(problem).collect()
     }
 }
 
 /// `8080:/metrics,9100`: several ports, each with a path.
-fn targets(text: &str) -> Result<Vec<Target>, &str> {
+fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let target = |item| {
         let (port, path) = str::split_once(item, ':').unwrap_or((item, ""));
         let path = Some(path.trim()).filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH);
         match port.trim() {
             "" => Err(item),
-            port => Ok(Target { port: port.to_owned(), path: path.to_owned() }),
+            port => Ok(ScrapeTarget { port: port.to_owned(), path: path.to_owned() }),
         }
     };
     items.map(target).collect()
 }
 
 /// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
-pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, Problems> {
+pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<String>, Problems> {
     let mut given = Scrape::of(pod);
     let refuses = boolean(&given.scrape) == Some(false);
     // A pod that names the agent's own port is configured already.
@@ -165,7 +165,7 @@ pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, P
 }
 
 /// Annotates where the proxy serves merged metrics over mutual TLS, if it does.
-pub(super) fn annotate_secure_port(pod: &mut Pod) {
+pub(super) fn annotate_secure_port(pod: &mut CheckedPod) {
     let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
     port.into_iter().for_each(|port| pod.set("annotations", SECURE_PORT, port));
 }
@@ -176,7 +176,7 @@ fn secure_port(proxy: &Value) -> Option<&str> {
 }
 
 /// Gives back the annotations that an earlier injection has taken the place of.
-pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
+pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     if let Some(port) = secure_port(earlier)
         && pod.annotation(SECURE_PORT) == Some(port)
     {

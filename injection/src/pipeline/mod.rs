@@ -21,16 +21,16 @@ pub use record::{OVERRIDES, STATUS};
 pub use templates::TEMPLATES;
 
 use crate::configuration::Configuration;
-use crate::decision::{Decision, Facts, decide};
+use crate::decision::{Decision, InjectionFacts, decide};
 use crate::namespaces::texts;
 use crate::sidecar::Sidecar;
-use crate::template::{Template, TemplateContext};
+use crate::template::{InjectionTemplate, TemplateContext};
 use crate::words::{LABEL_VALUE, is_label_value};
 use guard::{Strictness, Validation};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use overlay::Patch;
-use pod::{Item, List, Pod};
-use record::{Overrides, Status};
+use pod::{CheckedPod, PodSpecItem, PodSpecList};
+use record::{InjectionStatus, Overrides};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 const NETWORK: &str = "topology.istio.io/network";
 
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum InjectionOutcome {
     Skipped(Decision),
     Injected(Box<Injected>),
 }
@@ -59,16 +59,16 @@ pub fn inject(
     pod: &Value,
     admission: &AdmissionContext,
     configuration: &Configuration,
-) -> Result<Outcome, Problems> {
+) -> Result<InjectionOutcome, Problems> {
     size::check(pod)?;
-    let given = Pod::read("pod", pod.clone())?;
+    let given = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
     // What a template says of it, controllers pass over.
     if admission.workload.is_none() && !given.meta("namespace").is_empty() {
         given.meta("namespace").clone_into(&mut admission.namespace.name);
     }
     let decision = decide(
-        &Facts {
+        &InjectionFacts {
             namespace: &admission.namespace.name,
             host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
             system: given.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
@@ -78,23 +78,23 @@ pub fn inject(
         &configuration.rules,
     );
     if !decision.inject {
-        return Ok(Outcome::Skipped(decision));
+        return Ok(InjectionOutcome::Skipped(decision));
     }
     if admission.workload.is_none() {
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
     let job = Job::of(given, &admission, configuration)?;
     let (pod, warnings) = job.done(&admission, configuration)?;
-    Ok(Outcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
+    Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
 /// All that is known before anything is changed.
 struct Job<'a> {
-    given: Pod,
+    given: CheckedPod,
     /// Of an earlier injection.
-    status: Option<Status>,
+    status: Option<InjectionStatus>,
     /// The pod without that.
-    own: Pod,
+    own: CheckedPod,
     sidecar: Sidecar,
     patches: Vec<Patch<'a>>,
     strictness: Strictness,
@@ -103,12 +103,12 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn of(
-        given: Pod,
+        given: CheckedPod,
         admission: &AdmissionContext,
         configuration: &'a Configuration,
     ) -> Result<Self, Problems> {
         let mut warnings = Vec::new();
-        let status = Status::of(&given).unwrap_or_else(|error| {
+        let status = InjectionStatus::of(&given).unwrap_or_else(|error| {
             let text = format!(
                 "{STATUS} is not what an injection writes ({error}); the pod is taken for one that was never injected"
             );
@@ -121,9 +121,9 @@ impl<'a> Job<'a> {
             Overrides::default()
         });
         let mut own = earlier::undone(&given, status.as_ref(), &overrides);
-        if own.items(List::Containers).is_empty() {
+        if own.items(PodSpecList::Containers).is_empty() {
             let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
-            problems.push(Problem::of("spec.containers", text));
+            problems.push(InputProblem::of("spec.containers", text));
         }
         users::forget_openshifts(&mut own, &admission.namespace);
         let seen = seen(&own, &admission.namespace.name);
@@ -146,7 +146,7 @@ impl<'a> Job<'a> {
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
-        let built_in = chosen.iter().all(|(_, template)| matches!(template, Template::BuiltIn(_)));
+        let built_in = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
         let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Own };
         warnings.extend(sidecar.warnings.iter().cloned());
         warnings.extend(dns_warning(&own));
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
         self,
         admission: &AdmissionContext,
         configuration: &Configuration,
-    ) -> Result<(Pod, Vec<String>), Problems> {
+    ) -> Result<(CheckedPod, Vec<String>), Problems> {
         let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
             overlay::apply(&own, &patches)?;
@@ -165,7 +165,7 @@ impl<'a> Job<'a> {
         if let Some(name) = lost(&given, &pod) {
             let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
                         the annotation, or the names that are the application's";
-            return Err(Problems(vec![Problem::with_item(STATUS, name, text)]));
+            return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
         }
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
         if sidecar.has_agent {
             warnings.extend(agent::serve(&mut pod, &configuration.values, &configuration.mesh)?);
         }
-        let now = Status::of_overlay(&overlay, &configuration.values.revision);
+        let now = InjectionStatus::of_overlay(&overlay, &configuration.values.revision);
         pod.set("annotations", STATUS, now.text());
         overrides.text().into_iter().for_each(|text| pod.set("annotations", OVERRIDES, text));
         for (name, text) in &configuration.injected_annotations {
@@ -191,26 +191,26 @@ impl<'a> Job<'a> {
 }
 
 /// A container of a pod that an injection would leave without any of the containers that it had and that are not injected.
-fn lost<'a>(given: &'a Pod, pod: &Pod) -> Option<&'a str> {
+fn lost<'a>(given: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let gone = |item: &&Value| pod.container(item.name()).is_none();
     let stays = |item: &Value| item.name() != PROXY && pod.container(item.name()).is_some();
-    let containers = given.items(List::Containers);
+    let containers = given.items(PodSpecList::Containers);
     let first = containers.iter().find(gone)?;
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
 /// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy behind his other
 /// containers.
-fn seen(own: &Pod, namespace: &str) -> Value {
+fn seen(own: &CheckedPod, namespace: &str) -> Value {
     let mut seen = own.clone();
-    if let Some(proxy) = seen.take(List::Containers, PROXY) {
-        seen.edit(List::Containers, |containers| containers.push(proxy));
+    if let Some(proxy) = seen.take(PodSpecList::Containers, PROXY) {
+        seen.edit(PodSpecList::Containers, |containers| containers.push(proxy));
     }
     seen.place(namespace);
     seen.into_value()
 }
 
-fn dns_warning(own: &Pod) -> Option<String> {
+fn dns_warning(own: &CheckedPod) -> Option<String> {
     let policy = own.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     Some(format!(
         "dnsPolicy is {policy}, so that the proxy may not find the mesh's control plane; ClusterFirst finds it"
@@ -218,7 +218,7 @@ fn dns_warning(own: &Pod) -> Option<String> {
 }
 
 /// Sets the proxy's cluster, network, and the variables of the request's path. Returns a warning.
-fn variables(pod: &mut Pod, admission: &AdmissionContext, sidecar: &Sidecar) -> Option<String> {
+fn variables(pod: &mut CheckedPod, admission: &AdmissionContext, sidecar: &Sidecar) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
         admission.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if !sidecar.cluster.is_empty() {

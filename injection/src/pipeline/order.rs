@@ -1,6 +1,6 @@
 //! The order of containers, which is the order in which they start.
 
-use super::pod::{Item, List, Pod};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
 use serde_json::Value;
 
@@ -14,14 +14,14 @@ const CORE_DUMP: &str = "enable-core-dump";
 /// that they are not captured before the proxy runs. Where the proxy starts among them, both come before it, and it
 /// before the rest. Whether the application waits counts for every kind of proxy: a template may have it among the
 /// containers though it would be a native sidecar.
-pub(super) fn arrange(pod: &mut Pod, hold: bool) {
-    let containers = pod.items_mut(List::Containers);
+pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
+    let containers = pod.items_mut(PodSpecList::Containers);
     if hold {
         first(containers, PROXY);
     } else {
         last(containers, PROXY);
     }
-    let starting = pod.items_mut(List::InitContainers);
+    let starting = pod.items_mut(PodSpecList::InitContainers);
     if starting.iter().any(|container| container.name() == PROXY) {
         for name in [CORE_DUMP, PROXY, VALIDATION, INIT] {
             first(starting, name);
@@ -58,8 +58,8 @@ mod tests {
     use serde_json::json;
 
     fn check(native: bool, hold: bool, containers: &str, expected: &str) {
-        let list = if native { List::InitContainers } else { List::Containers };
-        let mut pod = Pod::default();
+        let list = if native { PodSpecList::InitContainers } else { PodSpecList::Containers };
+        let mut pod = CheckedPod::default();
         let items =
             |names: &str| names.split_whitespace().map(|name| json!({"name": name})).collect::<Vec<_>>();
         pod.edit(list, |list| *list = items(containers));

@@ -1,11 +1,11 @@
 //! What templates say, put onto a pod, and what the user says of the same containers, put onto that.
 
 use super::conflict;
-use super::pod::{Item, List, Pod};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::record::Overrides;
-use crate::merge::{Kind, merge};
+use crate::merge::{SchemaKind, merge};
 use crate::sidecar::PROXY;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
 /// The image of a container of which the user says all but that.
@@ -17,17 +17,17 @@ pub(super) type Patch<'a> = (&'a str, Value);
 /// A pod with patches on it.
 #[derive(Clone, Debug)]
 pub(super) struct Overlaid {
-    pub(super) pod: Pod,
+    pub(super) pod: CheckedPod,
     /// The patches by themselves.
-    pub(super) overlay: Pod,
+    pub(super) overlay: CheckedPod,
     /// What the user wrote himself of that.
     pub(super) overrides: Overrides,
     pub(super) warnings: Vec<String>,
 }
 
 /// Puts patches onto a pod.
-pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
-    let mut overlay = Pod::default();
+pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
+    let mut overlay = CheckedPod::default();
     for (name, patch) in patches {
         overlay = patched(overlay, patch, &format!("template {name}"))?;
     }
@@ -37,7 +37,7 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
         pod = patched(pod, patch, &format!("template {name}"))?;
     }
     let mut overrides = Overrides::default();
-    for list in List::OF_CONTAINERS {
+    for list in PodSpecList::OF_CONTAINERS {
         for container in overlay.items(list) {
             let Some(given) = own.item(list, container.name()) else { continue };
             let mut given = given.clone();
@@ -50,7 +50,7 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
             overrides.keep(list, given);
         }
     }
-    for list in [List::Volumes, List::ImagePullSecrets] {
+    for list in [PodSpecList::Volumes, PodSpecList::ImagePullSecrets] {
         let both = overlay.items(list).iter().filter_map(|item| own.item(list, item.name()));
         both.for_each(|item| overrides.keep(list, item.clone()));
     }
@@ -64,26 +64,26 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
     Ok(Overlaid { pod, overlay, overrides, warnings })
 }
 
-fn patched(pod: Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
+fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
     // A patch may delete, so it does not have the form of a pod itself: what it makes is checked.
-    let merged = merge(pod.into_value(), patch, Kind::Pod)
-        .map_err(|error| Problems(vec![Problem::of(title, error.to_string())]))?;
-    let mut merged = Pod::read(title, merged)?;
+    let merged = merge(pod.into_value(), patch, SchemaKind::Pod)
+        .map_err(|error| Problems(vec![InputProblem::of(title, error.to_string())]))?;
+    let mut merged = CheckedPod::read(title, merged)?;
     conflict::settle(&mut merged, patch);
     Ok(merged)
 }
 
 /// The pod with the user's proxy in the list where the templates have theirs: users say what they want of the proxy without
 /// knowing how it will be started.
-fn with_proxy_where(overlay: &Pod, own: &Pod) -> Pod {
+fn with_proxy_where(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {
-        Some((List::InitContainers, _)) => (List::InitContainers, List::Containers),
-        Some(_) => (List::Containers, List::InitContainers),
+        Some((PodSpecList::InitContainers, _)) => (PodSpecList::InitContainers, PodSpecList::Containers),
+        Some(_) => (PodSpecList::Containers, PodSpecList::InitContainers),
         None => return pod,
     };
     if let Some(mut proxy) = pod.take(other, PROXY) {
-        if target == List::Containers {
+        if target == PodSpecList::Containers {
             proxy.fields_mut().remove("restartPolicy");
         }
         pod.edit(target, |items| items.push(proxy));
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn spec_of(pod: &Pod) -> Value {
+    fn spec_of(pod: &CheckedPod) -> Value {
         pod.value()["spec"].clone()
     }
 
     fn apply_to(own: &Value, patch: &Value) -> Overlaid {
-        let own = Pod::read("pod", json!({"spec": own})).expect("a pod");
+        let own = CheckedPod::read("pod", json!({"spec": own})).expect("a pod");
         apply(&own, &[("t", json!({"spec": patch}))]).expect("it fits")
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn patches_that_make_no_pod_are_refused() {
-        let own = Pod::read("pod", json!({"spec": {"containers": [{"name": "app"}]}})).expect("a pod");
+        let own = CheckedPod::read("pod", json!({"spec": {"containers": [{"name": "app"}]}})).expect("a pod");
         for patch in [
             json!([]),
             json!({"spec": 1}),

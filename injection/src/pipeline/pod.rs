@@ -4,23 +4,23 @@
 //! them, or every place where they have not is a problem. All the rest is kept as it was written.
 
 use crate::namespaces::strings;
-use crate::reader::{Reader, noun};
-use mesh::{Problem, Problems};
+use crate::reader::{DocumentReader, noun};
+use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 use std::mem;
 
-type Fields = Map<String, Value>;
+type PodFields = Map<String, Value>;
 
 /// A list of a pod's spec that injection adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum PodSpecList {
     InitContainers,
     Containers,
     Volumes,
     ImagePullSecrets,
 }
 
-impl List {
+impl PodSpecList {
     pub(crate) const ALL: [Self; 4] =
         [Self::InitContainers, Self::Containers, Self::Volumes, Self::ImagePullSecrets];
     pub(crate) const OF_CONTAINERS: [Self; 2] = [Self::Containers, Self::InitContainers];
@@ -41,13 +41,13 @@ impl List {
 }
 
 /// An item of such a list: a container, a volume, a secret.
-pub(crate) trait Item {
+pub(crate) trait PodSpecItem {
     fn name(&self) -> &str;
 
     /// The items of one of its lists; none if it has no such list.
     fn list(&self, field: &str) -> &[Value];
 
-    fn fields_mut(&mut self) -> &mut Fields;
+    fn fields_mut(&mut self) -> &mut PodFields;
 
     /// The value of a variable of a container, if that is a string.
     fn variable(&self, name: &str) -> Option<&str>;
@@ -59,7 +59,7 @@ pub(crate) trait Item {
     fn runs_as(&self, field: &str) -> Option<i64>;
 }
 
-impl Item for Value {
+impl PodSpecItem for Value {
     fn name(&self) -> &str {
         self.get("name").and_then(Self::as_str).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Item for Value {
         self.get(field).and_then(Self::as_array).map_or(&[], Vec::as_slice)
     }
 
-    fn fields_mut(&mut self) -> &mut Fields {
+    fn fields_mut(&mut self) -> &mut PodFields {
         self.as_object_mut().expect("the items of a checked pod are objects")
     }
 
@@ -94,7 +94,7 @@ impl Item for Value {
 }
 
 /// The object in a field, created where there is none.
-pub(crate) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fields {
+pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut PodFields {
     let value = fields.entry(field).or_insert(Value::Null);
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -103,22 +103,22 @@ pub(crate) fn object_in<'a>(fields: &'a mut Fields, field: &str) -> &'a mut Fiel
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pod(Value);
+pub(crate) struct CheckedPod(Value);
 
-impl Default for Pod {
+impl Default for CheckedPod {
     fn default() -> Self {
         Self(Value::Object(Map::new()))
     }
 }
 
-impl Pod {
+impl CheckedPod {
     /// Checks a pod. `title` names it in problems.
     pub(crate) fn read(title: &str, pod: Value) -> Result<Self, Problems> {
         if !pod.is_object() {
             let text = format!("is {}; expected an object", noun(&pod));
-            return Err(Problems(vec![Problem::of(title, text)]));
+            return Err(Problems(vec![InputProblem::of(title, text)]));
         }
-        let mut reader = Reader::of(title, &pod);
+        let mut reader = DocumentReader::of(title, &pod);
         check(&mut reader);
         let problems = reader.finish();
         if problems.is_empty() { Ok(Self(pod)) } else { Err(Problems(problems)) }
@@ -164,17 +164,17 @@ impl Pod {
         }
     }
 
-    pub(crate) fn items(&self, list: List) -> &[Value] {
+    pub(crate) fn items(&self, list: PodSpecList) -> &[Value] {
         self.0.get("spec").map_or(&[], |spec| spec.list(list.field()))
     }
 
-    pub(crate) fn items_mut(&mut self, list: List) -> &mut [Value] {
+    pub(crate) fn items_mut(&mut self, list: PodSpecList) -> &mut [Value] {
         let items = self.0.get_mut("spec").and_then(|spec| spec.get_mut(list.field())?.as_array_mut());
         items.map_or(&mut [], Vec::as_mut_slice)
     }
 
     /// Changes the length of a list. One that becomes empty is removed; one that was written as empty, or null, is kept.
-    pub(crate) fn edit<T>(&mut self, list: List, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+    pub(crate) fn edit<T>(&mut self, list: PodSpecList, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         let field = list.field();
         let written = self.0.get_mut("spec").and_then(|spec| spec.get_mut(field));
         let mut items = match written {
@@ -192,18 +192,18 @@ impl Pod {
         outcome
     }
 
-    pub(crate) fn item(&self, list: List, name: &str) -> Option<&Value> {
+    pub(crate) fn item(&self, list: PodSpecList, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
 
     /// All containers, those that run all along first.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &Value> {
-        List::OF_CONTAINERS.into_iter().flat_map(|list| self.items(list))
+        PodSpecList::OF_CONTAINERS.into_iter().flat_map(|list| self.items(list))
     }
 
     /// The container of this name, and in which list it is.
-    pub(crate) fn container(&self, name: &str) -> Option<(List, &Value)> {
-        List::OF_CONTAINERS.into_iter().find_map(|list| Some((list, self.item(list, name)?)))
+    pub(crate) fn container(&self, name: &str) -> Option<(PodSpecList, &Value)> {
+        PodSpecList::OF_CONTAINERS.into_iter().find_map(|list| Some((list, self.item(list, name)?)))
     }
 
     pub(crate) fn container_mut(&mut self, name: &str) -> Option<&mut Value> {
@@ -211,7 +211,7 @@ impl Pod {
         self.items_mut(list).iter_mut().find(|item| item.name() == name)
     }
 
-    pub(crate) fn take(&mut self, list: List, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, list: PodSpecList, name: &str) -> Option<Value> {
         self.edit(list, |items| {
             let at = items.iter().position(|item| item.name() == name)?;
             Some(items.remove(at))
@@ -237,7 +237,7 @@ impl Pod {
 }
 
 /// Checks the parts that injection reads and changes.
-fn check(reader: &mut Reader<'_>) {
+fn check(reader: &mut DocumentReader<'_>) {
     const STRING: &str = "a string, so write it in quotes";
     for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
         if let Some(other) = reader.at(&field).filter(|value| !value.is_string()) {
@@ -253,7 +253,7 @@ fn check(reader: &mut Reader<'_>) {
         }
     }
     reader.mapping("spec");
-    for list in List::ALL {
+    for list in PodSpecList::ALL {
         let path = format!("spec.{}", list.field());
         for (at, item) in reader.list(&path).iter().enumerate() {
             check_item(reader, list, item, &|| format!("{path}[{at}]"));
@@ -261,7 +261,7 @@ fn check(reader: &mut Reader<'_>) {
     }
 }
 
-fn check_item(reader: &mut Reader<'_>, list: List, item: &Value, path: &dyn Fn() -> String) {
+fn check_item(reader: &mut DocumentReader<'_>, list: PodSpecList, item: &Value, path: &dyn Fn() -> String) {
     if !item.is_object() {
         return reader.refuse(&path(), item, "an object");
     }
@@ -315,8 +315,8 @@ mod tests {
     #[test]
     fn lists_are_kept_as_they_were_written_or_removed_with_their_last_item() {
         for written in [json!({}), json!({"spec": {"containers": null, "volumes": []}})] {
-            let mut pod = Pod::read("pod", written.clone()).expect("a pod");
-            for list in List::ALL {
+            let mut pod = CheckedPod::read("pod", written.clone()).expect("a pod");
+            for list in PodSpecList::ALL {
                 pod.edit(list, |items| items.push(json!({"name": "a"})));
                 assert_eq!(pod.take(list, "a"), Some(json!({"name": "a"})));
                 assert_eq!(pod.spec(list.field()), None, "{written}");
@@ -324,8 +324,8 @@ mod tests {
             }
         }
         let written = json!({"spec": {"containers": null, "volumes": []}});
-        let mut pod = Pod::read("pod", written.clone()).expect("a pod");
-        List::ALL.into_iter().for_each(|list| pod.edit(list, Vec::clear));
+        let mut pod = CheckedPod::read("pod", written.clone()).expect("a pod");
+        PodSpecList::ALL.into_iter().for_each(|list| pod.edit(list, Vec::clear));
         assert_eq!(pod.into_value(), written);
     }
 
@@ -338,7 +338,7 @@ mod tests {
                 "initContainers": {},
             },
         });
-        let shown = Pod::read("pod", written).expect_err("problems").to_string();
+        let shown = CheckedPod::read("pod", written).expect_err("problems").to_string();
         for place in [
             "pod: metadata.labels.a: \"1\" is a number",
             "pod: metadata.annotations: is a list",

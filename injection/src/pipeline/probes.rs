@@ -1,7 +1,7 @@
 //! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
 //! application and knows how from a variable.
 
-use super::pod::{Item, List, Pod, as_go_writes, object_in};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList, as_go_writes, object_in};
 use crate::sidecar::PROXY;
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
 
 /// A probe or hook of a container: its field, the field around it, and the agent's path.
-struct Place {
+struct HandlerField {
     within: Option<&'static str>,
     field: &'static str,
     path: (&'static str, &'static str),
 }
 
-const PLACES: [Place; 5] = [
-    Place { within: None, field: "readinessProbe", path: ("/app-health", "readyz") },
-    Place { within: None, field: "livenessProbe", path: ("/app-health", "livez") },
-    Place { within: None, field: "startupProbe", path: ("/app-health", "startupz") },
-    Place { within: Some("lifecycle"), field: "preStop", path: ("/app-lifecycle", "prestopz") },
-    Place { within: Some("lifecycle"), field: "postStart", path: ("/app-lifecycle", "poststartz") },
+const PLACES: [HandlerField; 5] = [
+    HandlerField { within: None, field: "readinessProbe", path: ("/app-health", "readyz") },
+    HandlerField { within: None, field: "livenessProbe", path: ("/app-health", "livez") },
+    HandlerField { within: None, field: "startupProbe", path: ("/app-health", "startupz") },
+    HandlerField { within: Some("lifecycle"), field: "preStop", path: ("/app-lifecycle", "prestopz") },
+    HandlerField { within: Some("lifecycle"), field: "postStart", path: ("/app-lifecycle", "poststartz") },
 ];
 
-impl Place {
+impl HandlerField {
     fn path(&self, container: &str) -> String {
         format!("{}/{container}/{}", self.path.0, self.path.1)
     }
@@ -57,7 +57,7 @@ struct Captured {
 }
 
 impl Captured {
-    fn of(pod: &Pod) -> Self {
+    fn of(pod: &CheckedPod) -> Self {
         let given = |name: &str| pod.annotation(name).unwrap_or_default();
         let only = !matches!(given(INCLUDE_INBOUND), "" | "*");
         let listed = given(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
@@ -73,11 +73,13 @@ impl Captured {
 /// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay: the agent does
 /// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
 /// their container does not have. Returns warnings about the latter.
-pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Vec<String> {
+pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut query, mut warnings) = (BTreeMap::new(), Vec::new());
     let captured = Captured::of(pod);
-    let is_native = pod.item(List::InitContainers, PROXY).is_some();
-    for list in List::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == List::Containers) {
+    let is_native = pod.item(PodSpecList::InitContainers, PROXY).is_some();
+    for list in
+        PodSpecList::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == PodSpecList::Containers)
+    {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
             let names = named_ports(container);
             let name = container.name().to_owned();
@@ -180,10 +182,10 @@ fn port(given: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
 }
 
 /// Gives back the probes that an earlier injection has sent to its agent.
-pub(super) fn restore(pod: &mut Pod, earlier: &Value) {
+pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(shown)) = shown else { return };
-    for list in List::OF_CONTAINERS {
+    for list in PodSpecList::OF_CONTAINERS {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
             let name = container.name().to_owned();
             for place in &PLACES {
@@ -207,9 +209,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(container: &Value) -> Pod {
+    fn pod(container: &Value) -> CheckedPod {
         let written = json!({"spec": {"containers": [container, {"name": "istio-proxy"}]}});
-        Pod::read("pod", written).expect("a pod")
+        CheckedPod::read("pod", written).expect("a pod")
     }
 
     /// The handler of a readiness probe, what it becomes, and what the agent is given.
@@ -218,9 +220,9 @@ mod tests {
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));
         let mut after = before.clone();
         assert_eq!(rewrite(&mut after, 15020), Vec::<String>::new());
-        let app = after.item(List::Containers, "app").expect("app");
+        let app = after.item(PodSpecList::Containers, "app").expect("app");
         assert_eq!(&app["readinessProbe"], expected);
-        let proxy = after.item(List::Containers, PROXY).expect("the proxy").clone();
+        let proxy = after.item(PodSpecList::Containers, PROXY).expect("the proxy").clone();
         let variable = proxy.variable(VARIABLE).map(|text| serde_json::from_str(text).expect("JSON"));
         assert_eq!(variable, shown.map(|shown| json!({"/app-health/app/readyz": shown})));
         // What comes back is rewritten to the same.
@@ -261,7 +263,7 @@ mod tests {
         let hooks = json!({"preStop": {"httpGet": {"path": "/stop", "port": 80}}, "postStart": {"exec": {}}});
         let mut pod = pod(&json!({"name": "app", "lifecycle": hooks}));
         rewrite(&mut pod, 15020);
-        let app = pod.item(List::Containers, "app").expect("app");
+        let app = pod.item(PodSpecList::Containers, "app").expect("app");
         let expected = json!({
             "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": 15020}},
             "postStart": {"exec": {}},
@@ -308,10 +310,10 @@ mod tests {
             let containers = json!([container(80), container(81), {"name": "istio-proxy"}]);
             let written =
                 json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
-            let mut pod = Pod::read("pod", written).expect("a pod");
+            let mut pod = CheckedPod::read("pod", written).expect("a pod");
             rewrite(&mut pod, 15020);
             for port in [80, 81] {
-                let container = pod.item(List::Containers, &format!("c{port}")).expect("it");
+                let container = pod.item(PodSpecList::Containers, &format!("c{port}")).expect("it");
                 let is_rewritten = container["readinessProbe"].get("httpGet").is_some();
                 assert_eq!(is_rewritten, rewritten.contains(&port), "{annotations} {port}");
             }

@@ -1,8 +1,8 @@
 //! What an injected pod says about its injection, so that it can be undone: two annotations, in the form that Istio gives
 //! them.
 
-use super::pod::{Item, List, Pod};
-use mesh::{Problem, Problems};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
+use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub const OVERRIDES: &str = "proxy.istio.io/overrides";
 /// The names of what was injected. A list without items is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Status {
+pub(super) struct InjectionStatus {
     init_containers: Option<Vec<String>>,
     containers: Option<Vec<String>>,
     volumes: Option<Vec<String>>,
@@ -22,38 +22,38 @@ pub(super) struct Status {
     revision: String,
 }
 
-impl Status {
+impl InjectionStatus {
     /// What a pod says; `None` where it was not injected. Istio treats an unreadable one as not injected.
-    pub(super) fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
+    pub(super) fn of(pod: &CheckedPod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
     /// Of an overlay: what the templates add, and nothing else.
-    pub(super) fn of_overlay(overlay: &Pod, revision: &str) -> Self {
+    pub(super) fn of_overlay(overlay: &CheckedPod, revision: &str) -> Self {
         let names = |list| {
             let names: Vec<String> = overlay.items(list).iter().map(|item| item.name().to_owned()).collect();
             (!names.is_empty()).then_some(names)
         };
         Self {
-            init_containers: names(List::InitContainers),
-            containers: names(List::Containers),
-            volumes: names(List::Volumes),
-            image_pull_secrets: names(List::ImagePullSecrets),
+            init_containers: names(PodSpecList::InitContainers),
+            containers: names(PodSpecList::Containers),
+            volumes: names(PodSpecList::Volumes),
+            image_pull_secrets: names(PodSpecList::ImagePullSecrets),
             revision: if revision.is_empty() { "default" } else { revision }.to_owned(),
         }
     }
 
-    pub(super) fn names(&self, list: List) -> &[String] {
+    pub(super) fn names(&self, list: PodSpecList) -> &[String] {
         let names = match list {
-            List::InitContainers => &self.init_containers,
-            List::Containers => &self.containers,
-            List::Volumes => &self.volumes,
-            List::ImagePullSecrets => &self.image_pull_secrets,
+            PodSpecList::InitContainers => &self.init_containers,
+            PodSpecList::Containers => &self.containers,
+            PodSpecList::Volumes => &self.volumes,
+            PodSpecList::ImagePullSecrets => &self.image_pull_secrets,
         };
         names.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn has(&self, list: List, name: &str) -> bool {
+    pub(super) fn has(&self, list: PodSpecList, name: &str) -> bool {
         self.names(list).iter().any(|other| other == name)
     }
 
@@ -65,43 +65,48 @@ impl Status {
 /// What of the injected things the user wrote himself, as he wrote it. Istio keeps containers here; volumes and secrets are
 /// ours, and Istio passes over them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Overrides([Vec<Value>; List::ALL.len()]);
+pub(super) struct Overrides([Vec<Value>; PodSpecList::ALL.len()]);
 
 impl Overrides {
     /// What a pod has of them.
-    pub(super) fn of(pod: &Pod) -> Result<Self, Problems> {
+    pub(super) fn of(pod: &CheckedPod) -> Result<Self, Problems> {
         let Some(text) = pod.annotation(OVERRIDES) else { return Ok(Self::default()) };
         let unreadable = |why: String| {
             let text = format!(
                 "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
                  remove it if the pod was never injected"
             );
-            Problems(vec![Problem::of(OVERRIDES, text)])
+            Problems(vec![InputProblem::of(OVERRIDES, text)])
         };
         let spec: Value =
             serde_json::from_str(text).map_err(|error| unreadable(format!("is not JSON: {error}")))?;
         if !spec.is_object() {
             return Err(unreadable("is not an object".to_owned()));
         }
-        let kept = Pod::read(OVERRIDES, json!({"spec": spec}))?;
-        Ok(Self(List::ALL.map(|list| kept.items(list).to_vec())))
+        let kept = CheckedPod::read(OVERRIDES, json!({"spec": spec}))?;
+        Ok(Self(PodSpecList::ALL.map(|list| kept.items(list).to_vec())))
     }
 
-    pub(super) fn items(&self, list: List) -> &[Value] {
+    pub(super) fn items(&self, list: PodSpecList) -> &[Value] {
         &self.0[list as usize]
     }
 
-    pub(super) fn item(&self, list: List, name: &str) -> Option<&Value> {
+    pub(super) fn item(&self, list: PodSpecList, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
 
-    pub(super) fn keep(&mut self, list: List, item: Value) {
+    pub(super) fn keep(&mut self, list: PodSpecList, item: Value) {
         self.0[list as usize].push(item);
     }
 
     /// For the annotation; `None` where there is nothing to keep.
     pub(super) fn text(&self) -> Option<String> {
-        let lists = [List::Containers, List::InitContainers, List::Volumes, List::ImagePullSecrets];
+        let lists = [
+            PodSpecList::Containers,
+            PodSpecList::InitContainers,
+            PodSpecList::Volumes,
+            PodSpecList::ImagePullSecrets,
+        ];
         let parts: Vec<String> = lists
             .into_iter()
             .filter(|list| !self.items(*list).is_empty())
@@ -125,25 +130,28 @@ mod tests {
             "containers": [{"name": "istio-proxy"}],
             "volumes": [{"name": "a"}, {"name": "b"}],
         }});
-        let overlay = Pod::read("overlay", overlay).expect("a pod");
-        let text = Status::of_overlay(&overlay, "").text();
+        let overlay = CheckedPod::read("overlay", overlay).expect("a pod");
+        let text = InjectionStatus::of_overlay(&overlay, "").text();
         let expected = "{\"initContainers\":[\"istio-init\"],\"containers\":[\"istio-proxy\"],\"volumes\":[\"a\",\"b\"],\
                         \"imagePullSecrets\":null,\"revision\":\"default\"}";
         assert_eq!(text, expected);
-        let mut pod = Pod::default();
+        let mut pod = CheckedPod::default();
         pod.set("annotations", STATUS, text);
-        assert_eq!(Status::of(&pod).expect("readable"), Some(Status::of_overlay(&overlay, "default")));
+        assert_eq!(
+            InjectionStatus::of(&pod).expect("readable"),
+            Some(InjectionStatus::of_overlay(&overlay, "default"))
+        );
     }
 
     #[test]
     fn overrides_are_read_as_they_were_written() {
         let mut kept = Overrides::default();
         assert_eq!(kept.text(), None);
-        kept.keep(List::InitContainers, json!({"name": "b"}));
-        kept.keep(List::Containers, json!({"name": "a"}));
+        kept.keep(PodSpecList::InitContainers, json!({"name": "b"}));
+        kept.keep(PodSpecList::Containers, json!({"name": "a"}));
         let text = kept.text().expect("some");
         assert_eq!(text, r#"{"containers":[{"name":"a"}],"initContainers":[{"name":"b"}]}"#);
-        let mut pod = Pod::default();
+        let mut pod = CheckedPod::default();
         for (text, is_good) in
             [(&*text, true), ("{}", true), ("[]", false), ("{", false), (r#"{"containers":[1]}"#, false)]
         {

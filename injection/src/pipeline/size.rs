@@ -1,7 +1,7 @@
 //! How large a pod may be: larger than any that the API server stores, and small enough to be worked on, since a webhook
 //! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
 
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 /// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
@@ -69,7 +69,7 @@ impl Allowance {
 /// Holds a pod against the limit.
 pub(super) fn check(pod: &Value) -> Result<(), Problems> {
     let weighed = Allowance::default().tree(pod);
-    weighed.map_err(|too_large| Problems(vec![Problem::of("pod", too_large.to_string())]))
+    weighed.map_err(|too_large| Problems(vec![InputProblem::of("pod", too_large.to_string())]))
 }
 
 #[cfg(test)]

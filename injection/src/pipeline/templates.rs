@@ -1,18 +1,18 @@
 //! Which templates a pod gets.
 
-use super::pod::Pod;
+use super::pod::CheckedPod;
 use crate::configuration::Configuration;
-use crate::template::Template;
-use mesh::{Problem, Problems};
+use crate::template::InjectionTemplate;
+use mesh::{InputProblem, Problems};
 
 /// The annotation by which a pod names them.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
 /// The templates of a pod, in their order: those that it names, else the default ones.
 pub(super) fn chosen<'a>(
-    pod: &Pod,
+    pod: &CheckedPod,
     configuration: &'a Configuration,
-) -> Result<Vec<(&'a str, &'a Template)>, Problems> {
+) -> Result<Vec<(&'a str, &'a InjectionTemplate)>, Problems> {
     let (source, query): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
         Some(text) => (TEMPLATES, text.split(',').map(str::trim).collect()),
         None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
@@ -38,7 +38,7 @@ pub(super) fn chosen<'a>(
                         .map(String::as_str)
                         .collect();
                     let text = format!("is an unknown template{by}; known: {}", known.join(", "));
-                    problems.push(Problem::with_item(source, one, text));
+                    problems.push(InputProblem::with_item(source, one, text));
                 }
             }
         }

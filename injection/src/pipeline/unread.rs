@@ -5,9 +5,9 @@
 //! does (a template that asks for `.Env`, a patch of such a container) makes the injection fail here, and the pod is read
 //! as a whole and injected again, with the same outcome as if nothing had been left out.
 
-use super::pod::{Item, List, Pod};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 /// The only item of a list that was not read.
@@ -52,9 +52,9 @@ pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
 }
 
 /// Fails where templates say something of a container whose variables were not read.
-pub(super) fn check(own: &Pod, overlay: &Pod) -> Result<(), Problems> {
+pub(super) fn check(own: &CheckedPod, overlay: &CheckedPod) -> Result<(), Problems> {
     let is_unread = |item: &Value| item.get(FIELD).is_some_and(is_mark);
-    let mut unread = own.containers().filter(|item| is_unread(item)).map(Item::name);
+    let mut unread = own.containers().filter(|item| is_unread(item)).map(PodSpecItem::name);
     match unread.find(|name| overlay.container(name).is_some()) {
         Some(name) => Err(refusal(name)),
         None => Ok(()),
@@ -63,13 +63,14 @@ pub(super) fn check(own: &Pod, overlay: &Pod) -> Result<(), Problems> {
 
 /// The error of a step that needs what was not read; the pod is then read as a whole.
 pub(crate) fn refusal(place: &str) -> Problems {
-    Problems(vec![Problem::of(place, "needs variables of the pod that were not read")])
+    Problems(vec![InputProblem::of(place, "needs variables of the pod that were not read")])
 }
 
 /// The containers of a pod that have variables, by their names.
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let spec = pod.get("spec");
-    let lists = List::OF_CONTAINERS.into_iter().filter_map(move |list| spec?.get(list.field())?.as_array());
+    let lists =
+        PodSpecList::OF_CONTAINERS.into_iter().filter_map(move |list| spec?.get(list.field())?.as_array());
     lists.flatten().filter_map(|container| {
         Some((container.get("name").and_then(Value::as_str).unwrap_or_default(), container.get(FIELD)?))
     })
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_template_may_not_say_something_of_its_container() {
-        let read = |value: Value| Pod::read("pod", value).expect("a pod");
+        let read = |value: Value| CheckedPod::read("pod", value).expect("a pod");
         let own = read(pod(&mark()));
         assert!(check(&own, &read(json!({ "spec": { "containers": [{ "name": "other" }] } }))).is_ok());
         assert!(check(&own, &read(json!({ "spec": { "initContainers": [{ "name": "web" }] } }))).is_err());

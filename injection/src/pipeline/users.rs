@@ -1,7 +1,7 @@
 //! Users and groups, by which rules know the proxy's own traffic: what a pod says of them, where it may.
 
-use super::pod::{Item, List, Pod, object_in};
-use crate::sidecar::{INIT, Identity, Init, PROXY, Sidecar, VALIDATION};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
+use crate::sidecar::{INIT, Identity, InitMode, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
 /// OpenShift's annotation with the users of a namespace's pods.
@@ -11,12 +11,12 @@ pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
 /// distinguishes their traffic.
-pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::admission::Namespace) {
+pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_RANGE) {
         return;
     }
     let Some(user) = pod.container(PROXY).and_then(|(_, proxy)| proxy.runs_as(IDS[0])) else { return };
-    let mut others = pod.items(List::Containers).iter().filter(|container| container.name() != PROXY);
+    let mut others = pod.items(PodSpecList::Containers).iter().filter(|container| container.name() != PROXY);
     let is_the_applications = others.any(|container| container.runs_as(IDS[0]) == Some(user));
     if let Some(proxy) = pod.container_mut(PROXY).filter(|_| is_the_applications) {
         let context = object_in(proxy.fields_mut(), "securityContext");
@@ -28,7 +28,12 @@ pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::admission::Nam
 /// so themselves; Go templates know nothing of it.
 ///
 /// With TPROXY the proxy's user can't be chosen: it has to be root to create transparent sockets.
-pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar) -> Option<String> {
+pub(super) fn settle(
+    pod: &mut CheckedPod,
+    own: &CheckedPod,
+    overlay: &CheckedPod,
+    sidecar: &Sidecar,
+) -> Option<String> {
     let (_, user) = own.container(PROXY)?;
     overlay.container(PROXY)?;
     let text: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
@@ -40,7 +45,7 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
         let context = object_in(proxy.fields_mut(), "securityContext");
         text.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
     }
-    let starting = pod.items_mut(List::InitContainers).iter_mut();
+    let starting = pod.items_mut(PodSpecList::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
             let context = object_in(container.fields_mut(), "securityContext");
@@ -58,7 +63,8 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
 
 /// Sets the number by which the arguments of a template's init container know the proxy.
 fn name_proxy(container: &mut Value, sidecar: &Sidecar) {
-    let Some(Value::Array(args)) = container.get_mut("args").filter(|_| sidecar.init != Init::Nothing) else {
+    let Some(Value::Array(args)) = container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
+    else {
         return;
     };
     if let Some(at) = args.iter().position(|word| word == "-u")

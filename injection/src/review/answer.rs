@@ -12,13 +12,13 @@ pub struct Answer {
     pub status: u16,
     pub content_type: &'static str,
     pub body: Vec<u8>,
-    pub report: Report,
+    pub report: ReviewReport,
 }
 
 /// What is logged and counted of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    pub outcome: Outcome,
+pub struct ReviewReport {
+    pub outcome: ReviewOutcome,
     pub reason: String,
     /// The kind, namespace and name of the object; empty where they are unknown.
     pub object: String,
@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReviewOutcome {
     /// The pod gets a patch.
     Injected,
     /// It is let through as it is.
@@ -42,8 +42,8 @@ pub enum Outcome {
 impl Answer {
     /// An answer that is not a review: an HTTP status and the reason.
     pub fn text(status: u16, reason: &str) -> Self {
-        let report = Report {
-            outcome: Outcome::Malformed,
+        let report = ReviewReport {
+            outcome: ReviewOutcome::Malformed,
             reason: reason.to_owned(),
             object: String::new(),
             uid: String::new(),

@@ -9,10 +9,10 @@ mod reply;
 mod tree;
 
 pub(crate) use answer::JSON;
-pub use answer::{Answer, Outcome, Report};
+pub use answer::{Answer, ReviewOutcome, ReviewReport};
 pub use cluster::{Cluster, Unknown, runs_native_sidecars};
 pub(crate) use reading::{Request, Review};
-pub(crate) use reply::Reply;
+pub(crate) use reply::ReviewResponse;
 pub(crate) use tree::Depth;
 
 use crate::admission::AdmissionContext;
@@ -31,7 +31,7 @@ pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
 /// A request over HTTP, as far as it matters.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct WebhookCall<'a> {
     pub method: &'a str,
     pub path: &'a str,
     pub content_type: Option<&'a str>,
@@ -42,14 +42,14 @@ pub struct Call<'a> {
 ///
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
 /// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is not a review.
-pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
+pub fn answer(call: &WebhookCall<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
     answer_by(call, cluster, |pod, admission| pipeline::inject(pod, admission, configuration))
 }
 
 fn answer_by(
-    call: &Call<'_>,
+    call: &WebhookCall<'_>,
     cluster: &dyn Cluster,
-    inject: impl Fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>,
+    inject: impl Fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>,
 ) -> Answer {
     if call.body.len() > MAX_BYTES {
         return Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes"));
@@ -69,33 +69,33 @@ fn answer_by(
 
 /// The answer to a review that is read as deep as that; `None` where it takes more than was read.
 fn answered(
-    call: &Call<'_>,
+    call: &WebhookCall<'_>,
     depth: Depth,
     cluster: &dyn Cluster,
-    inject: &impl Fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>,
+    inject: &impl Fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>,
 ) -> Option<Answer> {
     let review = match Review::read(call.body, depth) {
         Ok(review) => review,
-        Err(unreadable) => return Some(Reply::malformed(unreadable).answer()),
+        Err(unreadable) => return Some(ReviewResponse::malformed(unreadable).answer()),
     };
     let Some(request) = review.request() else {
         let (reason, uid) = ("the review has no request".to_owned(), String::new());
-        return Some(Reply::malformed(Unreadable { reason, version: review.version, uid }).answer());
+        return Some(ReviewResponse::malformed(Unreadable { reason, version: review.version, uid }).answer());
     };
-    let reply = |outcome, reason: String| Reply::to(&review, request, outcome, reason);
+    let reply = |outcome, reason: String| ReviewResponse::to(&review, request, outcome, reason);
     // A webhook that is called for more than it should be must not keep pods from being deleted.
     if !matches!(request.text("operation"), "" | "CREATE") {
         let operation = request.text("operation");
         let reason = format!("the operation is {operation}, and pods are injected when they are created");
-        return Some(reply(Outcome::Skipped, reason).answer());
+        return Some(reply(ReviewOutcome::Skipped, reason).answer());
     }
     if let Some(other) = request.other_than_pods() {
         let reason = format!("it is about {other}, and pods are injected");
-        return Some(reply(Outcome::Skipped, reason).answer());
+        return Some(reply(ReviewOutcome::Skipped, reason).answer());
     }
     let pod = match request.pod() {
         Ok(pod) => pod,
-        Err(reason) => return Some(reply(Outcome::Refused, reason).answer()),
+        Err(reason) => return Some(reply(ReviewOutcome::Refused, reason).answer()),
     };
     let admission = AdmissionContext {
         namespace: cluster.namespace(request.namespace()),
@@ -105,25 +105,25 @@ fn answered(
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
     let reply = match inject(pod, &admission) {
-        Ok(pipeline::Outcome::Skipped(decision)) => {
+        Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
             let Decision { reason, warning, .. } = decision;
-            let reply = reply(Outcome::Skipped, format!("not injected: {reason}"));
-            Reply { warnings: warning.into_iter().collect(), ..reply }
+            let reply = reply(ReviewOutcome::Skipped, format!("not injected: {reason}"));
+            ReviewResponse { warnings: warning.into_iter().collect(), ..reply }
         }
-        Ok(pipeline::Outcome::Injected(injected)) => {
+        Ok(pipeline::InjectionOutcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
             let patch = serde_json::to_string(&patch).expect("a patch is JSON");
             if is_partial && (unread::has_mark(&patch) || !unread::is_kept(pod, &injected.pod)) {
                 return None;
             }
-            let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
+            let reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
             let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
-            Reply { warnings, patch: Some(patch), ..reply }
+            ReviewResponse { warnings, patch: Some(patch), ..reply }
         }
         Err(_) if is_partial => return None,
         Err(problems) => {
             let problems: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            reply(Outcome::Refused, format!("the pod can't be injected: {}", problems.join("; ")))
+            reply(ReviewOutcome::Refused, format!("the pod can't be injected: {}", problems.join("; ")))
         }
     };
     Some(reply.answer())
@@ -132,28 +132,31 @@ fn answered(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::Reason;
+    use crate::decision::DecisionReason;
     use crate::pipeline::Injected;
     use data_encoding::BASE64;
-    use mesh::Problem;
+    use mesh::InputProblem;
     use serde_json::{Map, json};
 
     /// An injector that labels pods, skips those of one namespace and refuses those without a `spec`.
-    fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::Outcome, Problems> {
-        let decision =
-            |inject| Decision { inject, reason: Reason::ByPolicy, warning: Some("odd\nlabel".into()) };
+    fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems> {
+        let decision = |inject| Decision {
+            inject,
+            reason: DecisionReason::ByPolicy,
+            warning: Some("odd\nlabel".into()),
+        };
         if pod.get("spec").is_none() {
-            let problem = |name: &str| Problem::with_item(name, "x", "is wrong");
+            let problem = |name: &str| InputProblem::with_item(name, "x", "is wrong");
             return Err(Problems(vec![problem("a"), problem("b")]));
         }
         if admission.namespace.name == "quiet" {
-            return Ok(pipeline::Outcome::Skipped(decision(false)));
+            return Ok(pipeline::InjectionOutcome::Skipped(decision(false)));
         }
         let mut after = pod.clone();
         let variables: Map<_, _> =
             admission.variables.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         after["metadata"]["labels"] = json!({ "in": admission.namespace.name, "variables": variables });
-        Ok(pipeline::Outcome::Injected(Box::new(Injected {
+        Ok(pipeline::InjectionOutcome::Injected(Box::new(Injected {
             decision: decision(true),
             pod: after,
             warnings: vec!["careful".to_owned()],
@@ -161,7 +164,7 @@ mod tests {
     }
 
     fn answered(path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-        answer_by(&Call { method: "PUT", path, content_type, body }, &Unknown::default(), labels)
+        answer_by(&WebhookCall { method: "PUT", path, content_type, body }, &Unknown::default(), labels)
     }
 
     fn review(version: &str, request: &Value) -> Answer {
@@ -177,7 +180,11 @@ mod tests {
     fn what_is_no_review_has_its_status_in_this_order() {
         let text = |status, content_type, body: &[u8]| {
             let answer = answered("/inject", content_type, body);
-            assert_eq!((answer.status, answer.report.outcome), (status, Outcome::Malformed), "{answer:?}");
+            assert_eq!(
+                (answer.status, answer.report.outcome),
+                (status, ReviewOutcome::Malformed),
+                "{answer:?}"
+            );
             String::from_utf8(answer.body).expect("UTF-8")
         };
         let long = vec![b' '; MAX_BYTES + 1];
@@ -206,7 +213,7 @@ mod tests {
         }
         for request in [Value::Null, json!([]), json!("x")] {
             let answer = review(VERSIONS[1], &request);
-            assert_eq!(answer.report.outcome, Outcome::Malformed);
+            assert_eq!(answer.report.outcome, ReviewOutcome::Malformed);
             assert_eq!((&body_of(&answer)["apiVersion"], answer.status), (&VERSIONS[1].into(), 200));
         }
     }
@@ -230,7 +237,7 @@ mod tests {
                 json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
                 let labels = json!({ "in": expected, "variables": { "ISTIO_META_NETWORK": "a" } });
                 assert_eq!(patched["metadata"]["labels"], labels);
-                assert_eq!(answer.report.outcome, Outcome::Injected);
+                assert_eq!(answer.report.outcome, ReviewOutcome::Injected);
                 assert_eq!(
                     (&*answer.report.object, &*answer.report.uid),
                     (&*format!("{expected}/web-*"), "u1")
@@ -239,11 +246,11 @@ mod tests {
         }
     }
 
-    fn check(request: &Value, outcome: Outcome, message: &str) {
+    fn check(request: &Value, outcome: ReviewOutcome, message: &str) {
         let answer = review(VERSIONS[0], request);
         let response = &body_of(&answer)["response"];
         assert_eq!((answer.report.outcome, &response["uid"]), (outcome, &"u2".into()), "{request}");
-        assert_eq!(response["allowed"], outcome == Outcome::Skipped, "{request}");
+        assert_eq!(response["allowed"], outcome == ReviewOutcome::Skipped, "{request}");
         assert_eq!((&response["patch"], &response["patchType"]), (&Value::Null, &Value::Null), "{request}");
         assert!(answer.report.reason.contains(message), "{request}: {}", answer.report.reason);
         let shown = response["status"]["message"].as_str();
@@ -254,23 +261,35 @@ mod tests {
     fn others_are_let_through_or_refused_with_their_uid() {
         let pod = json!({ "metadata": { "name": "web" }, "spec": {}, "status": [1] });
         let bare = json!({ "kind": "Pod", "metadata": 7 });
-        check(&json!({ "uid": "u2", "namespace": "quiet", "object": pod }), Outcome::Skipped, "the policy");
-        check(&json!({ "uid": "u2", "operation": "DELETE", "object": null }), Outcome::Skipped, "DELETE");
+        check(
+            &json!({ "uid": "u2", "namespace": "quiet", "object": pod }),
+            ReviewOutcome::Skipped,
+            "the policy",
+        );
+        check(
+            &json!({ "uid": "u2", "operation": "DELETE", "object": null }),
+            ReviewOutcome::Skipped,
+            "DELETE",
+        );
         let pods = json!({ "group": "", "version": "v1", "resource": "pods" });
         let eviction = json!({ "uid": "u2", "resource": pods, "subResource": "eviction", "object": { "kind": "Eviction" } });
-        check(&eviction, Outcome::Skipped, "it is about pods/eviction");
+        check(&eviction, ReviewOutcome::Skipped, "it is about pods/eviction");
         let resource = json!({ "group": "batch", "version": "v1", "resource": "jobs" });
-        check(&json!({ "uid": "u2", "resource": resource, "object": {} }), Outcome::Skipped, "about jobs");
-        check(&json!({ "uid": "u2", "object": null }), Outcome::Refused, "no object");
-        check(&json!({ "uid": "u2", "object": "web" }), Outcome::Refused, "no object");
+        check(
+            &json!({ "uid": "u2", "resource": resource, "object": {} }),
+            ReviewOutcome::Skipped,
+            "about jobs",
+        );
+        check(&json!({ "uid": "u2", "object": null }), ReviewOutcome::Refused, "no object");
+        check(&json!({ "uid": "u2", "object": "web" }), ReviewOutcome::Refused, "no object");
         check(
             &json!({ "uid": "u2", "object": { "kind": "Job" } }),
-            Outcome::Refused,
+            ReviewOutcome::Refused,
             "a Job; expected a Pod",
         );
         check(
             &json!({ "uid": "u2", "object": bare }),
-            Outcome::Refused,
+            ReviewOutcome::Refused,
             "a: \"x\" is wrong; b: \"x\" is wrong",
         );
     }
@@ -289,7 +308,7 @@ mod tests {
             assert_eq!((&response["uid"], &response["allowed"]), (&"u3".into(), &false.into()), "{body:.99}");
             assert_eq!(
                 (&*answer.report.uid, answer.report.outcome),
-                ("u3", Outcome::Malformed),
+                ("u3", ReviewOutcome::Malformed),
                 "{body:.99}"
             );
             assert_eq!(body_of(&answer)["apiVersion"], VERSIONS[1], "{body:.99}");
@@ -297,10 +316,10 @@ mod tests {
     }
 
     /// An injector that needs the variables of a pod.
-    fn counts(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::Outcome, Problems> {
+    fn counts(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems> {
         let variables = pod["spec"]["containers"][0]["env"].as_array().map_or(0, Vec::len);
         let mut counted = labels(pod, admission)?;
-        if let pipeline::Outcome::Injected(injected) = &mut counted {
+        if let pipeline::InjectionOutcome::Injected(injected) = &mut counted {
             injected.pod["spec"]["containers"][0]["env"] = json!([{ "name": "COUNT", "value": variables }]);
         }
         Ok(counted)
@@ -313,19 +332,24 @@ mod tests {
         let review =
             json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "uid": "u", "object": pod } });
         let review = review.to_string();
-        let call =
-            Call { method: "POST", path: "/inject", content_type: Some(JSON), body: review.as_bytes() };
-        let patched = |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>| {
-            let answer = answer_by(&call, &Unknown::default(), injector);
-            let answer = body_of(&answer);
-            let patch = BASE64
-                .decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes())
-                .expect("base64");
-            let mut patched = pod.clone();
-            let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
-            json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
-            patched
+        let call = WebhookCall {
+            method: "POST",
+            path: "/inject",
+            content_type: Some(JSON),
+            body: review.as_bytes(),
         };
+        let patched =
+            |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>| {
+                let answer = answer_by(&call, &Unknown::default(), injector);
+                let answer = body_of(&answer);
+                let patch = BASE64
+                    .decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes())
+                    .expect("base64");
+                let mut patched = pod.clone();
+                let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
+                json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
+                patched
+            };
         assert_eq!(patched(labels)["spec"], pod["spec"]);
         let counted = json!([{ "name": "COUNT", "value": 99 }]);
         assert_eq!(patched(counts)["spec"]["containers"][0]["env"], counted);

@@ -1,13 +1,13 @@
 //! An answer to a review, and how it is written.
 
 use super::reading::{Request, Review, Unreadable};
-use super::{Answer, JSON, KIND, Outcome, Report};
+use super::{Answer, JSON, KIND, ReviewOutcome, ReviewReport};
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-pub(crate) struct Reply {
+pub(crate) struct ReviewResponse {
     pub(crate) version: &'static str,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ReviewOutcome,
     pub(crate) reason: String,
     pub(crate) object: String,
     pub(crate) uid: String,
@@ -15,9 +15,9 @@ pub(crate) struct Reply {
     pub(crate) patch: Option<String>,
 }
 
-impl Reply {
+impl ReviewResponse {
     /// An answer to a request, without warnings or a patch.
-    pub(crate) fn to(review: &Review, request: Request<'_>, outcome: Outcome, reason: String) -> Self {
+    pub(crate) fn to(review: &Review, request: Request<'_>, outcome: ReviewOutcome, reason: String) -> Self {
         Self {
             version: review.version,
             outcome,
@@ -31,13 +31,13 @@ impl Reply {
 
     pub(crate) fn malformed(unreadable: Unreadable) -> Self {
         let Unreadable { reason, version, uid } = unreadable;
-        let (outcome, object) = (Outcome::Malformed, String::new());
+        let (outcome, object) = (ReviewOutcome::Malformed, String::new());
         Self { version, outcome, reason, object, uid, warnings: Vec::new(), patch: None }
     }
 
     pub(crate) fn answer(self) -> Answer {
         let mut response = Map::new();
-        let allowed = matches!(self.outcome, Outcome::Injected | Outcome::Skipped);
+        let allowed = matches!(self.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped);
         response.insert("uid".to_owned(), self.uid.clone().into());
         response.insert("allowed".to_owned(), allowed.into());
         if !allowed {
@@ -59,7 +59,7 @@ impl Reply {
         ];
         let review: Value = review.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
         let Self { outcome, reason, object, uid, warnings, .. } = self;
-        let report = Report { outcome, reason, object, uid, warnings };
+        let report = ReviewReport { outcome, reason, object, uid, warnings };
         Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), report }
     }
 }

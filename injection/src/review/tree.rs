@@ -21,14 +21,14 @@ const FEW: usize = 32;
 
 /// Reads a review.
 pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
-    let reading = Reading {
+    let reading = ReviewReading {
         depth,
         left: RefCell::default(),
         too_large: Cell::new(None),
         lacks_variables: Cell::new(false),
     };
     let mut text = serde_json::Deserializer::from_slice(body);
-    let read = PartSeed { reading: &reading, part: Part::Review }.deserialize(&mut text);
+    let read = PartSeed { reading: &reading, part: ReviewPart::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
         // The name of a container followed its variables, and they matter.
@@ -39,7 +39,7 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
     }
 }
 
-struct Reading {
+struct ReviewReading {
     depth: Depth,
     left: RefCell<Allowance>,
     too_large: Cell<Option<TooLarge>>,
@@ -49,7 +49,7 @@ struct Reading {
 
 /// What a value is, as far as it makes a difference to what is read of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ReviewPart {
     Review,
     Request,
     Object,
@@ -61,7 +61,7 @@ enum Part {
     Other,
 }
 
-impl Part {
+impl ReviewPart {
     /// What a field of it is; `None` where it is not needed.
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
@@ -88,12 +88,12 @@ impl Part {
 
 #[derive(Clone, Copy)]
 struct PartSeed<'a> {
-    reading: &'a Reading,
-    part: Part,
+    reading: &'a ReviewReading,
+    part: ReviewPart,
 }
 
 impl PartSeed<'_> {
-    fn at(self, part: Part) -> Self {
+    fn at(self, part: ReviewPart) -> Self {
         Self { part, ..self }
     }
 
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         self.take(|left| left.value(""))?;
         let (mut items, inner) = (Vec::new(), self.at(self.part.item()));
-        let is_skipped = self.part == Part::Variables && self.reading.depth == Depth::Shallow;
+        let is_skipped = self.part == ReviewPart::Variables && self.reading.depth == Depth::Shallow;
         while let Some(item) = from.next_element_seed(inner)? {
             items.push(item);
             if is_skipped && items.len() > FEW {
@@ -181,7 +181,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
             let value = from.next_value_seed(self.at(part))?;
             fields.insert(name, value);
         }
-        if self.part == Part::Container && fields.get("env").is_some_and(unread::is_mark) {
+        if self.part == ReviewPart::Container && fields.get("env").is_some_and(unread::is_mark) {
             let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
             let lacks = self.reading.depth == Depth::Shallow && !unread::may_be(name);
             self.reading.lacks_variables.set(lacks || self.reading.lacks_variables.get());

@@ -3,16 +3,16 @@
 use crate::mesh_config::list::listed;
 use crate::namespaces::strings;
 use crate::quantity;
-use mesh::settings::mapping::Form;
+use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::{Wildcard, boolean};
-use mesh::{Problem, pod};
+use mesh::{InputProblem, pod};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The annotations of a pod, with the problems and warnings found so far.
 pub(super) struct Annotations<'a> {
     given: BTreeMap<&'a str, &'a str>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<InputProblem>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Annotations<'a> {
     }
 
     pub(super) fn problem(&mut self, name: &str, item: &str, text: impl Into<String>) {
-        self.problems.push(Problem::with_item(name, item, text));
+        self.problems.push(InputProblem::with_item(name, item, text));
     }
 
     /// An annotation that `read` reads; `expected` says what would be right.
@@ -91,7 +91,7 @@ impl<'a> Annotations<'a> {
     pub(super) fn list<T>(
         &mut self,
         name: &str,
-        form: Form,
+        form: AnnotationForm,
         read: fn(&str) -> Option<T>,
     ) -> Option<Wildcard<T>> {
         match listed(self.get(name)?, form, read) {

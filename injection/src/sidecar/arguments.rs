@@ -1,11 +1,11 @@
 //! What the settings of a sidecar are passed on as: arguments of the init container, or annotations for a plugin.
 
-use super::{Init, Sidecar};
+use super::{InitMode, Sidecar};
 use crate::mesh_config::list::{Network, written, written_or_all};
 use crate::namespaces::strings;
 use mesh::Setting;
 use mesh::istio::annotations as known;
-use mesh::settings::Row;
+use mesh::settings::SettingRow;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ impl Sidecar {
     /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
     /// annotations win: they are written where Istio writes the flag, or behind its flags.
     pub fn arguments(&self) -> Vec<String> {
-        if self.init == Init::Nothing {
+        if self.init == InitMode::Nothing {
             return Vec::new();
         }
         let mut arguments = vec!["istio-iptables".to_owned()];
@@ -74,7 +74,7 @@ impl Sidecar {
         let annotations = annotations
             .filter(|(name, value)| !given.get(name.as_str()).is_some_and(|text| same(text, value)));
         let of_other = traffic.settings().into_iter().filter(|(setting, _)| {
-            self.init == Init::Validation
+            self.init == InitMode::Validation
                 && traffic.of_other_proxy.contains(setting)
                 && !self.own_settings.contains_key(setting)
         });
@@ -85,7 +85,7 @@ impl Sidecar {
 }
 
 /// The short form of a flag, as Istio writes it.
-fn letter(row: &Row) -> String {
+fn letter(row: &SettingRow) -> String {
     match row.short {
         Some(letter) => format!("-{letter}"),
         None => row.option(),

@@ -1,8 +1,8 @@
 //! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
-use super::mode::{Init, Mode};
+use super::mode::{InitMode, Mode};
 use crate::admission::Namespace;
-use mesh::Problem;
+use mesh::InputProblem;
 use mesh::istio::defaults::PROXY_ID;
 use mesh::settings::mapping::PROXY;
 use serde_json::Value;
@@ -37,13 +37,17 @@ pub(super) struct Determinants<'a> {
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a Namespace,
     pub(super) mode: Mode,
-    pub(super) init: Init,
+    pub(super) init: InitMode,
     pub(super) binds_low_ports: bool,
 }
 
 impl Determinants<'_> {
     /// Determines them, and appends to `problems` and `warnings`.
-    pub(super) fn identities(&self, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) -> Identities {
+    pub(super) fn identities(
+        &self,
+        problems: &mut Vec<InputProblem>,
+        warnings: &mut Vec<String>,
+    ) -> Identities {
         let default = i64::from(PROXY_ID);
         let mut range = |name: &str| {
             let text = self.namespace.annotations.get(name)?;
@@ -75,15 +79,15 @@ impl Determinants<'_> {
         let otherwise = if tproxy || self.binds_low_ports { default } else { of_namespace.user };
         let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
         let init = match self.init {
-            Init::Capture | Init::Nothing => Identity { user: 0, group: 0 },
+            InitMode::Capture | InitMode::Nothing => Identity { user: 0, group: 0 },
             // Its connections have to look like the proxy's.
-            Init::Validation => Identity { user: known_by, group: proxy.group },
+            InitMode::Validation => Identity { user: known_by, group: proxy.group },
         };
         Identities { of_namespace, proxy, init, known_by }
     }
 
     /// A field of the security context that the author of the pod gives the proxy's container.
-    fn own(&self, field: &str, problems: &mut Vec<Problem>) -> Option<i64> {
+    fn own(&self, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
         let lists = ["containers", "initContainers"].map(|key| self.pod.get("spec")?.get(key)?.as_array());
         let mut containers = lists.into_iter().flatten().flatten();
         let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
@@ -92,7 +96,7 @@ impl Determinants<'_> {
         if number.is_none() {
             let name = format!("container {PROXY}: securityContext.{field}");
             let text = "is not a user or group number; expected one from 0 to 2147483647";
-            problems.push(Problem::with_item(&name, &value.to_string(), text));
+            problems.push(InputProblem::with_item(&name, &value.to_string(), text));
         }
         number
     }
@@ -128,7 +132,7 @@ mod tests {
         let pod = json!({"spec": {"containers": [{"name": PROXY, "securityContext": own}]}});
         let annotations = range.map(|range| (USERS.to_owned(), range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
-        let init = Init::Validation;
+        let init = InitMode::Validation;
         let determinants =
             Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());

@@ -14,10 +14,10 @@ mod volumes;
 
 pub use identity::Identity;
 pub(crate) use mode::{INIT, VALIDATION};
-pub use mode::{Init, Mode, OtherProxy, PROXY};
+pub use mode::{InitMode, Mode, OtherProxy, PROXY};
 pub use traffic::Traffic;
 
-use crate::mesh_config::Readiness;
+use crate::mesh_config::ProxyReadinessProbe;
 use mesh::Setting;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     pub mode: Mode,
-    pub init: Init,
+    pub init: InitMode,
     /// What is captured, and where it goes.
     pub traffic: Traffic,
     /// Settings by the pod's annotations `sidecar-init/`, which win over what `traffic` says of them.
@@ -52,7 +52,7 @@ pub struct Sidecar {
     /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
-    pub readiness: Readiness,
+    pub readiness: ProxyReadinessProbe,
     /// How often the proxy's startup probe may fail, once a second; `None` where there is no such probe.
     pub startup_failures: Option<u32>,
     /// Whether the proxy is an init container with `restartPolicy: Always`.
@@ -98,7 +98,7 @@ impl Sidecar {
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {
             self.proxy_identity.user = uid;
-            if self.init == Init::Validation {
+            if self.init == InitMode::Validation {
                 // What it sends has to look like the proxy's own.
                 self.init_identity.user = uid;
             }

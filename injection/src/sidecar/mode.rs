@@ -18,7 +18,7 @@ pub enum Mode {
 
 /// Which init container a pod gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Init {
+pub enum InitMode {
     /// `istio-init`, which sets the rules.
     Capture,
     /// `istio-validation`, which checks those that a plugin has set.
@@ -38,7 +38,7 @@ impl Mode {
     }
 }
 
-impl Init {
+impl InitMode {
     /// The name of the container; `None` where there is none.
     pub fn name(self) -> Option<&'static str> {
         match self {

@@ -5,11 +5,13 @@ use mesh::pod::{Pod, annotated};
 use mesh::settings::ANNOTATIONS;
 use mesh::sources::RemoteHost;
 use mesh::sources::{Given, Raw, Source};
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use std::collections::BTreeMap;
 
 /// Settings by such annotations, read by the policy as the plugin does.
-pub(super) fn settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Vec<Problem>> {
+pub(super) fn settings(
+    annotations: &Annotations<'_>,
+) -> Result<BTreeMap<Setting, String>, Vec<InputProblem>> {
     let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
         ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -19,8 +21,10 @@ pub(super) fn settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting
     let title = "";
     let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
     if let Err(Problems(problems)) = read.resolve(&RemoteHost::Open) {
-        let untitled =
-            |problem: Problem| Problem { name: problem.name.trim_start_matches(": ").to_owned(), ..problem };
+        let untitled = |problem: InputProblem| InputProblem {
+            name: problem.name.trim_start_matches(": ").to_owned(),
+            ..problem
+        };
         return Err(problems.into_iter().map(untitled).collect());
     }
     let is_own =
@@ -36,7 +40,7 @@ fn bare(value: &str) -> String {
 
 /// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
 /// warnings.
-pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
+pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<InputProblem>> {
     let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
 }

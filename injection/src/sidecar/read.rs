@@ -3,13 +3,13 @@
 use super::annotations::Annotations;
 use super::identity::Determinants;
 use super::traffic::Traffic;
-use super::{Init, Mode, Sidecar, image, own, volumes};
+use super::{InitMode, Mode, Sidecar, image, own, volumes};
 use crate::admission::AdmissionContext;
-use crate::mesh_config::{Mesh, Native, Readiness, Values, proxy_config};
+use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
 use crate::namespaces::strings;
 use crate::quantity;
 use mesh::istio::annotations as known;
-use mesh::{Problem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ impl Sidecar {
     pub fn of(
         pod: &Value,
         admission: &AdmissionContext,
-        values: &Values,
-        mesh: &Mesh,
+        values: &IstioValues,
+        mesh: &MeshConfig,
     ) -> Result<Self, Problems> {
         read(pod, admission, values, mesh)
     }
@@ -37,8 +37,8 @@ impl Sidecar {
 fn read(
     pod: &Value,
     admission: &AdmissionContext,
-    values: &Values,
-    mesh: &Mesh,
+    values: &IstioValues,
+    mesh: &MeshConfig,
 ) -> Result<Sidecar, Problems> {
     let mut annotations = Annotations::of(pod);
     let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
@@ -49,9 +49,9 @@ fn read(
     let proxy_config = config(&mut annotations, mesh.proxy_config());
     let mode = mode(&mut annotations, &own, &proxy_config);
     let init = match (mode, values.cni.enabled) {
-        (Mode::None, _) => Init::Nothing,
-        (_, true) => Init::Validation,
-        (_, false) => Init::Capture,
+        (Mode::None, _) => InitMode::Nothing,
+        (_, true) => InitMode::Validation,
+        (_, false) => InitMode::Capture,
     };
     let status_port = status_port(&mut annotations, values);
     let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
@@ -149,7 +149,7 @@ fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     if documents.len() > 1 {
         annotations
             .problems
-            .push(Problem::of(name, "holds several documents; expected the fields of one ProxyConfig"));
+            .push(InputProblem::of(name, "holds several documents; expected the fields of one ProxyConfig"));
     }
     let Some(document) = documents.first() else { return of_mesh.clone() };
     let written = proxy_config::read(name, document);
@@ -173,7 +173,7 @@ fn mode(annotations: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, prox
 }
 
 /// Spaces around it are ignored, here and where it is used.
-fn status_port(annotations: &mut Annotations<'_>, values: &Values) -> Option<u16> {
+fn status_port(annotations: &mut Annotations<'_>, values: &IstioValues) -> Option<u16> {
     let complaint = "is not a port; expected a number from 1 to 65535, or 0 for none";
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let annotated = annotations.read(known::STATUS_PORT, complaint, |text| {
@@ -197,7 +197,7 @@ fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
 }
 
 /// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.
-fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> (String, String) {
+fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &IstioValues) -> (String, String) {
     let annotated = annotations.word(known::PROXY_IMAGE_TYPE);
     let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
     let configured = configured.filter(|kind| !kind.is_empty());
@@ -243,7 +243,7 @@ fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
 }
 
 /// As in Istio's template, any text but `false` makes it native.
-fn native(annotations: &mut Annotations<'_>, values: &Values, admission: &AdmissionContext) -> bool {
+fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &AdmissionContext) -> bool {
     match annotations.get(known::NATIVE) {
         Some("true") => true,
         Some("false") => false,
@@ -275,9 +275,9 @@ fn check_agent(annotations: &mut Annotations<'_>) {
     }
 }
 
-fn readiness(annotations: &mut Annotations<'_>, values: &Values) -> Readiness {
-    let Readiness { initial_delay, period, failures } = values.proxy.readiness;
-    Readiness {
+fn readiness(annotations: &mut Annotations<'_>, values: &IstioValues) -> ProxyReadinessProbe {
+    let ProxyReadinessProbe { initial_delay, period, failures } = values.proxy.readiness;
+    ProxyReadinessProbe {
         initial_delay: annotations.number(known::READINESS_DELAY).unwrap_or(initial_delay),
         period: annotations.number(known::READINESS_PERIOD).unwrap_or(period),
         failures: annotations.number(known::READINESS_FAILURES).unwrap_or(failures),
@@ -307,8 +307,8 @@ fn init_variables(
 }
 
 /// Flags of the init container that take no value, in the order in which Istio writes them.
-fn init_switches(init: Init, values: &Values) -> Vec<Setting> {
-    let validates = init == Init::Validation;
+fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
+    let validates = init == InitMode::Validation;
     let switches = [
         (values.log_as_json, Setting::LogAsJson),
         (validates, Setting::RunValidation),

@@ -3,10 +3,10 @@
 use super::annotations::Annotations;
 use super::mode::{Mode, OtherProxy};
 use crate::mesh_config::list::{self, Network, items, written, written_or_all};
-use crate::mesh_config::{Capture, Mesh};
+use crate::mesh_config::{CaptureValues, MeshConfig};
 use mesh::Setting;
 use mesh::istio::annotations as known;
-use mesh::settings::mapping::Form;
+use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::{Given, Source, Wildcard};
 use rules::InterfaceName;
 use std::collections::BTreeMap;
@@ -44,25 +44,29 @@ impl Traffic {
         annotations: &mut Annotations<'_>,
         mode: Mode,
         status_port: Option<u16>,
-        values: &Capture,
-        mesh: &Mesh,
+        values: &CaptureValues,
+        mesh: &MeshConfig,
     ) -> Self {
-        let exclude_inbound = annotations.list(known::EXCLUDE_INBOUND, Form::Ports, list::port).map(items);
+        let exclude_inbound =
+            annotations.list(known::EXCLUDE_INBOUND, AnnotationForm::Ports, list::port).map(items);
         let mut exclude_inbound = exclude_inbound.unwrap_or_else(|| values.exclude_inbound.clone());
         exclude_inbound.extend(status_port.filter(|port| !exclude_inbound.contains(port)));
         let mut outbound = |name, default: &Vec<u16>| {
-            let listed = annotations.list(name, Form::Ports, list::port).map(items);
+            let listed = annotations.list(name, AnnotationForm::Ports, list::port).map(items);
             listed.or_else(|| (!default.is_empty()).then(|| default.clone()))
         };
         let include_outbound = outbound(known::INCLUDE_OUTBOUND, &values.include_outbound);
         let exclude_outbound = outbound(known::EXCLUDE_OUTBOUND, &values.exclude_outbound);
-        let mut interfaces = |name| annotations.list(name, Form::Interfaces, list::interface).map(items);
+        let mut interfaces =
+            |name| annotations.list(name, AnnotationForm::Interfaces, list::interface).map(items);
         let (now, before) = (interfaces(known::VM_INTERFACES), interfaces(known::VM_INTERFACES_BEFORE));
         let exclude_interfaces = interfaces(known::EXCLUDE_INTERFACES);
-        let include_networks = annotations.list(known::INCLUDE_NETWORKS, Form::NetworksOrAll, list::network);
+        let include_networks =
+            annotations.list(known::INCLUDE_NETWORKS, AnnotationForm::NetworksOrAll, list::network);
         let exclude_networks =
-            annotations.list(known::EXCLUDE_NETWORKS, Form::Networks, list::network).map(items);
-        let include_inbound = annotations.list(known::INCLUDE_INBOUND, Form::PortsOrAll, list::port);
+            annotations.list(known::EXCLUDE_NETWORKS, AnnotationForm::Networks, list::network).map(items);
+        let include_inbound =
+            annotations.list(known::INCLUDE_INBOUND, AnnotationForm::PortsOrAll, list::port);
         Self {
             mode,
             outbound_port: mesh.outbound_port,

@@ -1,7 +1,7 @@
 //! What templates are filled from.
 
 use crate::admission::AdmissionContext;
-use crate::mesh_config::{Mesh, Values};
+use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::sidecar::Sidecar;
 use serde_json::Value;
 
@@ -12,6 +12,6 @@ pub struct TemplateContext<'a> {
     pub pod: &'a Value,
     pub admission: &'a AdmissionContext,
     pub sidecar: &'a Sidecar,
-    pub values: &'a Values,
-    pub mesh: &'a Mesh,
+    pub values: &'a IstioValues,
+    pub mesh: &'a MeshConfig,
 }

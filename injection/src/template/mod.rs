@@ -11,11 +11,11 @@ pub use context::TemplateContext;
 
 use crate::reader::noun;
 use crate::sidecar::Sidecar;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
-pub enum Template {
+pub enum InjectionTemplate {
     BuiltIn(BuiltIn),
     /// A text in Go's language, which becomes YAML; what the configuration writes.
     Go(go::Template),
@@ -23,7 +23,7 @@ pub enum Template {
     Unreadable(Problems),
 }
 
-impl Template {
+impl InjectionTemplate {
     /// Reads a template of a configuration.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Template {
             other => {
                 let text =
                     format!("is {}; expected a Go template as a string (see docs/templates.md)", noun(other));
-                Err(Problems(vec![Problem::of(name, text)]))
+                Err(Problems(vec![InputProblem::of(name, text)]))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The writes that lead from what there is to what is to be, tried on a namespace in memory.
 
 use crate::scene::{Scene, environment, shop};
-use injection::environment::changes::{Changes, Step, adoptions, changes, orphans};
+use injection::environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
 use injection::environment::conditions::{conditions, idle, ranked, status};
 use injection::environment::existing::{Existing, MANAGER};
 use injection::environment::resource::VirtualEnvironment;
@@ -35,18 +35,18 @@ impl Cluster {
         steps.iter().map(shown).collect()
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &ChangeStep) {
         let (kind, name) = step.about();
         let at = self.find(kind, name);
         match step {
-            Step::Create(object) => {
+            ChangeStep::Create(object) => {
                 assert_eq!(at, None, "{object}");
                 self.0.push(object.clone());
                 let metadata = &mut self.0.last_mut().expect("it")["metadata"];
                 metadata["uid"] = json!(format!("u-{kind}-{name}"));
                 metadata["resourceVersion"] = json!("1");
             }
-            Step::Apply { object, uid, version } => {
+            ChangeStep::Apply { object, uid, version } => {
                 let there = &mut self.0[at.expect("it is there")];
                 is_that(there, uid, version.as_deref());
                 let fields = |object: &Value, at: &str| {
@@ -63,14 +63,14 @@ impl Cluster {
                 there["metadata"]["uid"] = metadata["uid"].clone();
                 there["metadata"]["resourceVersion"] = next(&metadata);
             }
-            Step::Adopt { owners, version, .. } => {
+            ChangeStep::Adopt { owners, version, .. } => {
                 let there = &mut self.0[at.expect("it is there")];
                 let metadata = &mut there["metadata"];
                 assert_eq!(metadata["resourceVersion"], **version);
                 metadata["ownerReferences"] = owners.clone();
                 metadata["resourceVersion"] = next(metadata);
             }
-            Step::Delete { uid, version, .. } => {
+            ChangeStep::Delete { uid, version, .. } => {
                 let gone = self.0.remove(at.expect("it is there"));
                 is_that(&gone, uid, Some(version));
             }
@@ -111,13 +111,13 @@ fn is_that(there: &Value, uid: &str, version: Option<&str>) {
     assert!(version.is_none_or(|version| there["metadata"]["resourceVersion"] == version), "{there}");
 }
 
-fn shown(step: &Step) -> String {
+fn shown(step: &ChangeStep) -> String {
     let (kind, name) = step.about();
     let verb = match step {
-        Step::Create(_) => "create",
-        Step::Apply { .. } => "apply",
-        Step::Adopt { .. } => "adopt",
-        Step::Delete { .. } => "delete",
+        ChangeStep::Create(_) => "create",
+        ChangeStep::Apply { .. } => "apply",
+        ChangeStep::Adopt { .. } => "adopt",
+        ChangeStep::Delete { .. } => "delete",
     };
     format!("{verb} {kind} {name}")
 }
@@ -257,13 +257,13 @@ fn a_number_in_another_form_is_no_change() {
 fn only_what_was_looked_at_is_written() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     let fresh = cluster.changes(&scene).steps;
-    assert!(fresh.iter().all(|step| matches!(step, Step::Create(_))), "{fresh:?}");
+    assert!(fresh.iter().all(|step| matches!(step, ChangeStep::Create(_))), "{fresh:?}");
     cluster.settle(&scene);
     scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.red");
     scene.workload("cart", "base.green");
     let steps = cluster.changes(&scene).steps;
     let pins = steps.iter().map(|step| match step {
-        Step::Apply { uid, version, .. } => (uid.clone(), version.clone()),
+        ChangeStep::Apply { uid, version, .. } => (uid.clone(), version.clone()),
         other => panic!("{other:?}"),
     });
     // The first write of an object names its version, later ones can't know it.
@@ -328,7 +328,7 @@ fn a_refused_service_changes_hands_too() {
     scene.workload("cart", "base_red");
     let next = later(&scene, "next");
     let steps = changes(&[&next], &scene.plan(), &cluster.existing()).steps;
-    let adopted = steps.iter().filter(|step| matches!(step, Step::Adopt { .. })).count();
+    let adopted = steps.iter().filter(|step| matches!(step, ChangeStep::Adopt { .. })).count();
     assert_eq!((adopted, steps.len()), (4, 4), "{steps:?}");
 }
 

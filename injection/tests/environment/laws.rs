@@ -1,7 +1,7 @@
 //! Laws that hold for any namespace: routes do what was chosen, lead to subsets that there are, and depend on no order.
 
 use crate::scene::{Scene, environment};
-use injection::environment::routes::{Disposition, subset};
+use injection::environment::routes::{RouteDisposition, subset};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -85,7 +85,7 @@ proptest! {
                 }
             }
             match &planned.disposition {
-                Disposition::Routed { virtual_service, destination_rule } => {
+                RouteDisposition::Routed { virtual_service, destination_rule } => {
                     let routes = &virtual_service["spec"]["http"];
                     let subsets = destination_rule["spec"]["subsets"].as_array().expect("subsets");
                     let headers: &[&str] =
@@ -102,11 +102,11 @@ proptest! {
                     }
                 }
                 // Then nothing is lost without routes: either no pod has an environment, or all requests go one way.
-                Disposition::Unrouted(_) => {
+                RouteDisposition::Unrouted(_) => {
                     let ways: BTreeSet<Option<String>> = query.iter().map(|value| target(*value)).collect();
                     prop_assert!(own.is_empty() || ways.len() == 1, "{:?}", ways);
                 }
-                Disposition::Refused(problems) => prop_assert!(false, "{}", problems),
+                RouteDisposition::Refused(problems) => prop_assert!(false, "{}", problems),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The routes of a namespace: each row of the table, and each change of it.
 
 use crate::scene::{Scene, environment, shop};
-use injection::environment::routes::{Disposition, Reason};
+use injection::environment::routes::{RouteDisposition, UnroutedReason};
 use injection::environment::table::table;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn routes_stand_in_order() {
         ":80>base".to_owned(),
     ];
     assert_eq!(scene.routes("pay"), expected);
-    assert_eq!(scene.disposition("mail"), Disposition::Unrouted(Reason::OneWay));
+    assert_eq!(scene.disposition("mail"), RouteDisposition::Unrouted(UnroutedReason::OneWay));
     // What comes out does not depend on the order of what goes in.
     let reversed = changed(|scene| {
         scene.services.reverse();
@@ -123,7 +123,11 @@ fn ports_decide_by_their_protocol() {
         json!({"name": "http", "port": 80, "protocol": "UDP"}),
     ] {
         let scene = changed(|scene| scene.service("cart")["spec"]["ports"] = json!([port]));
-        assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::NoHttpPort), "{port}");
+        assert_eq!(
+            scene.disposition("cart"),
+            RouteDisposition::Unrouted(UnroutedReason::NoHttpPort),
+            "{port}"
+        );
     }
     let scene = changed(|scene| {
         scene.service("cart")["spec"]["ports"] = json!([{"port": 80, "appProtocol": "http"}]);
@@ -160,7 +164,7 @@ fn two_environments_of_one_subset_are_refused() {
         scene.workload("cart", "a_b");
         scene.workload("cart", "a.b");
     });
-    let Disposition::Refused(problems) = scene.disposition("cart") else { panic!("taken") };
+    let RouteDisposition::Refused(problems) = scene.disposition("cart") else { panic!("taken") };
     let text = problems.to_string();
     assert!(
         text.contains("Service shop/cart") && text.contains("a.b and a_b would both be the subset a-b"),
@@ -249,7 +253,7 @@ fn a_rule_lies_under_every_route() {
         assert_eq!(route["match"].as_array().map(Vec::len), Some(1));
     }
     let bad = changed(|scene| scene.annotate("cart", "kt-virtual-environment/rule", "{\"rewrit\": 1}"));
-    let Disposition::Refused(problems) = bad.disposition("cart") else { panic!("taken") };
+    let RouteDisposition::Refused(problems) = bad.disposition("cart") else { panic!("taken") };
     assert!(
         problems.to_string().contains("Service shop/cart, annotation kt-virtual-environment/rule: rewrit"),
         "{problems}"
@@ -259,17 +263,17 @@ fn a_rule_lies_under_every_route() {
 #[test]
 fn what_gets_no_routes() {
     let scene = changed(|scene| scene.service("cart")["spec"]["selector"] = Value::Null);
-    assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::NoSelector));
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::NoSelector));
     let scene = changed(|scene| scene.service("cart")["spec"]["type"] = json!("ExternalName"));
-    assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::NoSelector));
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::NoSelector));
     let scene = changed(|scene| scene.service("cart")["metadata"]["name"] = json!("kubernetes"));
-    assert_eq!(scene.disposition("kubernetes"), Disposition::Unrouted(Reason::ApiServer));
+    assert_eq!(scene.disposition("kubernetes"), RouteDisposition::Unrouted(UnroutedReason::ApiServer));
     let scene = changed(|scene| scene.workloads.clear());
-    assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::NoWorkload));
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::NoWorkload));
     let scene = changed(|scene| {
         scene.environment = environment(&json!({"envLabel": {"name": "team-env"}}));
     });
-    assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::NoEnvironment));
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::NoEnvironment));
     assert_eq!(scene.plan().warnings, [""; 0], "pods without an environment are nothing odd");
     let scene = changed(|scene| scene.service("cart")["metadata"]["namespace"] = json!("other"));
     assert_eq!(scene.plan().services.len(), 2);
@@ -288,7 +292,7 @@ fn a_default_without_pods_is_none() {
 fn workloads_without_pods_attract_nothing() {
     let mut scene = shop();
     scene.workloads[0]["spec"]["replicas"] = json!(0);
-    assert_eq!(scene.disposition("cart"), Disposition::Unrouted(Reason::OneWay));
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::OneWay));
     let [warning] = &scene.plan().warnings[..] else { panic!("one warning") };
     assert!(warning.contains("Deployment shop/cart-base.red: it is to have no pods"), "{warning}");
     scene.workloads[0]["spec"]["replicas"] = json!(1);

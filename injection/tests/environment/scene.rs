@@ -1,8 +1,8 @@
 //! A namespace to look at: three Services with workloads of some environments.
 
-use injection::environment::inventory::{Service, Workload};
+use injection::environment::inventory::{InventoryWorkload, Service};
 use injection::environment::resource::VirtualEnvironment;
-use injection::environment::routes::{Disposition, ISTIO, Plan, plan};
+use injection::environment::routes::{ISTIO, Plan, RouteDisposition, plan};
 use serde_json::{Value, json};
 
 /// What stands in the namespace, as its objects.
@@ -67,12 +67,12 @@ impl Scene {
     pub(crate) fn plan(&self) -> Plan {
         let services: Vec<Service> =
             self.services.iter().filter_map(|object| Service::read(object, "")).collect();
-        let workloads: Vec<Workload> =
-            self.workloads.iter().filter_map(|object| Workload::read(object, "")).collect();
+        let workloads: Vec<InventoryWorkload> =
+            self.workloads.iter().filter_map(|object| InventoryWorkload::read(object, "")).collect();
         plan(&self.read(), &services, &workloads, ISTIO).expect("a sound VirtualEnvironment")
     }
 
-    pub(crate) fn disposition(&self, service: &str) -> Disposition {
+    pub(crate) fn disposition(&self, service: &str) -> RouteDisposition {
         self.plan()
             .services
             .into_iter()
@@ -84,11 +84,11 @@ impl Scene {
     /// The VirtualService and the DestinationRule of a Service; `None` where there are none to be.
     pub(crate) fn objects(&self, service: &str) -> Option<(Value, Value)> {
         match self.disposition(service) {
-            Disposition::Routed { virtual_service, destination_rule } => {
+            RouteDisposition::Routed { virtual_service, destination_rule } => {
                 Some((virtual_service, destination_rule))
             }
-            Disposition::Unrouted(_) => None,
-            Disposition::Refused(problems) => panic!("{problems}"),
+            RouteDisposition::Unrouted(_) => None,
+            RouteDisposition::Refused(problems) => panic!("{problems}"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64;
 use injection::environment::tag::answer;
-use injection::review::{Answer, Call, Outcome};
+use injection::review::{Answer, ReviewOutcome, WebhookCall};
 use serde_json::{Value, json};
 
 fn labels() -> Vec<String> {
@@ -10,7 +10,7 @@ fn labels() -> Vec<String> {
 }
 
 fn call(method: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-    answer(&Call { method, path: "/environment-tag", content_type, body }, &labels())
+    answer(&WebhookCall { method, path: "/environment-tag", content_type, body }, &labels())
 }
 
 fn review(request: &Value) -> Value {
@@ -41,11 +41,14 @@ fn operation(object: &Value) -> Option<(Value, Value)> {
     let response = &body["response"];
     assert_eq!((&response["allowed"], &response["uid"]), (&json!(true), &json!("u-1")));
     let Some(patch) = response.get("patch") else {
-        assert_eq!(found.report.outcome, Outcome::Skipped, "{}", found.report.reason);
+        assert_eq!(found.report.outcome, ReviewOutcome::Skipped, "{}", found.report.reason);
         assert_eq!(response.as_object().map(serde_json::Map::len), Some(2), "{response}");
         return None;
     };
-    assert_eq!((found.report.outcome, &response["patchType"]), (Outcome::Injected, &json!("JSONPatch")));
+    assert_eq!(
+        (found.report.outcome, &response["patchType"]),
+        (ReviewOutcome::Injected, &json!("JSONPatch"))
+    );
     let patch = BASE64.decode(patch.as_str().expect("text").as_bytes()).expect("base64");
     let patch: Value = serde_json::from_slice(&patch).expect("JSON");
     let mut patched = object.clone();
@@ -88,7 +91,11 @@ fn calls_that_are_no_reviews() {
         ),
     ] {
         let found = call(method, content_type, body.as_bytes());
-        assert_eq!((found.status, found.report.outcome), (status, Outcome::Malformed), "{method} {body}");
+        assert_eq!(
+            (found.status, found.report.outcome),
+            (status, ReviewOutcome::Malformed),
+            "{method} {body}"
+        );
         assert!(found.content_type.starts_with("text/plain") && !found.body.is_empty());
     }
 }
@@ -174,7 +181,7 @@ fn pods_that_cannot_be_read_are_refused_with_every_reason() {
         ),
     ] {
         let (found, body) = post(&review(&request("shop", &object)));
-        assert_eq!((found.status, found.report.outcome), (200, Outcome::Refused));
+        assert_eq!((found.status, found.report.outcome), (200, ReviewOutcome::Refused));
         assert_eq!((&body["response"]["allowed"], &body["response"]["uid"]), (&json!(false), &json!("u-1")));
         let message = body["response"]["status"]["message"].as_str().expect("a message");
         assert!(message.contains(expected), "{object}: {message}");

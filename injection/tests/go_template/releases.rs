@@ -2,7 +2,7 @@
 //! make the same calls, in words of their own.
 
 use crate::world::World;
-use injection::configuration::{Text, Texts};
+use injection::configuration::{ConfigurationText, Texts};
 use serde_json::{Value, json};
 
 fn check(release: &str, world: &World, template: &str, expected: &Value) {
@@ -155,7 +155,7 @@ fn providers_of_the_mesh_are_known_by_their_names() {
     let mut world = World::new();
     let mesh = "extensionProviders: [{name: otel, opentelemetry: {port: 4317}}, {name: envoy, envoyFileAccessLog: {path: /log}}]\n\
                 defaultServiceExportTo: [.]\n";
-    let texts = Texts { mesh: Some(Text { name: "mesh", text: mesh }), ..Texts::default() };
+    let texts = Texts { mesh: Some(ConfigurationText { name: "mesh", text: mesh }), ..Texts::default() };
     world.configuration = injection::Configuration::read(&texts).expect("a mesh");
     let template = "names: [{{ range .MeshConfig.ExtensionProviders }}{{ .Name }}, {{ end }}]\n\
                     log: {{ (index .MeshConfig.ExtensionProviders 2).EnvoyFileAccessLog.Path }}\n\

@@ -1,22 +1,22 @@
 //! Templates that are tried when a configuration is loaded.
 
-use injection::configuration::{Configuration, Text, Texts};
-use injection::trial::{Trial, trial};
+use injection::configuration::{Configuration, ConfigurationText, Texts};
+use injection::trial::{TemplateTrial, trial};
 use injection::{AdmissionContext, inject};
 use serde_json::json;
 
 fn configured(config: &str) -> Result<Configuration, String> {
-    let config = Some(Text { name: "config", text: config });
+    let config = Some(ConfigurationText { name: "config", text: config });
     Configuration::read(&Texts { config, ..Texts::default() }).map_err(|problems| problems.to_string())
 }
 
-fn tried(config: &str) -> Vec<Trial> {
+fn tried(config: &str) -> Vec<TemplateTrial> {
     trial(&configured(config).expect("a configuration"))
 }
 
 /// Each problem and warning of a trial with the template's name.
-fn shown(trials: &[Trial]) -> Vec<String> {
-    let of_one = |trial: &Trial| {
+fn shown(trials: &[TemplateTrial]) -> Vec<String> {
+    let of_one = |trial: &TemplateTrial| {
         let who =
             if trial.is_default { format!("{} (default)", trial.template) } else { trial.template.clone() };
         let problems = trial.problems.iter().map(ToString::to_string);
@@ -97,7 +97,7 @@ fn a_key_that_a_template_writes_twice_is_warned_of() {
         "spec": {"containers": [{"name": "a", "image": "a"}]},
     });
     let outcome = inject(&pod, &AdmissionContext::default(), &configuration).expect("injected");
-    let injection::Outcome::Injected(injected) = outcome else { panic!("skipped") };
+    let injection::InjectionOutcome::Injected(injected) = outcome else { panic!("skipped") };
     assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
     assert!(
         injected.warnings.iter().any(|warning| warning.contains("the key \"name\" appears at")),

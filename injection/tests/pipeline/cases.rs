@@ -1,7 +1,7 @@
 //! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod.
 
-use injection::configuration::{Text, Texts};
-use injection::{AdmissionContext, Configuration, Namespace, Outcome, Workload, inject, path};
+use injection::configuration::{ConfigurationText, Texts};
+use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, Workload, inject, path};
 use mesh::Problems;
 use mesh::pod::values;
 use serde_json::{Map, Value};
@@ -59,8 +59,8 @@ impl Case {
         match &self.before {
             None => self.written.clone(),
             Some(before) => match before.inject(&self.written).expect("good before") {
-                Outcome::Injected(injected) => injected.pod,
-                Outcome::Skipped(decision) => panic!("{}: {decision:?}", self.file.display()),
+                InjectionOutcome::Injected(injected) => injected.pod,
+                InjectionOutcome::Skipped(decision) => panic!("{}: {decision:?}", self.file.display()),
             },
         }
     }
@@ -88,7 +88,7 @@ impl Setup {
         }
         let texts = ["config", "values", "mesh"].map(|key| head.get(key).map(ToString::to_string));
         let [config, values, mesh] = &texts;
-        let text = |name, text: &'static str| Text { name, text };
+        let text = |name, text: &'static str| ConfigurationText { name, text };
         let leaked = |name, given: &Option<String>| given.clone().map(|given| text(name, given.leak()));
         let texts = Texts {
             config: leaked("config", config),
@@ -114,7 +114,7 @@ impl Setup {
         }
     }
 
-    pub(crate) fn inject(&self, pod: &Value) -> Result<Outcome, Problems> {
+    pub(crate) fn inject(&self, pod: &Value) -> Result<InjectionOutcome, Problems> {
         inject(pod, &self.admission, &self.configuration)
     }
 }

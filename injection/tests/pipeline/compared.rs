@@ -2,8 +2,8 @@
 //! every difference has its place.
 
 use crate::cases::{Case, Setup};
-use injection::compare::{Verdict, compare, try_templates};
-use injection::{Configuration, Namespaces, Outcome};
+use injection::compare::{ComparisonVerdict, compare, try_templates};
+use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ fn stored(mut pod: Value) -> Value {
     pod
 }
 
-fn verdict(setup: &Setup, pod: &Value, configuration: &Configuration) -> Verdict {
+fn verdict(setup: &Setup, pod: &Value, configuration: &Configuration) -> ComparisonVerdict {
     let namespace = &setup.admission.namespace;
     let namespaces = Namespaces::new(&namespace.name, None, namespace.annotations.clone());
     compare(pod, &namespaces, &setup.admission.variables, configuration).verdict
@@ -61,8 +61,8 @@ fn verdict(setup: &Setup, pod: &Value, configuration: &Configuration) -> Verdict
 /// A pod as it runs: webhooks see it with the defaults already, and what they add gets them too.
 fn made(setup: &Setup, pod: &Value) -> Option<Value> {
     match setup.inject(&stored(pod.clone())) {
-        Ok(Outcome::Injected(done)) => Some(stored(done.pod)),
-        Ok(Outcome::Skipped(_)) | Err(_) => None,
+        Ok(InjectionOutcome::Injected(done)) => Some(stored(done.pod)),
+        Ok(InjectionOutcome::Skipped(_)) | Err(_) => None,
     }
 }
 
@@ -72,7 +72,7 @@ fn what_it_has_made_is_the_same() {
     for case in Case::all() {
         let Some(pod) = made(case.setup(), &case.pod()) else { continue };
         let found = verdict(case.setup(), &pod, &case.setup().configuration);
-        assert!(matches!(found, Verdict::Same), "{}: {found:#?}", case.file.display());
+        assert!(matches!(found, ComparisonVerdict::Same), "{}: {found:#?}", case.file.display());
         compared += 1;
     }
     assert!(compared > 40, "{compared}");
@@ -91,10 +91,10 @@ fn another_configuration_is_reported_place_by_place() {
         "spec": {"containers": [{"name": "web", "image": "example/web:1"}]},
     });
     let runs = made(&before, &pod).expect("injected");
-    assert!(matches!(verdict(&before, &pod, &before.configuration), Verdict::NotInjected));
+    assert!(matches!(verdict(&before, &pod, &before.configuration), ComparisonVerdict::NotInjected));
     let check = |values: Value, expected: &[&str]| {
         let after = setup(&json!({"values": values}));
-        let Verdict::Differs(found) = verdict(&after, &runs, &after.configuration) else {
+        let ComparisonVerdict::Differs(found) = verdict(&after, &runs, &after.configuration) else {
             panic!("{values}")
         };
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
@@ -114,9 +114,9 @@ fn another_configuration_is_reported_place_by_place() {
         ],
     );
     let never = setup(&json!({"config": {"neverInjectSelector": [{"matchLabels": {"app": "web"}}]}}));
-    assert!(matches!(verdict(&never, &runs, &never.configuration), Verdict::Skipped(_)));
+    assert!(matches!(verdict(&never, &runs, &never.configuration), ComparisonVerdict::Skipped(_)));
     let gone = setup(&json!({"config": {"templates": {"sidecar": "{{ fail `no` }}"}}}));
-    assert!(matches!(verdict(&gone, &runs, &gone.configuration), Verdict::Refused(_)));
+    assert!(matches!(verdict(&gone, &runs, &gone.configuration), ComparisonVerdict::Refused(_)));
 }
 
 #[test]

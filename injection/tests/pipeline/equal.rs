@@ -2,7 +2,7 @@
 //! The templates are ours; they make the calls that Istio's make.
 
 use crate::cases::Setup;
-use injection::Outcome;
+use injection::InjectionOutcome;
 use injection::pipeline::OVERRIDES;
 use serde_json::{Value, json};
 
@@ -74,7 +74,9 @@ fn pod(annotations: &Value, more: &[Value], web: &Value) -> Value {
 }
 
 fn check(about: &str, setup: &Setup, pod: &Value, expected: &[(&str, Value)]) {
-    let Ok(Outcome::Injected(done)) = setup.inject(pod) else { panic!("{about}: {:?}", setup.inject(pod)) };
+    let Ok(InjectionOutcome::Injected(done)) = setup.inject(pod) else {
+        panic!("{about}: {:?}", setup.inject(pod))
+    };
     for (path, expected) in expected {
         let found = find(&done.pod, path);
         // JSON within a text counts as what it says.
@@ -83,7 +85,7 @@ fn check(about: &str, setup: &Setup, pod: &Value, expected: &[(&str, Value)]) {
             read.filter(|read| read.is_object() && expected.is_object()).unwrap_or_else(|| found.clone());
         assert_eq!(&found, expected, "{about}: {path}");
     }
-    let Ok(Outcome::Injected(again)) = setup.inject(&done.pod) else { panic!("{about}, again") };
+    let Ok(InjectionOutcome::Injected(again)) = setup.inject(&done.pod) else { panic!("{about}, again") };
     assert_eq!(again.pod, done.pod, "{about}, again");
 }
 

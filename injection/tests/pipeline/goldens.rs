@@ -5,7 +5,7 @@
 
 use crate::cases::{Case, Setup, manifests};
 use crate::rfc6902::apply;
-use injection::Outcome;
+use injection::InjectionOutcome;
 use injection::patch::between;
 use injection::pipeline::STATUS;
 use mesh::data::{Tree, yaml};
@@ -17,11 +17,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 fn shown(case: &Case, plain: &Value) -> String {
     match case.setup().inject(&case.pod()) {
         Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
-        Ok(Outcome::Skipped(decision)) => {
+        Ok(InjectionOutcome::Skipped(decision)) => {
             let warning = decision.warning.map(|warning| format!("# warning: {warning}\n"));
             format!("# skipped: {}\n{}", decision.reason, warning.unwrap_or_default())
         }
-        Ok(Outcome::Injected(injected)) => {
+        Ok(InjectionOutcome::Injected(injected)) => {
             let mut shown = format!("# injected: {}\n", injected.decision.reason);
             for warning in injected.decision.warning.iter().chain(&injected.warnings) {
                 shown.push_str(&format!("# warning: {warning}\n"));
@@ -63,7 +63,9 @@ fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
 #[test]
 fn each_pod_is_injected_as_its_file_tells() {
     let full = Case::all().iter().find(|case| case.file.ends_with(FULL)).expect("the full case");
-    let Ok(Outcome::Injected(plain)) = full.setup().inject(&full.pod()) else { panic!("{FULL} is injected") };
+    let Ok(InjectionOutcome::Injected(plain)) = full.setup().inject(&full.pod()) else {
+        panic!("{FULL} is injected")
+    };
     for case in Case::all() {
         let golden = case.file.with_extension("yaml.injected");
         let shown = shown(case, &plain.pod);
@@ -77,11 +79,11 @@ fn each_pod_is_injected_as_its_file_tells() {
 
 /// The pod after an injection, if it is injected: the patch is the way there, and a second injection stays there.
 fn check(setup: &Setup, pod: &Value, title: &str) -> Option<Value> {
-    let Ok(Outcome::Injected(injected)) = setup.inject(pod) else { return None };
+    let Ok(InjectionOutcome::Injected(injected)) = setup.inject(pod) else { return None };
     let patch = serde_json::to_value(between(pod, &injected.pod)).expect("JSON");
     assert_eq!(apply(pod, &patch), Ok(injected.pod.clone()), "{title}");
     let again = match setup.inject(&injected.pod) {
-        Ok(Outcome::Injected(again)) => again,
+        Ok(InjectionOutcome::Injected(again)) => again,
         other => panic!("{title}: {other:?}"),
     };
     let rest = serde_json::to_value(between(&injected.pod, &again.pod)).expect("JSON");
@@ -130,13 +132,13 @@ fn an_old_setup_leaves_nothing() {
     for case in Case::all() {
         let admission = case.setup().admission.clone();
         let plain = Setup { admission, configuration: configuration.clone() };
-        let (Ok(Outcome::Injected(old)), Ok(Outcome::Injected(new))) =
+        let (Ok(InjectionOutcome::Injected(old)), Ok(InjectionOutcome::Injected(new))) =
             (case.setup().inject(case.written()), plain.inject(case.written()))
         else {
             continue;
         };
         let title = case.file.display();
-        let Ok(Outcome::Injected(changed)) = plain.inject(&old.pod) else { panic!("{title}") };
+        let Ok(InjectionOutcome::Injected(changed)) = plain.inject(&old.pod) else { panic!("{title}") };
         for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
             assert_eq!(sorted(&changed.pod["spec"][list]), sorted(&new.pod["spec"][list]), "{title}: {list}");
         }

@@ -4,7 +4,7 @@ use crate::cases::{Case, Setup};
 use crate::rfc6902::apply;
 use injection::patch::between;
 use injection::pipeline::{OVERRIDES, PROXY, STATUS};
-use injection::{Injected, Outcome};
+use injection::{Injected, InjectionOutcome};
 use proptest::{
     collection::vec, option, prelude::*, sample::select, strategy::ValueTree, test_runner::TestRunner,
 };
@@ -159,8 +159,8 @@ fn defaults() -> &'static Setup {
 
 fn injected(setup: &Setup, pod: &Value) -> Option<Injected> {
     match setup.inject(pod) {
-        Ok(Outcome::Injected(injected)) => Some(*injected),
-        Ok(Outcome::Skipped(_)) | Err(_) => None,
+        Ok(InjectionOutcome::Injected(injected)) => Some(*injected),
+        Ok(InjectionOutcome::Skipped(_)) | Err(_) => None,
     }
 }
 
@@ -338,7 +338,7 @@ fn most_random_pods_are_injected() {
         .iter()
         .zip(setups)
         .filter_map(|(pod, setup)| match setup.inject(pod) {
-            Ok(Outcome::Injected(_)) => None,
+            Ok(InjectionOutcome::Injected(_)) => None,
             other => Some(format!("{other:?}")),
         })
         .collect();

@@ -4,7 +4,7 @@
 use crate::cases::Setup;
 use crate::kubectl::{patched, without};
 use crate::laws::plain;
-use injection::Outcome;
+use injection::InjectionOutcome;
 use injection::pipeline::{OVERRIDES, STATUS};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Map, Value, json};
@@ -88,7 +88,7 @@ fn injection_is_pasting_and_a_strategic_merge() {
     let mut with_own = 0;
     for _ in 0..PODS {
         let pod = plain().new_tree(&mut runner).expect("a pod").current();
-        let Ok(Outcome::Injected(done)) = setup.inject(&pod) else {
+        let Ok(InjectionOutcome::Injected(done)) = setup.inject(&pod) else {
             panic!("{pod}: {:?}", setup.inject(&pod))
         };
         let mut injected = done.pod;

@@ -5,9 +5,9 @@ use crate::cases::Case;
 use crate::laws::entangled;
 use crate::rfc6902::apply;
 use data_encoding::BASE64;
-use injection::configuration::{Text, Texts};
-use injection::review::{Answer, Call, Outcome as Answered, Unknown, answer};
-use injection::{AdmissionContext, Configuration, Namespace, Outcome, inject};
+use injection::configuration::{ConfigurationText, Texts};
+use injection::review::{Answer, ReviewOutcome as Answered, Unknown, WebhookCall, answer};
+use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -30,7 +30,8 @@ static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
     let of_template = |template: &str| {
         let config = json!({ "policy": "enabled", "defaultTemplates": ["curious"], "templates": { "curious": template } });
         let config = config.to_string();
-        let texts = Texts { config: Some(Text { name: "config", text: &config }), ..Texts::default() };
+        let texts =
+            Texts { config: Some(ConfigurationText { name: "config", text: &config }), ..Texts::default() };
         Configuration::read(&texts).unwrap_or_else(|problems| panic!("{template}: {problems}"))
     };
     let of_cases = Case::all().iter().map(|case| case.setup().configuration.clone());
@@ -56,7 +57,7 @@ fn answered(pod: &Value, configuration: &Configuration) -> Answer {
     let review = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": { "uid": "u", "namespace": "shop", "object": pod } });
     let body = review.to_string();
-    let call = Call {
+    let call = WebhookCall {
         method: "POST",
         path: "/inject",
         content_type: Some("application/json"),
@@ -71,7 +72,7 @@ fn check(pod: &Value, configuration: &Configuration) {
     let answer = answered(pod, configuration);
     let given: Value = serde_json::from_slice(&answer.body).expect("JSON");
     match whole {
-        Ok(Outcome::Injected(injected)) => {
+        Ok(InjectionOutcome::Injected(injected)) => {
             let patch = given["response"]["patch"].as_str().unwrap_or_else(|| panic!("{pod}: {given}"));
             let patch =
                 serde_json::from_slice(&BASE64.decode(patch.as_bytes()).expect("base64")).expect("JSON");
@@ -80,7 +81,7 @@ fn check(pod: &Value, configuration: &Configuration) {
                 injected.decision.warning.into_iter().chain(injected.warnings).collect();
             assert_eq!(answer.report.warnings, warnings, "{pod}");
         }
-        Ok(Outcome::Skipped(_)) => assert_eq!(answer.report.outcome, Answered::Skipped, "{pod}"),
+        Ok(InjectionOutcome::Skipped(_)) => assert_eq!(answer.report.outcome, Answered::Skipped, "{pod}"),
         Err(problems) => {
             assert_eq!(answer.report.outcome, Answered::Refused, "{pod}");
             let shown = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

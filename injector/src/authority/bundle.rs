@@ -1,7 +1,7 @@
 //! The `caBundle` of webhook configurations: by which certificates the API server checks whom it calls; and which of their
 //! webhooks call this server at all.
 
-use super::callers::Caller;
+use super::callers::WebhookCaller;
 use data_encoding::BASE64;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 /// The server, as webhooks name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Service {
+pub(super) struct WebhookService {
     pub(super) namespace: String,
     pub(super) name: String,
     /// Hosts of URLs, for webhooks that name no Service: DNS names in small letters, and IP addresses.
@@ -22,7 +22,7 @@ pub(super) struct Service {
 /// webhook that is removed meanwhile does not come back as a fragment.
 pub(super) fn patch(
     configuration: &MutatingWebhookConfiguration,
-    service: &Service,
+    service: &WebhookService,
     bundle: &str,
 ) -> Option<Value> {
     let behind: Vec<Value> = configuration
@@ -39,11 +39,14 @@ pub(super) fn patch(
 }
 
 /// Whether a webhook configuration calls the server, by how many webhooks, or whom it calls instead.
-pub(super) fn caller(configuration: Option<&MutatingWebhookConfiguration>, service: &Service) -> Caller {
+pub(super) fn caller(
+    configuration: Option<&MutatingWebhookConfiguration>,
+    service: &WebhookService,
+) -> WebhookCaller {
     let Some(configuration) = configuration else {
         let text = "there is no webhook configuration of this name, so the API server does not call this server through it; \
                     name those that exist with --webhook-configurations";
-        return Caller { webhooks: 0, fault: Some(text.to_owned()) };
+        return WebhookCaller { webhooks: 0, fault: Some(text.to_owned()) };
     };
     let all: Vec<&MutatingWebhook> = configuration.webhooks.iter().flatten().collect();
     let webhooks = all.iter().filter(|webhook| is_called_at(webhook, service)).count();
@@ -54,10 +57,10 @@ pub(super) fn caller(configuration: Option<&MutatingWebhookConfiguration>, servi
             [] => "a URL with a host that --name gives".to_owned(),
             hosts => format!("a URL with the host {}", hosts.join(" or ")),
         };
-        let Service { namespace, name, .. } = service;
+        let WebhookService { namespace, name, .. } = service;
         format!("none of its webhooks calls this server ({found}); expected the Service {namespace}/{name}, or {hosts}")
     });
-    Caller { webhooks, fault }
+    WebhookCaller { webhooks, fault }
 }
 
 fn called(webhook: &MutatingWebhook) -> String {
@@ -69,7 +72,7 @@ fn called(webhook: &MutatingWebhook) -> String {
     }
 }
 
-fn is_called_at(webhook: &MutatingWebhook, service: &Service) -> bool {
+fn is_called_at(webhook: &MutatingWebhook, service: &WebhookService) -> bool {
     let client = &webhook.client_config;
     match (&client.service, &client.url) {
         (Some(named), _) => named.name == service.name && named.namespace == service.namespace,
@@ -103,9 +106,9 @@ fn has(webhook: &MutatingWebhook, bundle: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn ours() -> Service {
+    fn ours() -> WebhookService {
         let hosts = vec!["injector.example".to_owned(), "fd00::1".to_owned()];
-        Service { namespace: "mesh".to_owned(), name: "injector".to_owned(), hosts }
+        WebhookService { namespace: "mesh".to_owned(), name: "injector".to_owned(), hosts }
     }
 
     #[test]
@@ -122,7 +125,7 @@ mod tests {
             "https://Injector.Example:15017",
             "https://[FD00:0::1]:15017/inject?x",
         ] {
-            assert_eq!(calling(json!({ "url": url })), Caller { webhooks: 1, fault: None }, "{url}");
+            assert_eq!(calling(json!({ "url": url })), WebhookCaller { webhooks: 1, fault: None }, "{url}");
         }
         for url in [
             "https://other.example",

@@ -32,7 +32,7 @@ pub(super) struct Life {
 
 /// Why a stored certificate or key can't be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
+pub(super) enum CaError {
     #[error("no PEM block of the kind that is expected")]
     Text(#[source] rustls::pki_types::pem::Error),
     #[error("a certificate that says nowhere when it ends")]
@@ -63,8 +63,8 @@ impl Life {
 }
 
 impl Trusted {
-    pub(super) fn read(der: CertificateDer<'static>) -> Result<Self, Unusable> {
-        let valid = validity(&der).ok_or(Unusable::Validity)?;
+    pub(super) fn read(der: CertificateDer<'static>) -> Result<Self, CaError> {
+        let valid = validity(&der).ok_or(CaError::Validity)?;
         Ok(Self { der, life: Life { born: valid.start.saturating_add(SKEW), ends: valid.end } })
     }
 
@@ -74,9 +74,9 @@ impl Trusted {
 }
 
 /// All certificates of a text; an empty text has none.
-pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, Unusable> {
+pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, CaError> {
     let blocks = CertificateDer::pem_slice_iter(text);
-    blocks.map(|der| Trusted::read(der.map_err(Unusable::Text)?)).collect()
+    blocks.map(|der| Trusted::read(der.map_err(CaError::Text)?)).collect()
 }
 
 impl Ca {
@@ -87,14 +87,14 @@ impl Ca {
         Ok(Self { trusted: Trusted { der: signed.der().clone(), life }, key })
     }
 
-    pub(super) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
-        let trusted = Trusted::read(CertificateDer::from_pem_slice(certificate).map_err(Unusable::Text)?)?;
-        let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(Unusable::Text)?;
-        let key = KeyPair::try_from(&key).map_err(Unusable::Key)?;
+    pub(super) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
+        let trusted = Trusted::read(CertificateDer::from_pem_slice(certificate).map_err(CaError::Text)?)?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(CaError::Text)?;
+        let key = KeyPair::try_from(&key).map_err(CaError::Key)?;
         // A certificate contains the public key unchanged.
         let public = key.public_key_raw();
         if !trusted.der.windows(public.len()).any(|part| part == public) {
-            return Err(Unusable::Mismatch);
+            return Err(CaError::Mismatch);
         }
         Ok(Self { trusted, key })
     }

@@ -13,7 +13,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A webhook configuration, as far as it calls the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct WebhookCaller {
     /// How many of its webhooks call.
     pub(crate) webhooks: usize,
     /// Why none does.
@@ -26,7 +26,7 @@ pub(crate) struct Callers(Mutex<BTreeMap<String, Known>>);
 
 #[derive(Debug)]
 struct Known {
-    caller: Caller,
+    caller: WebhookCaller,
     /// Since when it is so.
     since: Instant,
     is_logged: bool,
@@ -37,18 +37,18 @@ impl Callers {
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         let fault = "it was not read from the API server yet; expected a role that lists and watches it";
         let known = |name: &String| {
-            let caller = Caller { webhooks: 0, fault: Some(fault.to_owned()) };
+            let caller = WebhookCaller { webhooks: 0, fault: Some(fault.to_owned()) };
             (name.clone(), Known { caller, since: Instant::now(), is_logged: false })
         };
         Self(Mutex::new(names.into_iter().map(known).collect()))
     }
 
-    pub(crate) fn all(&self) -> Vec<(String, Caller)> {
+    pub(crate) fn all(&self) -> Vec<(String, WebhookCaller)> {
         self.known().iter().map(|(name, known)| (name.clone(), known.caller.clone())).collect()
     }
 
     /// One has come, was changed or is gone.
-    pub(super) fn note(&self, name: &str, caller: Caller) {
+    pub(super) fn note(&self, name: &str, caller: WebhookCaller) {
         let mut all = self.known();
         let Some(known) = all.get_mut(name).filter(|known| known.caller != caller) else { return };
         if known.is_logged && caller.fault.is_none() {

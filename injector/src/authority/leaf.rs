@@ -3,7 +3,7 @@
 //! It is made by each replica for itself and never stored, so its key leaves no process.
 
 use super::ca::{Ca, Life};
-use crate::serve::tls::{Identity, Refused};
+use crate::serve::tls::{IdentityError, ServerIdentity};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::{sync::Arc, time::Duration};
 
@@ -27,13 +27,13 @@ pub(super) fn names(service: &str, namespace: &str) -> Vec<String> {
 }
 
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) identity: Arc<Identity>,
+pub(super) struct ServedLeaf {
+    pub(super) identity: Arc<ServerIdentity>,
     signer: CertificateDer<'static>,
     life: Life,
 }
 
-impl Shown {
+impl ServedLeaf {
     /// When the next one is due: after two thirds of this one's life, or at once if another authority signs now.
     pub(super) fn due(&self, signer: &Ca) -> i64 {
         if self.signer == signer.trusted.der { self.life.part(2, 3) } else { i64::MIN }
@@ -42,31 +42,31 @@ impl Shown {
 
 /// Why a certificate can't be made or shown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum LeafError {
     #[error("no certificate can be made")]
     Make(#[source] rcgen::Error),
     #[error("a certificate just made can't be shown")]
-    Show(#[source] Refused),
+    Show(#[source] IdentityError),
 }
 
 /// Shows a new certificate if one is due. Open connections keep the one that they were opened with.
 pub(super) fn refresh(
-    shown: &mut Option<Shown>,
+    shown: &mut Option<ServedLeaf>,
     signer: &Ca,
     names: &[String],
     now: i64,
     lifetime: Duration,
-) -> Result<bool, Failure> {
+) -> Result<bool, LeafError> {
     if shown.as_ref().is_some_and(|shown| now < shown.due(signer)) {
         return Ok(false);
     }
-    let Leaf { chain, key, life } = signer.sign(names, now, lifetime).map_err(Failure::Make)?;
+    let Leaf { chain, key, life } = signer.sign(names, now, lifetime).map_err(LeafError::Make)?;
     let identity = match shown {
-        Some(Shown { identity, .. }) => identity.set(chain, key).map(|()| Arc::clone(identity)),
-        None => Identity::new(chain, key),
+        Some(ServedLeaf { identity, .. }) => identity.set(chain, key).map(|()| Arc::clone(identity)),
+        None => ServerIdentity::new(chain, key),
     };
-    let identity = identity.map_err(Failure::Show)?;
-    *shown = Some(Shown { identity, signer: signer.trusted.der.clone(), life });
+    let identity = identity.map_err(LeafError::Show)?;
+    *shown = Some(ServedLeaf { identity, signer: signer.trusted.der.clone(), life });
     Ok(true)
 }
 

@@ -19,10 +19,10 @@ mod reconciler;
 mod rotation;
 mod store;
 
-pub(crate) use callers::{Caller, Callers};
+pub(crate) use callers::{Callers, WebhookCaller};
 
 use crate::{input::namespace, serve::tls};
-use bundle::Service;
+use bundle::WebhookService;
 use clap::Args;
 use cluster::access;
 use reconciler::{CertificateReconciler, Lifetimes};
@@ -31,7 +31,7 @@ use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
-pub(crate) struct Flags {
+pub(crate) struct AuthorityFlags {
     /// Maintain a certificate authority in a Secret, and the caBundle of the webhooks
     #[arg(long)]
     pub(crate) self_signed: bool,
@@ -97,12 +97,12 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 /// Waits for the authority, as long as the API server does not answer, and makes the first certificate of the server.
 pub(crate) async fn begin(
-    flags: &Flags,
-) -> Result<(Arc<tls::Identity>, CertificateReconciler), Box<dyn Error>> {
+    flags: &AuthorityFlags,
+) -> Result<(Arc<tls::ServerIdentity>, CertificateReconciler), Box<dyn Error>> {
     let client = access::client(flags.kubeconfig.as_deref(), SILENCE).await?;
     let mut reconciler = CertificateReconciler::new(
         &client,
-        Service {
+        WebhookService {
             namespace: flags.namespace.clone(),
             name: flags.service.clone(),
             hosts: flags.names.clone(),

@@ -1,13 +1,13 @@
 //! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
-    bundle::{self, Service},
+    bundle::{self, WebhookService},
     callers::Callers,
-    leaf::{self, Failure, Shown},
-    rotation::{self, Authorities, Step},
+    leaf::{self, LeafError, ServedLeaf},
+    rotation::{self, Authorities, RotationStep},
     store,
 };
-use crate::serve::tls::Identity;
+use crate::serve::tls::ServerIdentity;
 use cluster::{backoff::Backoff, error::describe, watch};
 use futures::{
     StreamExt,
@@ -52,7 +52,7 @@ enum News {
 pub(crate) struct CertificateReconciler {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
-    service: Service,
+    service: WebhookService,
     secret: String,
     /// Of the Service.
     names: Vec<String>,
@@ -67,7 +67,7 @@ pub(crate) struct CertificateReconciler {
     sound: Option<Secret>,
     /// What each webhook configuration was last seen to be, once it is known whether there is one.
     webhooks: BTreeMap<String, Option<MutatingWebhookConfiguration>>,
-    shown: Option<Shown>,
+    shown: Option<ServedLeaf>,
     backoff: Backoff,
     /// When writing goes on after a failure.
     resume: Option<Instant>,
@@ -77,7 +77,7 @@ pub(crate) struct CertificateReconciler {
 impl CertificateReconciler {
     pub(super) fn new(
         client: &Client,
-        service: Service,
+        service: WebhookService,
         secret: &str,
         configurations: &[String],
         lifetimes: Lifetimes,
@@ -117,7 +117,7 @@ impl CertificateReconciler {
     }
 
     /// The certificate that is shown, once there is one.
-    pub(super) fn identity(&self) -> Option<Arc<Identity>> {
+    pub(super) fn identity(&self) -> Option<Arc<ServerIdentity>> {
         self.shown.as_ref().map(|shown| Arc::clone(&shown.identity))
     }
 
@@ -158,7 +158,7 @@ impl CertificateReconciler {
     }
 
     /// Does what is due. What the API server refuses is logged and tried again.
-    pub(super) async fn turn(&mut self) -> Result<(), Failure> {
+    pub(super) async fn turn(&mut self) -> Result<(), LeafError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
             self.next = resume;
@@ -169,7 +169,7 @@ impl CertificateReconciler {
         let (mut known, is_lost) = self.understood(seen.as_ref());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
         let step = rotation::step(&mut known, now, self.lifetimes.authority, announced);
-        let step = step.map_err(Failure::Make)?;
+        let step = step.map_err(LeafError::Make)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || is_lost {
             // The watch reports it, and then it is what is known.
@@ -219,7 +219,7 @@ impl CertificateReconciler {
             && known.all(|known| bundle::patch(known, &self.service, &bundle).is_none())
     }
 
-    async fn keep(&mut self, authorities: &Authorities, over: Option<&Secret>, step: Option<Step>) {
+    async fn keep(&mut self, authorities: &Authorities, over: Option<&Secret>, step: Option<RotationStep>) {
         let secret = store::write(authorities, &self.secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         let secrets = self.secrets.clone();
@@ -232,7 +232,7 @@ impl CertificateReconciler {
         let written = within(written).await;
         match written {
             Ok(_) => {
-                let what = step.map_or("the Secret is written again", Step::word);
+                let what = step.map_or("the Secret is written again", RotationStep::word);
                 tracing::info!(secret = self.secret, "{what}");
                 // If the watch reports nothing, the step is tried again, which is refused if it was done.
                 self.pause(true);

@@ -22,7 +22,7 @@ pub(super) struct Authorities {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RotationStep {
     /// There was none that can sign: one was made.
     Begun,
     Announced,
@@ -32,7 +32,7 @@ pub(super) enum Step {
     Forgotten,
 }
 
-impl Step {
+impl RotationStep {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Begun => "an authority is made",
@@ -72,11 +72,11 @@ pub(super) fn step(
     now: i64,
     lifetime: Duration,
     announced: bool,
-) -> Result<Option<Step>, rcgen::Error> {
+) -> Result<Option<RotationStep>, rcgen::Error> {
     let Some(authorities) = known else {
         let current = Ca::make(now, lifetime)?;
         *known = Some(Authorities { current, next: None, previous: Vec::new() });
-        return Ok(Some(Step::Begun));
+        return Ok(Some(RotationStep::Begun));
     };
     let before = authorities.previous.len();
     authorities.previous.retain(|trusted| !trusted.life.is_over(now));
@@ -88,23 +88,23 @@ pub(super) fn step(
     match authorities.next.take() {
         None if current.is_over(now) => {
             authorities.current = Ca::make(now, lifetime)?;
-            Ok(Some(Step::Begun))
+            Ok(Some(RotationStep::Begun))
         }
         None if now >= current.part(2, 3) => {
             authorities.next = Some(Ca::make(now, lifetime)?);
-            Ok(Some(Step::Announced))
+            Ok(Some(RotationStep::Announced))
         }
-        None => Ok(forgotten.then_some(Step::Forgotten)),
+        None => Ok(forgotten.then_some(RotationStep::Forgotten)),
         Some(next) if current.is_over(now) || (announced && now >= takes_over(&next)) => {
             let last = std::mem::replace(&mut authorities.current, next).trusted;
             if !last.life.is_over(now) {
                 authorities.previous.push(last);
             }
-            Ok(Some(Step::Exchanged))
+            Ok(Some(RotationStep::Exchanged))
         }
         Some(next) => {
             authorities.next = Some(next);
-            Ok(forgotten.then_some(Step::Forgotten))
+            Ok(forgotten.then_some(RotationStep::Forgotten))
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     const START: i64 = 1_795_305_600;
 
     /// What happens second by second while bundles are known everywhere from `announced` on.
-    fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, Step)>, Option<Authorities>) {
+    fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, RotationStep)>, Option<Authorities>) {
         let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();
         for second in 0..until {
@@ -127,7 +127,7 @@ mod tests {
             let authorities = known.as_ref().expect("it has begun");
             assert!(done.is_none() || due <= now, "{second}: {done:?} was due at {}", due - START);
             assert!(!authorities.current.trusted.life.is_over(now), "{second}: what signs has ended");
-            if done == Some(Step::Exchanged) {
+            if done == Some(RotationStep::Exchanged) {
                 assert!(
                     trusted.contains(&authorities.current.trusted.pem()),
                     "{second}: no client trusts it yet"
@@ -143,13 +143,13 @@ mod tests {
     fn an_authority_follows_the_other_and_each_is_trusted_first() {
         let (text, known) = story(510, |_| true);
         let expected = [
-            (0, Step::Begun),
-            (200, Step::Announced),
-            (203, Step::Exchanged),
-            (300, Step::Forgotten),
-            (400, Step::Announced),
-            (403, Step::Exchanged),
-            (500, Step::Forgotten),
+            (0, RotationStep::Begun),
+            (200, RotationStep::Announced),
+            (203, RotationStep::Exchanged),
+            (300, RotationStep::Forgotten),
+            (400, RotationStep::Announced),
+            (403, RotationStep::Exchanged),
+            (500, RotationStep::Forgotten),
         ];
         assert_eq!(text, expected);
         assert_eq!(known.expect("authorities").bundle().matches("BEGIN").count(), 1);
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn an_exchange_waits_for_webhooks_but_not_for_ever() {
         let (text, _) = story(260, |second| second > 250);
-        assert_eq!(text[1..], [(200, Step::Announced), (251, Step::Exchanged)]);
+        assert_eq!(text[1..], [(200, RotationStep::Announced), (251, RotationStep::Exchanged)]);
         let (text, known) = story(301, |_| false);
-        assert_eq!(text[1..], [(200, Step::Announced), (300, Step::Exchanged)], "it ends");
+        assert_eq!(text[1..], [(200, RotationStep::Announced), (300, RotationStep::Exchanged)], "it ends");
         assert!(known.expect("authorities").previous.is_empty());
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let bundle = known.as_ref().expect("authorities").bundle();
         let mut known = known;
         let done = step(&mut known, START + 210, LIFETIME, true).expect("keys");
-        assert_eq!(done, Some(Step::Exchanged));
+        assert_eq!(done, Some(RotationStep::Exchanged));
         assert_eq!(known.expect("authorities").bundle(), bundle);
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn after_a_long_sleep_it_begins_anew() {
         let (_, mut known) = story(202, |_| true);
         let done = step(&mut known, START + 10_000, LIFETIME, true).expect("keys");
-        assert_eq!(done, Some(Step::Begun));
+        assert_eq!(done, Some(RotationStep::Begun));
         let authorities = known.expect("authorities");
         assert!(authorities.next.is_none() && authorities.previous.is_empty());
     }

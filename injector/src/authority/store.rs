@@ -7,7 +7,7 @@
 //! | `previous.crt` | those that have signed and have not ended |
 
 use super::{
-    ca::{Ca, Unusable, read_all},
+    ca::{Ca, CaError, read_all},
     rotation::Authorities,
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub(super) struct Damaged {
     key: &'static str,
     #[source]
-    source: Unusable,
+    source: CaError,
 }
 
 /// The authorities of a Secret; none if it holds nothing yet.

@@ -17,16 +17,16 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct InspectFlags {
     #[command(subcommand)]
-    question: Question,
+    question: InspectCommand,
     /// Address of the operator
     #[arg(long, value_name = "ADDRESS", default_value = ADDRESS, global = true)]
     address: SocketAddr,
 }
 
 #[derive(Subcommand)]
-enum Question {
+enum InspectCommand {
     /// Show its active VirtualEnvironment, Services and labels of workloads
     Status,
     /// Show its version
@@ -38,12 +38,12 @@ enum Question {
     },
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
     let path = match &flags.question {
-        Question::Status => "/status".to_owned(),
-        Question::Version => "/version".to_owned(),
-        Question::Log { level: None } => "/log".to_owned(),
-        Question::Log { level: Some(level) } => format!("/log?{}", encoded(level)),
+        InspectCommand::Status => "/status".to_owned(),
+        InspectCommand::Version => "/version".to_owned(),
+        InspectCommand::Log { level: None } => "/log".to_owned(),
+        InspectCommand::Log { level: Some(level) } => format!("/log?{}", encoded(level)),
     };
     let address = flags.address;
     let (status, body) = ask(address, &path).map_err(|error| {

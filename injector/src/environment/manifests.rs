@@ -6,11 +6,11 @@
 use crate::input::read;
 use injection::environment::{
     existing::Existing,
-    inventory::{Service, Workload},
+    inventory::{InventoryWorkload, Service},
     resource::{self, VirtualEnvironment},
     suggestions,
 };
-use mesh::{Problem, Problems, pod::Located};
+use mesh::{InputProblem, Problems, pod::Located};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct Manifests {
     pub(super) environments: Vec<VirtualEnvironment>,
     pub(super) services: Vec<Service>,
-    pub(super) workloads: Vec<Workload>,
+    pub(super) workloads: Vec<InventoryWorkload>,
     /// What is of a kind that we make, each with its namespace.
     pub(super) existing: Vec<(String, Existing)>,
     pub(super) warnings: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Manifests {
 impl Manifests {
     /// Reads files; `-` is standard input. `namespace` is that of what names none. With it comes what is wrong: files that
     /// can't be read, objects without a name. What can be read may have further problems.
-    pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<Problem>) {
+    pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
         for (at, file) in files.iter().enumerate() {
@@ -40,7 +40,7 @@ impl Manifests {
             match read(file) {
                 Err(error) => {
                     let text = format!("can't be read: {error}; expected a manifest as YAML or JSON");
-                    problems.push(Problem::of(file, text));
+                    problems.push(InputProblem::of(file, text));
                 }
                 Ok(text) => match mesh::pod::located(file, &text) {
                     Err(found) => problems.extend(found.0),
@@ -57,12 +57,12 @@ impl Manifests {
                 resource::GROUP,
                 resource::VERSION
             );
-            problems.push(Problem::of(&files.join(", "), text));
+            problems.push(InputProblem::of(&files.join(", "), text));
         }
         (manifests, problems)
     }
 
-    fn take(&mut self, file: &str, object: Located, namespace: &str) -> Result<(), Problem> {
+    fn take(&mut self, file: &str, object: Located, namespace: &str) -> Result<(), InputProblem> {
         let Located { line, value } = object;
         let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
         let group = format!("{}/", resource::GROUP);
@@ -78,7 +78,7 @@ impl Manifests {
                 self.services.retain(|there| there.title() != one.title());
             }
             self.services.push(one);
-        } else if let Some(one) = Workload::read(&value, namespace) {
+        } else if let Some(one) = InventoryWorkload::read(&value, namespace) {
             if self.record(&one.title(), &one.name, &place)? {
                 self.workloads.retain(|there| there.title() != one.title());
             }
@@ -94,10 +94,10 @@ impl Manifests {
     }
 
     /// Records the place of an object. Returns whether it was given before.
-    fn record(&mut self, title: &str, name: &str, place: &str) -> Result<bool, Problem> {
+    fn record(&mut self, title: &str, name: &str, place: &str) -> Result<bool, InputProblem> {
         if name.is_empty() {
             let text = "is missing; expected the object's name";
-            return Err(Problem::of(&format!("{place}: {title}, metadata.name"), text));
+            return Err(InputProblem::of(&format!("{place}: {title}, metadata.name"), text));
         }
         let before = self.places.insert(title.to_owned(), place.to_owned());
         if let Some(before) = &before {
@@ -118,8 +118,8 @@ impl Manifests {
     }
 
     /// The same of problems.
-    pub(super) fn located(&self, problems: Vec<Problem>) -> Problems {
-        let named = |problem: Problem| Problem { name: self.at(&problem.name), ..problem };
+    pub(super) fn located(&self, problems: Vec<InputProblem>) -> Problems {
+        let named = |problem: InputProblem| InputProblem { name: self.at(&problem.name), ..problem };
         Problems(problems.into_iter().map(named).collect())
     }
 }

@@ -12,48 +12,48 @@ use injection::environment::{crd, inventory};
 use std::{error::Error, process::ExitCode};
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct EnvironmentFlags {
     #[command(subcommand)]
-    command: Command,
+    command: EnvironmentCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum EnvironmentCommand {
     /// Print the routes of a manifest's Services and workloads
-    Routes(routes::Flags),
+    Routes(routes::RoutesFlags),
     /// Print the custom resource definition of VirtualEnvironment
     Crd(CrdFlags),
     /// Keep the routes of namespaces in a cluster
-    Operator(operator::Flags),
+    Operator(operator::OperatorFlags),
     /// Query a running operator
-    Inspect(inspect::Flags),
+    Inspect(inspect::InspectFlags),
 }
 
 #[derive(Args)]
 struct CrdFlags {
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Yaml)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml)]
+    format: EnvironmentFormat,
 }
 
 /// How objects are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum EnvironmentFormat {
     /// Documents of YAML
     Yaml,
     /// A List of JSON, or the one object
     Json,
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> {
     match &flags.command {
-        Command::Routes(flags) => routes::run(flags),
-        Command::Operator(flags) => operator::run(flags),
-        Command::Inspect(flags) => inspect::run(flags),
-        Command::Crd(flags) => {
+        EnvironmentCommand::Routes(flags) => routes::run(flags),
+        EnvironmentCommand::Operator(flags) => operator::run(flags),
+        EnvironmentCommand::Inspect(flags) => inspect::run(flags),
+        EnvironmentCommand::Crd(flags) => {
             let text = match flags.format {
-                Format::Yaml => document(&crd::definition()),
-                Format::Json => format!("{:#}\n", crd::definition()),
+                EnvironmentFormat::Yaml => document(&crd::definition()),
+                EnvironmentFormat::Json => format!("{:#}\n", crd::definition()),
             };
             print(&text)?;
             Ok(ExitCode::SUCCESS)

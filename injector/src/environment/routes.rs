@@ -1,17 +1,17 @@
 //! `environment routes`: the routes of manifests, without a cluster.
 
-use super::{Format, manifests::Manifests};
+use super::{EnvironmentFormat, manifests::Manifests};
 use crate::output::{document, print};
 use clap::Args;
 use injection::environment::{
-    changes::{Step, changes},
+    changes::{ChangeStep, changes},
     conditions::acting,
     existing::Existing,
-    resource::{Spec, VirtualEnvironment},
-    routes::{Disposition, ISTIO, Plan, Reason, plan},
+    resource::{EnvironmentSpec, VirtualEnvironment},
+    routes::{ISTIO, Plan, RouteDisposition, UnroutedReason, plan},
     table::table,
 };
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 
@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 const WIDTH: usize = 80;
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct RoutesFlags {
     /// Manifests with VirtualEnvironments, Services, Deployments and StatefulSets; - is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<String>,
@@ -27,8 +27,8 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = super::namespace)]
     namespace: String,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Yaml, conflicts_with = "table")]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml, conflicts_with = "table")]
+    format: EnvironmentFormat,
     /// Print a table of destinations, by environment and Service, instead
     #[arg(long)]
     table: bool,
@@ -37,15 +37,15 @@ pub(crate) struct Flags {
 /// A namespace's environment with its plan.
 struct Routed<'a> {
     environment: &'a VirtualEnvironment,
-    spec: &'a Spec,
+    spec: &'a EnvironmentSpec,
     plan: Plan,
 }
 
 /// What is wrong with the manifests. The command changes nothing, so the message does not mention changes.
 #[derive(Debug)]
-struct Refused(Problems);
+struct ManifestProblems(Problems);
 
-impl fmt::Display for Refused {
+impl fmt::Display for ManifestProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Problems(problems)) = self;
         let noun = if problems.len() == 1 { "problem" } else { "problems" };
@@ -54,9 +54,9 @@ impl fmt::Display for Refused {
     }
 }
 
-impl Error for Refused {}
+impl Error for ManifestProblems {}
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let (manifests, mut problems) = Manifests::read(&flags.files, &flags.namespace);
     let is_whole = problems.is_empty();
     let mut warnings = manifests.warnings.clone();
@@ -67,7 +67,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     // They may say why something is wrong.
     warn(&warnings);
     if !problems.is_empty() {
-        return Err(Refused(manifests.located(problems)).into());
+        return Err(ManifestProblems(manifests.located(problems)).into());
     }
     if flags.table {
         let several = routed.len() > 1;
@@ -84,8 +84,10 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
     warn(&foreign);
     print(&match flags.format {
-        Format::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
-        Format::Json => format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        EnvironmentFormat::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
+        EnvironmentFormat::Json => {
+            format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -99,7 +101,7 @@ fn warn(warnings: &[String]) {
 /// The plan of each namespace with a VirtualEnvironment. Appends to problems and warnings.
 fn routed<'a>(
     manifests: &'a Manifests,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<InputProblem>,
     warnings: &mut Vec<String>,
 ) -> Vec<Routed<'a>> {
     let mut by_namespace: BTreeMap<&str, Vec<&VirtualEnvironment>> = BTreeMap::new();
@@ -122,11 +124,11 @@ fn routed<'a>(
         let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, ISTIO) else { continue };
         for service in &plan.services {
             match &service.disposition {
-                Disposition::Refused(found) => {
+                RouteDisposition::Refused(found) => {
                     let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
                     problems.extend(new.collect::<Vec<_>>());
                 }
-                Disposition::Routed { .. } | Disposition::Unrouted(_) => {}
+                RouteDisposition::Routed { .. } | RouteDisposition::Unrouted(_) => {}
             }
         }
         notes.extend(plan.warnings.clone());
@@ -139,7 +141,7 @@ fn routed<'a>(
 }
 
 /// Why Services, or the VirtualEnvironment itself, get no routes.
-fn missing_routes(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<String> {
+fn missing_routes(environment: &VirtualEnvironment, spec: &EnvironmentSpec, plan: &Plan) -> Vec<String> {
     let namespace = &environment.namespace;
     if plan.services.is_empty() {
         return vec![format!(
@@ -148,17 +150,19 @@ fn missing_routes(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) ->
         )];
     }
     let unrouted = plan.services.iter().filter_map(|service| match service.disposition {
-        Disposition::Unrouted(reason) if reason.is_suspicious() => Some((&service.name, reason)),
-        Disposition::Unrouted(_) | Disposition::Routed { .. } | Disposition::Refused(_) => None,
+        RouteDisposition::Unrouted(reason) if reason.is_suspicious() => Some((&service.name, reason)),
+        RouteDisposition::Unrouted(_) | RouteDisposition::Routed { .. } | RouteDisposition::Refused(_) => {
+            None
+        }
     });
     let lines = unrouted.map(|(name, reason)| {
         let remedy = match reason {
-            Reason::NoEnvironment => format!("; expected pods with the label {}", spec.label),
-            Reason::ApiServer
-            | Reason::NoSelector
-            | Reason::NoWorkload
-            | Reason::NoHttpPort
-            | Reason::OneWay => String::new(),
+            UnroutedReason::NoEnvironment => format!("; expected pods with the label {}", spec.label),
+            UnroutedReason::ApiServer
+            | UnroutedReason::NoSelector
+            | UnroutedReason::NoWorkload
+            | UnroutedReason::NoHttpPort
+            | UnroutedReason::OneWay => String::new(),
         };
         format!("Service {namespace}/{name}: it gets no routes: {reason}{remedy}")
     });
@@ -192,8 +196,8 @@ fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String
     let changes = changes(&[routed.environment], &routed.plan, &existing);
     warnings.extend(changes.foreign.iter().map(|text| manifests.at(text)));
     let applied = changes.steps.into_iter().filter_map(|step| match step {
-        Step::Create(object) | Step::Apply { object, .. } => Some(object),
-        Step::Adopt { .. } | Step::Delete { .. } => None,
+        ChangeStep::Create(object) | ChangeStep::Apply { object, .. } => Some(object),
+        ChangeStep::Adopt { .. } | ChangeStep::Delete { .. } => None,
     });
     applied.collect()
 }

@@ -2,24 +2,24 @@
 
 use crate::output::warn;
 use crate::serve::kubelet_runs_native_sidecars;
-use crate::sources::Sources;
+use crate::sources::ConfigurationSources;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
 use cluster::error::describe;
-use injection::{Namespaces, explain::Injector, webhook};
+use injection::{Namespaces, explain::DeployedInjector, webhook};
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     core::v1::{ConfigMap, Namespace, Node},
 };
 use kube::{Api, Client, api::ListParams};
-use mesh::{Problem, pod::holders};
+use mesh::{InputProblem, pod::holders};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, error::Error, path::PathBuf, time::Duration};
 use tokio::runtime::Builder;
 
 #[derive(Args)]
 #[group(skip)]
-pub(super) struct Flags {
+pub(super) struct ExplainClusterFlags {
     /// Read namespaces, webhooks and configuration from the cluster of this kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -35,20 +35,20 @@ const ISTIO: &str = "istio-system";
 
 /// What identifies an injector: its Service's namespace and name, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Identity {
+struct InjectorIdentity {
     namespace: String,
     service: String,
     revision: String,
 }
 
 #[derive(Default)]
-pub(super) struct Answer {
-    pub(super) injectors: Vec<Injector>,
+pub(super) struct ClusterInjectors {
+    pub(super) injectors: Vec<DeployedInjector>,
     /// Whether every kubelet runs native sidecars.
     pub(super) native_sidecars: bool,
 }
 
-impl Flags {
+impl ExplainClusterFlags {
     pub(super) fn is_asked(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
@@ -57,10 +57,10 @@ impl Flags {
     /// configuration; `namespaces` gets what the cluster knows.
     pub(super) fn ask(
         &self,
-        sources: &Sources,
+        sources: &ConfigurationSources,
         manifests: &[(&str, &str)],
         namespaces: &mut Namespaces,
-    ) -> (Answer, Vec<Problem>) {
+    ) -> (ClusterInjectors, Vec<InputProblem>) {
         let named = names(manifests, namespaces);
         let answer = Builder::new_current_thread()
             .enable_all()
@@ -72,7 +72,7 @@ impl Flags {
                 found.iter().for_each(|namespace| namespaces.describe(namespace));
                 (answer, problems)
             }
-            Err(text) => (Answer::default(), vec![Problem::of(&self.flag(), text)]),
+            Err(text) => (ClusterInjectors::default(), vec![InputProblem::of(&self.flag(), text)]),
         }
     }
 
@@ -86,9 +86,9 @@ impl Flags {
 
     async fn fetch(
         &self,
-        sources: &Sources,
+        sources: &ConfigurationSources,
         named: &BTreeSet<String>,
-    ) -> Result<(Vec<Value>, Answer, Vec<Problem>), String> {
+    ) -> Result<(Vec<Value>, ClusterInjectors, Vec<InputProblem>), String> {
         let connected =
             cluster::access::person(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| describe(&error))?;
@@ -111,7 +111,7 @@ impl Flags {
             }
             let (configuration, found) = configuration_over(sources, &maps);
             problems.extend(found);
-            injectors.push(Injector { revision: identity.revision, webhooks, configuration });
+            injectors.push(DeployedInjector { revision: identity.revision, webhooks, configuration });
         }
         if injectors.is_empty() {
             return Err(
@@ -121,7 +121,7 @@ impl Flags {
             );
         }
         let native_sidecars = native_sidecars(&client).await;
-        Ok((namespaces, Answer { injectors, native_sidecars }, problems))
+        Ok((namespaces, ClusterInjectors { injectors, native_sidecars }, problems))
     }
 }
 
@@ -168,8 +168,10 @@ async fn native_sidecars(client: &Client) -> bool {
 }
 
 /// The webhooks that inject, by the injectors that they call.
-fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, Vec<webhook::Webhook>)> {
-    let mut groups: Vec<(Identity, Vec<webhook::Webhook>)> = Vec::new();
+fn grouped(
+    configurations: Vec<MutatingWebhookConfiguration>,
+) -> Vec<(InjectorIdentity, Vec<webhook::Webhook>)> {
+    let mut groups: Vec<(InjectorIdentity, Vec<webhook::Webhook>)> = Vec::new();
     for configuration in configurations {
         let configuration = serde_json::to_value(configuration).unwrap_or_default();
         let webhooks = webhook::read(&configuration);
@@ -184,7 +186,7 @@ fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, 
         let service =
             services.find_map(|webhook| webhook["clientConfig"].get("service")).unwrap_or(&Value::Null);
         let text = |value: &Value, otherwise: &str| value.as_str().unwrap_or(otherwise).to_owned();
-        let identity = Identity {
+        let identity = InjectorIdentity {
             namespace: text(&service["namespace"], ISTIO),
             service: text(&service["name"], ""),
             revision: text(&labels[webhook::REVISION], "default"),
@@ -198,8 +200,8 @@ fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, 
 }
 
 /// The ConfigMaps of an injector: one of the name of its Service, as ours is, or Istio's two.
-async fn maps(client: &Client, identity: &Identity, flag: &str) -> Result<Maps, String> {
-    let Identity { namespace, service, revision } = identity;
+async fn maps(client: &Client, identity: &InjectorIdentity, flag: &str) -> Result<Maps, String> {
+    let InjectorIdentity { namespace, service, revision } = identity;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let suffix = if revision == "default" { String::new() } else { format!("-{revision}") };
     let (config, mesh) = (format!("istio-sidecar-injector{suffix}"), format!("istio{suffix}"));

@@ -3,14 +3,16 @@
 mod cluster;
 
 use crate::input::{Input, revision};
-use crate::output::{self, Colour, warn};
-use crate::sources::Sources;
+use crate::output::{self, ColourChoice, warn};
+use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
 use injection::Namespaces;
-use injection::explain::{Explained, Injector, Question, Verdict, explain, injected, text};
+use injection::explain::{
+    DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
+};
 use mesh::data::{Tree, yaml};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use std::{
     error::Error,
     io::{self, Write},
@@ -28,7 +30,7 @@ const PROBLEMS: u8 = 1;
 The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest. With --kubeconfig or --context the \
 cluster is asked for its namespaces, for the webhooks that inject, for the ConfigMaps that their injectors go by, and for the \
 versions of its kubelets; flags and the manifest win over it.")]
-pub(crate) struct Flags {
+pub(crate) struct ExplainFlags {
     #[command(flatten)]
     input: Input,
     /// Revision, or tag, of the webhooks
@@ -45,18 +47,18 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
     auto: bool,
     #[command(flatten)]
-    cluster: cluster::Flags,
+    cluster: cluster::ExplainClusterFlags,
     /// Assume that all kubelets support native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigurationSources,
     /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ExplanationFormat::Text)]
+    format: ExplanationFormat,
     /// Colours: auto follows the terminal and NO_COLOR
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
-    color: Colour,
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    color: ColourChoice,
     /// Also run `sidecar-init explain` on the injected pods, with the arguments that follow, such as --matrix
     #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true, conflicts_with = "format")]
     explain: Vec<String>,
@@ -66,13 +68,13 @@ pub(crate) struct Flags {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExplanationFormat {
     Text,
     Json,
     Yaml,
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let (files, unread) = flags.input.files();
     let manifests: Vec<(&str, &str)> =
@@ -82,13 +84,13 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         problems.extend(found);
         Namespaces::default()
     });
-    let (cluster::Answer { injectors, native_sidecars }, found) = match flags.cluster.is_asked() {
+    let (cluster::ClusterInjectors { injectors, native_sidecars }, found) = match flags.cluster.is_asked() {
         true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
         false => {
             let revision = (flags.revision != "default").then_some(flags.revision.as_str());
             let (configuration, found) = configuration(&flags.sources, revision);
-            let installed = Injector::installed(&flags.revision, flags.auto, configuration);
-            (cluster::Answer { injectors: vec![installed], native_sidecars: false }, found)
+            let installed = DeployedInjector::installed(&flags.revision, flags.auto, configuration);
+            (cluster::ClusterInjectors { injectors: vec![installed], native_sidecars: false }, found)
         }
     };
     injectors.iter().for_each(|injector| injector.configuration.warnings.iter().for_each(warn));
@@ -97,7 +99,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         return Err(Problems(problems).into());
     }
     let native_sidecars = native_sidecars || flags.native_sidecars;
-    let question = Question { manifests: &manifests, namespaces, native_sidecars };
+    let question = InjectionQuestion { manifests: &manifests, namespaces, native_sidecars };
     let explained = explain(&question, &injectors)?;
     print(flags, &explained)?;
     let code = explained.iter().map(code).max_by_key(|code| (*code == PROBLEMS, *code)).unwrap_or(0);
@@ -112,32 +114,34 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 
 fn code(explained: &Explained) -> u8 {
     match explained.verdict {
-        Verdict::Injected => 0,
-        Verdict::NotCalled | Verdict::Skipped => NOT_INJECTED,
-        Verdict::Refused => PROBLEMS,
+        InjectionVerdict::Injected => 0,
+        InjectionVerdict::NotCalled | InjectionVerdict::Skipped => NOT_INJECTED,
+        InjectionVerdict::Refused => PROBLEMS,
     }
 }
 
 /// Under the words of a line, behind what the line is about.
 const HANG: usize = 14;
 
-fn print(flags: &Flags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
+fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
     match flags.format {
-        Format::Text => {
+        ExplanationFormat::Text => {
             output::print_folded(&text(explained), HANG)?;
             // A command is copied, so it stays in one line.
             if flags.explain.is_empty() && injected(explained).is_some() {
                 output::print(&format!("\nTraffic of the injected pod:\n  {}\n", command(flags)))?;
             }
         }
-        Format::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,
-        Format::Yaml => output::print(&yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?,
+        ExplanationFormat::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,
+        ExplanationFormat::Yaml => {
+            output::print(&yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?
+        }
     }
     Ok(())
 }
 
 /// The command that goes on, for a shell.
-fn command(flags: &Flags) -> String {
+fn command(flags: &ExplainFlags) -> String {
     if flags.cluster.is_asked() {
         // The cluster's configuration is in no file.
         let words: Vec<String> = std::env::args().skip(1).collect();
@@ -146,7 +150,7 @@ fn command(flags: &Flags) -> String {
     }
     let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
     words.extend(flags.input.filenames.iter().flat_map(|name| ["-f".to_owned(), name.clone()]));
-    let Sources { config, values, mesh } = &flags.sources;
+    let ConfigurationSources { config, values, mesh } = &flags.sources;
     for (flag, path) in [("--inject-config", config), ("--values", values), ("--mesh-config", mesh)] {
         if let Some(path) = path {
             words.extend([flag.to_owned(), path.display().to_string()]);
@@ -167,11 +171,11 @@ fn command(flags: &Flags) -> String {
 }
 
 /// Starts `sidecar-init explain` with the injected pods as its manifest; ends with its exit code.
-fn hand_over(flags: &Flags, pods: &str) -> Result<u8, Problems> {
+fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     let program = flags.sidecar_init.display();
     let failed = |error: &io::Error| {
         let text = format!("can't be run: {error}; say where it is with --sidecar-init");
-        Problems(vec![Problem::of(&program, text)])
+        Problems(vec![InputProblem::of(&program, text)])
     };
     let mut child = Command::new(&flags.sidecar_init)
         .args(["explain", "-f", "-"])

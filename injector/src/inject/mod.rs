@@ -7,24 +7,24 @@ mod replace;
 mod upstream;
 
 use crate::input::{Input, revision};
-use crate::output::{self, Colour, warn};
-use crate::sources::Sources;
+use crate::output::{self, ColourChoice, warn};
+use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::Args;
-use injection::offline::{Manifest, Note, Refused, Surroundings, diff, manifest};
+use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
 use injection::{path, pipeline::TEMPLATES};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct InjectFlags {
     #[command(flatten)]
     input: Input,
     /// Output file, replaced atomically [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigurationSources,
     /// Revision of the control plane, instead of that of the values
     #[arg(short, long, value_name = "NAME", value_parser = revision)]
     revision: Option<String>,
@@ -39,8 +39,8 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Colours: auto follows the terminal and NO_COLOR
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
-    color: Colour,
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    color: ColourChoice,
     #[command(flatten)]
     of_cluster: upstream::OfCluster,
 }
@@ -56,7 +56,7 @@ pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &InjectFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let done = injected(flags).map_err(Box::<dyn Error>::from).and_then(|files| print(flags, &files));
     match done {
@@ -69,13 +69,13 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-struct File {
+struct InjectedFile {
     name: String,
     text: String,
     done: Manifest,
 }
 
-fn print(flags: &Flags, files: &[File]) -> Result<ExitCode, Box<dyn Error>> {
+fn print(flags: &InjectFlags, files: &[InjectedFile]) -> Result<ExitCode, Box<dyn Error>> {
     if flags.diff {
         let differences = files.iter().map(|file| diff(&file.name, &file.text, &file.done.text));
         let text: String = differences.collect();
@@ -92,7 +92,7 @@ fn print(flags: &Flags, files: &[File]) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// All files, or all their problems. Warnings are printed in either case.
-fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
+fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     let (configuration, mut problems) = configuration(&flags.sources, flags.revision.as_deref());
     configuration.warnings.iter().for_each(warn);
     let is_configured = problems.is_empty();
@@ -116,9 +116,9 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
         match manifest(&name, &text, &around, &configuration) {
             Ok(done) => {
                 done.notes.iter().for_each(report);
-                files.push(File { name, text, done });
+                files.push(InjectedFile { name, text, done });
             }
-            Err(Refused { problems: Problems(found), notes }) => {
+            Err(RefusedManifest { problems: Problems(found), notes }) => {
                 notes.iter().for_each(report);
                 problems.extend(
                     found.into_iter().filter(|problem| is_configured || !is_about_templates(problem)),
@@ -130,7 +130,7 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
 }
 
 /// Whether it says that a template isn't there, or is wrong: it may be one that could not be read.
-fn is_about_templates(problem: &Problem) -> bool {
+fn is_about_templates(problem: &InputProblem) -> bool {
     problem.name.contains(TEMPLATES)
 }
 

@@ -25,14 +25,14 @@ impl Budget {
 }
 
 /// A body, and its part of the budget.
-pub(super) struct Whole {
+pub(super) struct RequestBody {
     bytes: Vec<u8>,
     /// Given back when the answer is made.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(super) enum BodyError {
     TooLong,
     TooSlow(Duration),
     /// Too much is being read at once.
@@ -40,17 +40,17 @@ pub(super) enum Unreadable {
     Broken(String),
 }
 
-impl Whole {
+impl RequestBody {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Takes more, if the budget allows.
-    fn extend(&mut self, bytes: &[u8], budget: &Budget) -> Result<(), Unreadable> {
+    fn extend(&mut self, bytes: &[u8], budget: &Budget) -> Result<(), BodyError> {
         let kept = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let needed = (self.bytes.len() + bytes.len()).div_ceil(UNIT).saturating_sub(kept);
-        let needed = u32::try_from(needed).map_err(|_| Unreadable::Busy)?;
-        let more = Arc::clone(&budget.0).try_acquire_many_owned(needed).map_err(|_| Unreadable::Busy)?;
+        let needed = u32::try_from(needed).map_err(|_| BodyError::Busy)?;
+        let more = Arc::clone(&budget.0).try_acquire_many_owned(needed).map_err(|_| BodyError::Busy)?;
         match &mut self.permit {
             Some(permit) => permit.merge(more),
             None => self.permit = Some(more),
@@ -60,7 +60,7 @@ impl Whole {
     }
 }
 
-impl Unreadable {
+impl BodyError {
     pub(super) fn answer(&self) -> Answer {
         match self {
             Self::TooLong => Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes")),
@@ -74,30 +74,30 @@ impl Unreadable {
 }
 
 /// Reads all of it.
-pub(super) async fn read<B>(body: B, budget: &Budget, timeout: Duration) -> Result<Whole, Unreadable>
+pub(super) async fn read<B>(body: B, budget: &Budget, timeout: Duration) -> Result<RequestBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Error + Send + Sync + 'static,
 {
     match time::timeout(timeout, read_all(body, budget)).await {
         Ok(read) => read,
-        Err(_) => Err(Unreadable::TooSlow(timeout)),
+        Err(_) => Err(BodyError::TooSlow(timeout)),
     }
 }
 
-async fn read_all<B>(mut body: B, budget: &Budget) -> Result<Whole, Unreadable>
+async fn read_all<B>(mut body: B, budget: &Budget) -> Result<RequestBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Error + Send + Sync + 'static,
 {
-    let mut whole = Whole { bytes: Vec::new(), permit: None };
+    let mut whole = RequestBody { bytes: Vec::new(), permit: None };
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unreadable::Broken(error.to_string()))?;
+        let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
         let Some(bytes) = frame.data_ref() else { continue };
         if whole.bytes.len() + bytes.len() > MAX_BYTES {
             drop(whole);
             discard(body).await;
-            return Err(Unreadable::TooLong);
+            return Err(BodyError::TooLong);
         }
         whole.extend(bytes, budget)?;
     }

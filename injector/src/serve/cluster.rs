@@ -3,7 +3,7 @@
 //!
 //! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
 
-use super::metrics::{Metrics, WatchMetrics};
+use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
 use clap::{
     Args, ValueEnum,
@@ -42,7 +42,7 @@ use std::{
 
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
-pub(super) struct Flags {
+pub(super) struct ServeClusterFlags {
     /// Watch namespaces and nodes; auto does so in a cluster and with --kubeconfig
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
     pub(super) watch_cluster: When,
@@ -74,16 +74,16 @@ const PAGE_SIZE: u32 = 500;
 const UNLISTED: &str = "waiting for the first list of namespaces and nodes";
 
 /// What is known of the cluster.
-pub(super) struct Cluster {
+pub(super) struct ClusterState {
     native: Native,
     /// `None` where nothing is watched.
-    watched: Option<Watched>,
+    watched: Option<ClusterWatches>,
 }
 
-struct Watched {
-    namespaces: Watch<Namespace>,
+struct ClusterWatches {
+    namespaces: ResourceWatch<Namespace>,
     /// Whether a node's kubelet runs native sidecars.
-    kubelets: Watch<bool>,
+    kubelets: ResourceWatch<bool>,
     /// The answer for all kubelets, as it was logged last.
     logged_native: AtomicBool,
     /// Blocked until both are listed, or known to be refused.
@@ -92,18 +92,18 @@ struct Watched {
 }
 
 /// What is known of one resource, by name: read by reviews, written by a watch.
-struct Watch<T> {
+struct ResourceWatch<T> {
     resource: &'static str,
     store: RwLock<Store<String, T>>,
     metrics: WatchMetrics,
 }
 
-impl Cluster {
+impl ClusterState {
     /// Takes what flags decide, and follows the API server from then on.
     pub(super) async fn begin(
-        flags: &Flags,
+        flags: &ServeClusterFlags,
         kubeconfig: Option<&Path>,
-        metrics: &Metrics,
+        metrics: &ServeMetrics,
     ) -> Result<Arc<Self>, access::Refused> {
         let client = match flags.watch_cluster {
             When::Off => None,
@@ -117,9 +117,9 @@ impl Cluster {
                 Err(error) => return Err(error),
             },
         };
-        let watched = client.as_ref().map(|_| Watched {
-            namespaces: Watch::new("namespaces", metrics),
-            kubelets: Watch::new("nodes", metrics),
+        let watched = client.as_ref().map(|_| ClusterWatches {
+            namespaces: ResourceWatch::new("namespaces", metrics),
+            kubelets: ResourceWatch::new("nodes", metrics),
             logged_native: AtomicBool::new(false),
             readiness: Readiness::default(),
             since: Instant::now(),
@@ -151,7 +151,7 @@ impl Cluster {
     }
 }
 
-impl Watched {
+impl ClusterWatches {
     /// Logs when pods without a node get another answer from now on.
     fn log_native(&self, native: Native) {
         let is = self.all_run_native();
@@ -168,8 +168,8 @@ impl Watched {
     }
 }
 
-impl<T> Watch<T> {
-    fn new(resource: &'static str, metrics: &Metrics) -> Self {
+impl<T> ResourceWatch<T> {
+    fn new(resource: &'static str, metrics: &ServeMetrics) -> Self {
         Self { resource, store: RwLock::default(), metrics: metrics.watch(resource) }
     }
 
@@ -216,7 +216,7 @@ impl<T> Watch<T> {
     }
 }
 
-impl review::Cluster for Cluster {
+impl review::Cluster for ClusterState {
     fn namespace(&self, name: &str) -> Namespace {
         let known = self.watched.as_ref();
         let known = known.and_then(|watched| watched.namespaces.read(|known| known.get(name).cloned()));

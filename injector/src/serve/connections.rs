@@ -2,7 +2,7 @@
 //! answer.
 
 use super::io_timeout::IoTimeout;
-use super::metrics::Metrics;
+use super::metrics::ServeMetrics;
 use super::tls::HTTP_2;
 use cluster::slots::{Slot, Slots};
 use http_body_util::Full;
@@ -40,7 +40,7 @@ pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<ServeMetrics>,
     /// How long a client may take for a handshake, for a head, and for a body.
     pub(super) timeout: Duration,
     /// How many connections may be open; for further ones, idle ones are closed.
@@ -58,7 +58,7 @@ impl Acceptor {
         let mut open = JoinSet::new();
         while let Some((stream, slot)) = self.next(&slots, &mut stop).await {
             while open.try_join_next().is_some() {}
-            let connection = Connection {
+            let connection = AcceptedConnection {
                 tls: self.tls.clone(),
                 metrics: Arc::clone(&self.metrics),
                 timeout: self.timeout,
@@ -95,9 +95,9 @@ impl Acceptor {
     }
 }
 
-struct Connection {
+struct AcceptedConnection {
     tls: Option<TlsAcceptor>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServeMetrics>,
     timeout: Duration,
     stop: watch::Receiver<bool>,
     slot: Arc<Slot>,
@@ -125,7 +125,7 @@ impl Drop for Turn {
     }
 }
 
-impl Connection {
+impl AcceptedConnection {
     async fn run<F, A>(self, stream: TcpStream, answer: F)
     where
         F: Fn(Request<Incoming>) -> A,
@@ -148,7 +148,7 @@ impl Connection {
             return;
         }
         match &self.tls {
-            None => self.requests(stream, Version::Http1, answer).await,
+            None => self.requests(stream, HttpVersion::Http1, answer).await,
             Some(tls) => {
                 let agreed = tokio::select! {
                     agreed = time::timeout(self.timeout, tls.accept(stream)) => agreed,
@@ -157,7 +157,7 @@ impl Connection {
                 match agreed {
                     Ok(Ok(stream)) => {
                         let is_2 = stream.get_ref().1.alpn_protocol() == Some(HTTP_2);
-                        let version = if is_2 { Version::Http2 } else { Version::Http1 };
+                        let version = if is_2 { HttpVersion::Http2 } else { HttpVersion::Http1 };
                         self.requests(stream, version, answer).await;
                     }
                     Ok(Err(error)) => self.no_handshake(&error),
@@ -172,13 +172,13 @@ impl Connection {
         tracing::debug!(%error, "no TLS was agreed on");
     }
 
-    async fn requests<S, F, A>(&self, stream: S, version: Version, answer: F)
+    async fn requests<S, F, A>(&self, stream: S, version: HttpVersion, answer: F)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
         F: Fn(Request<Incoming>) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let timer = Arc::new(IoTimeout::new(self.timeout, version == Version::Http1));
+        let timer = Arc::new(IoTimeout::new(self.timeout, version == HttpVersion::Http1));
         let last = Arc::new(Notify::new());
         let service = service_fn(|request| {
             let turn = Turn::new(&timer, &self.slot);
@@ -187,7 +187,7 @@ impl Connection {
                 let mut answer = answer.await;
                 drop(turn);
                 // What HTTP/1.1 says by a header, HTTP/2 says by a frame (GOAWAY).
-                if version == Version::Http2 && answer.headers_mut().remove(CONNECTION).is_some() {
+                if version == HttpVersion::Http2 && answer.headers_mut().remove(CONNECTION).is_some() {
                     last.notify_one();
                 }
                 Ok::<_, Infallible>(answer)
@@ -201,14 +201,14 @@ impl Connection {
         }));
         let ending = Ending { version, timer: &timer, last: &last };
         match version {
-            Version::Http1 => {
+            HttpVersion::Http1 => {
                 // Time limits are those of `IoTimeout`: hyper's own would end idle connections as early as slow ones.
                 let mut http = http1::Builder::new();
                 http.header_read_timeout(None).max_header_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
                 self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
             }
-            Version::Http2 => {
+            HttpVersion::Http2 => {
                 let mut http = http2::Builder::new(TokioExecutor::new());
                 http.max_concurrent_streams(MAX_STREAMS).max_header_list_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
@@ -237,7 +237,7 @@ impl Connection {
             ended = connection.as_mut() => ended,
             () = timer.run_out() => {
                 // The client may be about to ask, and has to know that it would not be answered.
-                if version == Version::Http2 {
+                if version == HttpVersion::Http2 {
                     shut_down(connection.as_mut());
                     let _ = time::timeout(SHUTDOWN_TIMEOUT, connection).await;
                 }
@@ -263,14 +263,14 @@ impl Connection {
 
 /// How requests are written, as a client has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum HttpVersion {
     Http1,
     Http2,
 }
 
 /// By what a connection ends, besides its client and the server's end.
 struct Ending<'a> {
-    version: Version,
+    version: HttpVersion,
     timer: &'a IoTimeout,
     /// An answer was the last one.
     last: &'a Notify,
@@ -288,7 +288,7 @@ mod tests {
     };
 
     /// Answers, but for one path whose answer is a defect.
-    async fn answer(metrics: Arc<Metrics>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(metrics: Arc<ServeMetrics>, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let answer = guarded(&metrics.panics, || match request.uri().path() {
             "/broken" => panic!("a defect of a test"),
             _ => Answer::text(200, "well"),
@@ -300,12 +300,12 @@ mod tests {
 
     #[test]
     fn a_panic_costs_one_answer_and_not_even_its_connection() {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(ServeMetrics::default());
         let (mut client, server) = duplex(4096);
         let (_stop, stopped) = watch::channel(false);
         let answers =
             Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
-                let connection = Connection {
+                let connection = AcceptedConnection {
                     tls: None,
                     metrics: Arc::clone(&metrics),
                     timeout: Duration::from_secs(60),
@@ -314,7 +314,7 @@ mod tests {
                 };
                 let counted = Arc::clone(&metrics);
                 let answer = move |request| answer(Arc::clone(&counted), request);
-                let served = connection.requests(server, Version::Http1, answer);
+                let served = connection.requests(server, HttpVersion::Http1, answer);
                 let reviewed = async {
                     let requests =
                         ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));

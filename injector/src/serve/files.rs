@@ -15,14 +15,14 @@ use std::{
 const ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(super) struct WatchedFile {
     pub(super) path: PathBuf,
     /// Whether its absence means something; else it is an error.
     pub(super) optional: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Files(pub(super) Vec<File>);
+pub(super) struct Files(pub(super) Vec<WatchedFile>);
 
 /// By what a change is seen: for each file its device, number, size and times; `None` where the file does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +30,14 @@ pub(super) struct Marks(Vec<Option<[u64; 7]>>);
 
 /// What was read; the texts in the order of the files.
 #[derive(Clone, Debug)]
-pub(super) struct Contents {
+pub(super) struct FileContents {
     pub(super) texts: Vec<Option<Vec<u8>>>,
     /// Equal for equal texts.
     pub(super) digest: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unreadable {
+pub(super) enum FileReadError {
     #[error("{}: can't be read", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("{} and the files beside it changed while they were read, {ATTEMPTS} times", .0.display())]
@@ -56,7 +56,7 @@ impl Files {
     }
 
     /// Reads all of them, as they are at one moment.
-    pub(super) fn read(&self) -> Result<Contents, Unreadable> {
+    pub(super) fn read(&self) -> Result<FileContents, FileReadError> {
         let mut failed = None;
         for _ in 0..ATTEMPTS {
             let before = self.marks();
@@ -68,20 +68,20 @@ impl Files {
                 Ok(texts) => {
                     let mut hasher = DefaultHasher::new();
                     texts.hash(&mut hasher);
-                    return Ok(Contents { texts, digest: hasher.finish() });
+                    return Ok(FileContents { texts, digest: hasher.finish() });
                 }
                 Err(unreadable) => failed = Some(unreadable),
             }
         }
         let first = || self.0.first().map(|file| file.path.clone()).unwrap_or_default();
-        Err(failed.unwrap_or_else(|| Unreadable::Restless(first())))
+        Err(failed.unwrap_or_else(|| FileReadError::Restless(first())))
     }
 }
 
-fn read(file: &File) -> Result<Option<Vec<u8>>, Unreadable> {
+fn read(file: &WatchedFile) -> Result<Option<Vec<u8>>, FileReadError> {
     match fs::read(&file.path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if file.optional && error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Unreadable::File { path: file.path.clone(), source }),
+        Err(source) => Err(FileReadError::File { path: file.path.clone(), source }),
     }
 }

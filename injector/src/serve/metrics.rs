@@ -2,9 +2,9 @@
 //!
 //! Names are Istio's where it has the same number. One means something else here: its `success` counts refusals too.
 
-use crate::authority::Caller;
+use crate::authority::WebhookCaller;
 use cluster::status::{self, Reply, registered};
-use injection::review::Outcome;
+use injection::review::ReviewOutcome;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
@@ -15,32 +15,32 @@ use std::time::Duration;
 const BOUNDS: [f64; 12] = [0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
 /// A family with one label.
-type Labelled<M, V = &'static str> = Family<[(&'static str, V); 1], M>;
+type LabelledFamily<M, V = &'static str> = Family<[(&'static str, V); 1], M>;
 
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct ServeMetrics {
     registry: Registry,
     reviews: Counter,
     injected: Counter,
     failed: Counter,
     skipped: Counter,
     seconds: Histogram,
-    tags: Labelled<Counter>,
+    tags: LabelledFamily<Counter>,
     pub(super) configuration: Reloads,
     pub(super) certificate: Reloads,
     expiry: Gauge,
     usable: Gauge,
-    webhooks: Labelled<Gauge, String>,
+    webhooks: LabelledFamily<Gauge, String>,
     pub(super) connections: Gauge,
     pub(super) handshakes_failed: Counter,
     pub(super) panics: Counter,
-    watch_current: Labelled<Gauge>,
-    watch_errors: Labelled<Counter>,
+    watch_current: LabelledFamily<Gauge>,
+    watch_errors: LabelledFamily<Counter>,
 }
 
 /// How often something was loaded again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reloads(Labelled<Counter>);
+pub(super) struct Reloads(LabelledFamily<Counter>);
 
 impl Reloads {
     pub(super) fn count(&self, outcome: &'static str) {
@@ -54,7 +54,7 @@ pub(super) struct WatchMetrics {
     pub(super) errors: Counter,
 }
 
-impl Default for Metrics {
+impl Default for ServeMetrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let seconds = Histogram::new(BOUNDS);
@@ -68,7 +68,8 @@ impl Default for Metrics {
         let reviews = registered(reviews, "requests", "Calls for injection");
 
         let help = "Calls for a pod's environment tag";
-        let tags: Labelled<Counter> = registered(&mut registry, "sidecar_environment_tag_requests", help);
+        let tags: LabelledFamily<Counter> =
+            registered(&mut registry, "sidecar_environment_tag_requests", help);
         for outcome in ["tagged", "skipped", "failed"] {
             let _ = tags.get_or_create(&[("outcome", outcome)]);
         }
@@ -76,7 +77,7 @@ impl Default for Metrics {
         let own = registry.sub_registry_with_prefix("sidecar_injector");
         let [configuration, certificate] = ["configuration", "certificate"].map(|what| {
             let help = format!("Changes of the {what}; those that failed left the old one in place");
-            let reloads: Labelled<Counter> = registered(own, &format!("{what}_reloads"), &help);
+            let reloads: LabelledFamily<Counter> = registered(own, &format!("{what}_reloads"), &help);
             for outcome in ["done", "failed"] {
                 let _ = reloads.get_or_create(&[("outcome", outcome)]);
             }
@@ -110,23 +111,23 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
-    pub(super) fn reviewed(&self, outcome: Outcome, took: Duration) {
+impl ServeMetrics {
+    pub(super) fn reviewed(&self, outcome: ReviewOutcome, took: Duration) {
         self.reviews.inc();
         self.seconds.observe(took.as_secs_f64());
         match outcome {
-            Outcome::Injected => &self.injected,
-            Outcome::Skipped => &self.skipped,
-            Outcome::Refused | Outcome::Malformed => &self.failed,
+            ReviewOutcome::Injected => &self.injected,
+            ReviewOutcome::Skipped => &self.skipped,
+            ReviewOutcome::Refused | ReviewOutcome::Malformed => &self.failed,
         }
         .inc();
     }
 
-    pub(super) fn tagged(&self, outcome: Outcome) {
+    pub(super) fn tagged(&self, outcome: ReviewOutcome) {
         let outcome = match outcome {
-            Outcome::Injected => "tagged",
-            Outcome::Skipped => "skipped",
-            Outcome::Refused | Outcome::Malformed => "failed",
+            ReviewOutcome::Injected => "tagged",
+            ReviewOutcome::Skipped => "skipped",
+            ReviewOutcome::Refused | ReviewOutcome::Malformed => "failed",
         };
         self.tags.get_or_create(&[("outcome", outcome)]).inc();
     }
@@ -142,7 +143,7 @@ impl Metrics {
 
     /// The page that Prometheus reads, with what is not counted but looked up for it: when the certificate ends, in seconds
     /// since 1970; whether the default templates make pods; and the webhook configurations that should call, by name.
-    pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, Caller)>) -> Reply {
+    pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, WebhookCaller)>) -> Reply {
         self.expiry.set(expires);
         self.usable.set(is_usable.into());
         for (name, caller) in callers {
@@ -160,15 +161,15 @@ mod tests {
 
     #[test]
     fn refusals_are_no_success_and_times_are_cumulated() {
-        let metrics = Metrics::default();
-        metrics.reviewed(Outcome::Injected, Duration::from_micros(150));
-        metrics.reviewed(Outcome::Refused, Duration::from_micros(1_500));
-        metrics.reviewed(Outcome::Malformed, Duration::from_secs(20));
-        metrics.reviewed(Outcome::Skipped, Duration::from_micros(100));
-        metrics.tagged(Outcome::Injected);
+        let metrics = ServeMetrics::default();
+        metrics.reviewed(ReviewOutcome::Injected, Duration::from_micros(150));
+        metrics.reviewed(ReviewOutcome::Refused, Duration::from_micros(1_500));
+        metrics.reviewed(ReviewOutcome::Malformed, Duration::from_secs(20));
+        metrics.reviewed(ReviewOutcome::Skipped, Duration::from_micros(100));
+        metrics.tagged(ReviewOutcome::Injected);
         let watch = metrics.watch("nodes");
         watch.errors.inc_by(3);
-        let page = metrics.page(7, true, vec![("a".to_owned(), Caller { webhooks: 4, fault: None })]);
+        let page = metrics.page(7, true, vec![("a".to_owned(), WebhookCaller { webhooks: 4, fault: None })]);
         let body = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let body = body.block_on(page.into_body().collect()).expect("a whole body").to_bytes();
         let text = String::from_utf8_lossy(&body);

@@ -15,23 +15,23 @@ mod routes;
 pub(crate) mod tls;
 
 use crate::authority::{self, Callers};
-use crate::logging::{self, Logging};
+use crate::logging::{self, LoggingFlags};
 use crate::output::chain;
-use crate::sources::Sources;
+use crate::sources::ConfigurationSources;
 use ::cluster::{listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use body::Budget;
 use clap::Args;
-use cluster::{Cluster, When};
-use configuration::Place;
+use cluster::{ClusterState, When};
+use configuration::ConfigurationFiles;
 use connections::Acceptor;
-use files::{Contents, Files, Marks};
+use files::{FileContents, Files, Marks};
 use injection::environment::tag;
-use mesh::Problem;
-use metrics::Metrics;
+use mesh::InputProblem;
+use metrics::ServeMetrics;
 use reload::Watched;
-use routes::Server;
+use routes::WebhookServer;
 use std::{
     error::Error,
     net::{Ipv6Addr, SocketAddr},
@@ -41,7 +41,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tls::Identity;
+use tls::ServerIdentity;
 use tokio::{runtime::Builder, sync::watch, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
@@ -54,7 +54,7 @@ const MAX_PLAIN_CONNECTIONS: usize = 32;
 
 #[derive(Args, Debug)]
 #[group(id = "serve")]
-pub(crate) struct Flags {
+pub(crate) struct ServeFlags {
     /// Address for HTTPS; `[::]` is all addresses of both families, or of IPv4 without IPv6
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     address: SocketAddr,
@@ -68,18 +68,18 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
-    authority: authority::Flags,
+    authority: authority::AuthorityFlags,
     /// Folder with the files config, values and mesh, such as a mounted ConfigMap; read again when it changes
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigurationSources,
     /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in
     /// its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
-    environment_labels: Option<Labels>,
+    environment_labels: Option<EnvironmentLabels>,
     #[command(flatten)]
-    cluster: cluster::Flags,
+    cluster: cluster::ServeClusterFlags,
     /// How long requests are accepted after SIGTERM, while /ready fails
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
@@ -90,19 +90,19 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]
-    logging: Logging,
+    logging: LoggingFlags,
 }
 
 /// A list that is one value of a flag.
 #[derive(Clone, Debug, Default)]
-struct Labels(Vec<String>);
+struct EnvironmentLabels(Vec<String>);
 
-fn labels(text: &str) -> Result<Labels, String> {
-    let problem = |problem: &Problem| match &problem.item {
+fn labels(text: &str) -> Result<EnvironmentLabels, String> {
+    let problem = |problem: &InputProblem| match &problem.item {
         Some(item) => format!("{item:?} {}", problem.text),
         None => problem.text.clone(),
     };
-    let labels = tag::labels("--environment-labels", text).map(Labels);
+    let labels = tag::labels("--environment-labels", text).map(EnvironmentLabels);
     labels.map_err(|problems| problems.0.iter().map(problem).collect::<Vec<_>>().join("; "))
 }
 
@@ -124,7 +124,7 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread()
@@ -136,7 +136,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let identity = if flags.authority.self_signed {
         // Problems of the configuration are reported before the cluster is touched.
-        let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
+        let place = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
         place.understand(&place.files.read()?)?;
         let begun = runtime.block_on(async {
             let mut termination = Termination::new()?;
@@ -155,8 +155,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         None
     };
-    let metrics = Arc::new(Metrics::default());
-    let cluster = runtime.block_on(Cluster::begin(&flags.cluster, kubeconfig, &metrics))?;
+    let metrics = Arc::new(ServeMetrics::default());
+    let cluster = runtime.block_on(ClusterState::begin(&flags.cluster, kubeconfig, &metrics))?;
     let server = prepare(flags, identity, cluster, &metrics)?;
     runtime.block_on(serve(flags, &server))?;
     Ok(ExitCode::SUCCESS)
@@ -164,12 +164,12 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 
 /// Reads everything, and from then on whenever it changes; but for an identity that the reconciler keeps fresh.
 fn prepare(
-    flags: &Flags,
-    kept: Option<(Arc<Identity>, Arc<Callers>)>,
-    cluster: Arc<Cluster>,
-    metrics: &Arc<Metrics>,
-) -> Result<Arc<Server>, Box<dyn Error>> {
-    let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
+    flags: &ServeFlags,
+    kept: Option<(Arc<ServerIdentity>, Arc<Callers>)>,
+    cluster: Arc<ClusterState>,
+    metrics: &Arc<ServeMetrics>,
+) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
+    let place = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
     let (kept, callers) = kept.unzip();
     let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
@@ -194,7 +194,7 @@ fn prepare(
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
     });
-    let server = Arc::new(Server {
+    let server = Arc::new(WebhookServer {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster,
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
@@ -209,7 +209,7 @@ fn prepare(
     });
     let configured = Arc::clone(&server);
     let files = place.files.clone();
-    let take = Box::new(move |contents: &Contents| {
+    let take = Box::new(move |contents: &FileContents| {
         let configuration = place.understand(contents)?;
         configuration::tried(&configuration)?;
         configured.configure(configuration);
@@ -224,17 +224,17 @@ fn prepare(
 }
 
 /// The identity that files hold, and what takes the next one from them.
-fn certified(certificate: &Path, key: &Path) -> Result<(Arc<Identity>, Watched), Box<dyn Error>> {
+fn certified(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
     let files = configuration::certificate_files(certificate, key);
     let (identity, contents, marks) = first(&files, |contents| {
         let (chain, key) = configuration::certificate(contents)?;
-        Ok(Identity::new(chain, key)?)
+        Ok(ServerIdentity::new(chain, key)?)
     })
     .map_err(|error| {
         format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), chain(&*error))
     })?;
     let shown = Arc::clone(&identity);
-    let take = Box::new(move |contents: &Contents| {
+    let take = Box::new(move |contents: &FileContents| {
         let (chain, key) = configuration::certificate(contents)?;
         Ok(shown.set(chain, key)?)
     });
@@ -244,14 +244,14 @@ fn certified(certificate: &Path, key: &Path) -> Result<(Arc<Identity>, Watched),
 /// What files say at the start, with what they looked like then.
 fn first<T>(
     files: &Files,
-    understand: impl FnOnce(&Contents) -> Result<T, Box<dyn Error>>,
-) -> Result<(T, Contents, Marks), Box<dyn Error>> {
+    understand: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,
+) -> Result<(T, FileContents, Marks), Box<dyn Error>> {
     let marks = files.marks();
     let contents = files.read()?;
     Ok((understand(&contents)?, contents, marks))
 }
 
-async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>> {
+async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Box<dyn Error>> {
     let mut termination = Termination::new()?;
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)

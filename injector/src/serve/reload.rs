@@ -3,7 +3,7 @@
 //! Files are looked at ten times a second rather than watched: that sees the exchange of a folder by Kubernetes, a bind mount
 //! and a file system of the network alike. What can't be read or understood leaves the old in place.
 
-use super::files::{Contents, Files, Marks};
+use super::files::{FileContents, Files, Marks};
 use super::metrics::Reloads;
 use crate::output::chain;
 use std::{error::Error, thread, time::Duration};
@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const UNTRUSTED_POLLS: u8 = 10;
 
 /// Takes what was read into use; or says why not, and then has changed nothing.
-pub(super) type Take = Box<dyn Fn(&Contents) -> Result<(), Box<dyn Error>> + Send>;
+pub(super) type Take = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
 
 /// Files, and what becomes of them.
 pub(super) struct Watched {
@@ -42,7 +42,13 @@ enum Reload {
 
 impl Watched {
     /// `first` is what was read and taken at the start, when the files had these `marks`.
-    pub(super) fn new(what: &'static str, files: Files, first: &Contents, marks: Marks, take: Take) -> Self {
+    pub(super) fn new(
+        what: &'static str,
+        files: Files,
+        first: &FileContents,
+        marks: Marks,
+        take: Take,
+    ) -> Self {
         Self { what, files, take, marks, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
     }
 
@@ -111,7 +117,7 @@ pub(super) fn watch(mut watched: Vec<(Watched, Reloads)>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::File;
+    use super::super::files::WatchedFile;
     use super::*;
     use std::{
         env, fs,
@@ -145,12 +151,12 @@ mod tests {
             let file = |name: &str| {
                 let path = folder.join(name);
                 symlink(Path::new("..data").join(name), &path).expect("a link");
-                File { path, optional: name == "b" }
+                WatchedFile { path, optional: name == "b" }
             };
             let files = Files(vec![file("a"), file("b")]);
             let taken = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&taken);
-            let take = move |contents: &Contents| {
+            let take = move |contents: &FileContents| {
                 let texts = contents.texts.iter().flatten().map(|text| String::from_utf8_lossy(text));
                 let text = texts.collect::<Vec<_>>().join(" ");
                 if text.contains("bad") {

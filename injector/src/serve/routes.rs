@@ -1,9 +1,9 @@
 //! Paths and their answers.
 
 use super::body::{self, Budget};
-use super::cluster::Cluster;
-use super::metrics::Metrics;
-use super::tls::Identity;
+use super::cluster::ClusterState;
+use super::metrics::ServeMetrics;
+use super::tls::ServerIdentity;
 use crate::authority::Callers;
 use cluster::status::{Reply, TEXT, refuse_method, reply};
 use hyper::{
@@ -14,7 +14,7 @@ use hyper::{
 };
 use injection::Configuration;
 use injection::environment::tag;
-use injection::review::{self, Answer, Call, Outcome, Report};
+use injection::review::{self, Answer, ReviewOutcome, ReviewReport, WebhookCall};
 use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -30,14 +30,14 @@ use tokio::task::spawn_blocking;
 /// as much memory as its text, which is given back with the thread.
 const LONG: usize = 512 * 1024;
 
-pub(super) struct Server {
+pub(super) struct WebhookServer {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
-    pub(super) cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<ClusterState>,
     /// Of which the first that a pod has names its environment; none where environments are not served.
     pub(super) environment_labels: Vec<String>,
-    pub(super) identity: Arc<Identity>,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) identity: Arc<ServerIdentity>,
+    pub(super) metrics: Arc<ServeMetrics>,
     /// Set when the process is about to end: no more requests should be sent.
     pub(super) leaving: AtomicBool,
     pub(super) budget: Budget,
@@ -53,12 +53,12 @@ pub(super) struct Server {
 
 /// What a review asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
+enum ReviewPurpose {
     Injection,
     Environment,
 }
 
-impl Server {
+impl WebhookServer {
     pub(super) fn configure(&self, configuration: Configuration) {
         let configuration = Arc::new(configuration);
         *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
@@ -72,10 +72,10 @@ impl Server {
     /// Answers a request of the API server, or one for a status page.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Reply {
         let mut response = match request.uri().path() {
-            "/inject" => self.review(Subject::Injection, request).await,
-            path if path.starts_with("/inject/") => self.review(Subject::Injection, request).await,
+            "/inject" => self.review(ReviewPurpose::Injection, request).await,
+            path if path.starts_with("/inject/") => self.review(ReviewPurpose::Injection, request).await,
             "/environment-tag" if !self.environment_labels.is_empty() => {
-                self.review(Subject::Environment, request).await
+                self.review(ReviewPurpose::Environment, request).await
             }
             _ => self.page(&request),
         };
@@ -135,7 +135,7 @@ impl Server {
         of_checks.chain(of_callers).collect()
     }
 
-    async fn review(self: &Arc<Self>, subject: Subject, request: Request<Incoming>) -> Reply {
+    async fn review(self: &Arc<Self>, subject: ReviewPurpose, request: Request<Incoming>) -> Reply {
         let (head, body) = request.into_parts();
         let body = body::read(body, &self.budget, self.timeout).await;
         let start = Instant::now();
@@ -160,11 +160,11 @@ impl Server {
         response
     }
 
-    fn reviewed(&self, subject: Subject, head: &Parts, body: &[u8]) -> Answer {
+    fn reviewed(&self, subject: ReviewPurpose, head: &Parts, body: &[u8]) -> Answer {
         let Some(path) = decoded(head.uri.path()) else {
             return Answer::text(400, "the path is not a string; expected UTF-8 in its %-escapes");
         };
-        let call = Call {
+        let call = WebhookCall {
             method: head.method.as_str(),
             path: &path,
             content_type: head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()),
@@ -172,28 +172,28 @@ impl Server {
         };
         let configuration = self.configuration();
         guarded(&self.metrics.panics, || match subject {
-            Subject::Injection => review::answer(&call, &configuration, &*self.cluster),
-            Subject::Environment => tag::answer(&call, &self.environment_labels),
+            ReviewPurpose::Injection => review::answer(&call, &configuration, &*self.cluster),
+            ReviewPurpose::Environment => tag::answer(&call, &self.environment_labels),
         })
     }
 
     /// Counts and logs an answer on its way out.
-    fn logged(&self, subject: Subject, answer: Answer, start: Instant) -> Reply {
+    fn logged(&self, subject: ReviewPurpose, answer: Answer, start: Instant) -> Reply {
         let took = start.elapsed();
-        let Report { outcome, reason, object, uid, warnings } = answer.report;
+        let ReviewReport { outcome, reason, object, uid, warnings } = answer.report;
         match subject {
-            Subject::Injection => self.metrics.reviewed(outcome, took),
-            Subject::Environment => self.metrics.tagged(outcome),
+            ReviewPurpose::Injection => self.metrics.reviewed(outcome, took),
+            ReviewPurpose::Environment => self.metrics.tagged(outcome),
         }
         let (status, seconds, warnings) = (answer.status, took.as_secs_f64(), warnings.join("; "));
         let outcome = match (outcome, subject) {
-            (Outcome::Injected, Subject::Injection) => "injected",
-            (Outcome::Injected, Subject::Environment) => "tagged",
-            (Outcome::Skipped, _) => "skipped",
-            (Outcome::Refused, _) => "refused",
-            (Outcome::Malformed, _) => "malformed",
+            (ReviewOutcome::Injected, ReviewPurpose::Injection) => "injected",
+            (ReviewOutcome::Injected, ReviewPurpose::Environment) => "tagged",
+            (ReviewOutcome::Skipped, _) => "skipped",
+            (ReviewOutcome::Refused, _) => "refused",
+            (ReviewOutcome::Malformed, _) => "malformed",
         };
-        if matches!(answer.report.outcome, Outcome::Injected | Outcome::Skipped) {
+        if matches!(answer.report.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped) {
             tracing::info!(outcome, object, uid, reason, warnings, seconds, "review");
         } else {
             tracing::warn!(outcome, object, uid, reason, status, seconds, "review");

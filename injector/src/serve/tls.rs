@@ -18,20 +18,20 @@ use std::{
 use x509_cert::{Certificate, der::Decode, time::Time};
 
 /// A certificate with its key, in the place where the server looks for it at each handshake.
-pub(crate) struct Identity {
-    state: RwLock<State>,
+pub(crate) struct ServerIdentity {
+    state: RwLock<IdentityState>,
     provider: Arc<CryptoProvider>,
 }
 
 #[derive(Clone)]
-struct State {
+struct IdentityState {
     key: Arc<CertifiedKey>,
     expires: i64,
 }
 
 /// Why a certificate and its key are not taken.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum IdentityError {
     #[error(
         "the certificate is not PEM text; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
     )]
@@ -46,12 +46,12 @@ pub(crate) enum Refused {
     Validity,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// The first certificate: the server's own, then those between it and the authority.
     pub(crate) fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<Arc<Self>, Refused> {
+    ) -> Result<Arc<Self>, IdentityError> {
         let provider = Arc::new(ring::default_provider());
         let state = RwLock::new(state(&provider, chain, key)?);
         Ok(Arc::new(Self { state, provider }))
@@ -62,7 +62,7 @@ impl Identity {
         &self,
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), IdentityError> {
         let state = state(&self.provider, chain, key)?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         Ok(())
@@ -73,18 +73,18 @@ impl Identity {
         self.state().expires
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> IdentityState {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ServerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("expires", &self.expires()).finish_non_exhaustive()
     }
 }
 
-impl ResolvesServerCert for Identity {
+impl ResolvesServerCert for ServerIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.state().key)
     }
@@ -94,24 +94,24 @@ fn state(
     provider: &CryptoProvider,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<State, Refused> {
-    let own = chain.first().ok_or(Refused::NoCertificate)?;
-    let expires = validity(own).ok_or(Refused::Validity)?.end;
-    let key = CertifiedKey::from_der(chain, key, provider).map_err(Refused::Mismatch)?;
-    Ok(State { key: Arc::new(key), expires })
+) -> Result<IdentityState, IdentityError> {
+    let own = chain.first().ok_or(IdentityError::NoCertificate)?;
+    let expires = validity(own).ok_or(IdentityError::Validity)?.end;
+    let key = CertifiedKey::from_der(chain, key, provider).map_err(IdentityError::Mismatch)?;
+    Ok(IdentityState { key: Arc::new(key), expires })
 }
 
 /// A chain and a key from the texts of a Secret (`tls.crt`, `tls.key`).
 pub(crate) fn from_pem(
     certificate: &[u8],
     key: &[u8],
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Refused> {
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), IdentityError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let chain = chain.map_err(Refused::Certificate)?;
+    let chain = chain.map_err(IdentityError::Certificate)?;
     if chain.is_empty() {
-        return Err(Refused::NoCertificate);
+        return Err(IdentityError::NoCertificate);
     }
-    Ok((chain, PrivateKeyDer::from_pem_slice(key).map_err(Refused::Key)?))
+    Ok((chain, PrivateKeyDer::from_pem_slice(key).map_err(IdentityError::Key)?))
 }
 
 /// HTTP/2, as ALPN calls it (RFC 9113, 3.1).
@@ -119,7 +119,7 @@ pub(crate) const HTTP_2: &[u8] = b"h2";
 
 /// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 as the client wants it, and no client certificate: the API server has none to show
 /// by default.
-pub(crate) fn server(identity: Arc<Identity>) -> Result<Arc<ServerConfig>, rustls::Error> {
+pub(crate) fn server(identity: Arc<ServerIdentity>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
     let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(identity);
@@ -159,22 +159,22 @@ mod tests {
         // By `date -u -d YEAR-02-28 +%s`.
         for (year, expected) in [(2027, 1_803_772_800), (2049, 2_498_083_200), (2050, 2_529_619_200)] {
             let (_, _, chain, key) = made(year);
-            assert_eq!(Identity::new(chain, key).expect("an identity").expires(), expected, "{year}");
+            assert_eq!(ServerIdentity::new(chain, key).expect("an identity").expires(), expected, "{year}");
         }
     }
 
     #[test]
     fn what_can_not_be_used_changes_nothing() {
         let (certificate, key, chain, der) = made(2027);
-        let identity = Identity::new(chain.clone(), der).expect("an identity");
+        let identity = ServerIdentity::new(chain.clone(), der).expect("an identity");
         let (other, other_key, ..) = made(2050);
         let mixed = from_pem(certificate.as_bytes(), other_key.as_bytes()).expect("texts");
-        assert!(matches!(identity.set(mixed.0, mixed.1), Err(Refused::Mismatch(_))));
+        assert!(matches!(identity.set(mixed.0, mixed.1), Err(IdentityError::Mismatch(_))));
         let texts = from_pem(certificate.as_bytes(), key.as_bytes()).expect("texts");
         assert_eq!(texts.0, chain);
-        assert!(matches!(identity.set(Vec::new(), texts.1), Err(Refused::NoCertificate)));
-        assert!(matches!(from_pem(b"", key.as_bytes()), Err(Refused::NoCertificate)));
-        assert!(matches!(from_pem(other.as_bytes(), b"x"), Err(Refused::Key(_))));
+        assert!(matches!(identity.set(Vec::new(), texts.1), Err(IdentityError::NoCertificate)));
+        assert!(matches!(from_pem(b"", key.as_bytes()), Err(IdentityError::NoCertificate)));
+        assert!(matches!(from_pem(other.as_bytes(), b"x"), Err(IdentityError::Key(_))));
         let before = identity.expires();
         let texts = from_pem(other.as_bytes(), other_key.as_bytes()).expect("texts");
         identity.set(texts.0, texts.1).expect("an identity");

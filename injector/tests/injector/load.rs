@@ -109,11 +109,11 @@ fn no_review_fails_or_mixes_two_configurations() {
     let all = u32::try_from(REVIEWS).expect("so many");
     assert_eq!(webhook.metric("sidecar_injection_success_total"), f64::from(all));
     assert_eq!(webhook.metric("sidecar_injection_failure_total"), 0.0);
-    tell(&webhook, times.into_inner().expect("no client has failed"));
+    print_times(&webhook, times.into_inner().expect("no client has failed"));
 }
 
 /// What it took, for whoever runs `scripts/load`; how long the server itself took for a review is its own word.
-fn tell(webhook: &Webhook, mut times: Vec<Duration>) {
+fn print_times(webhook: &Webhook, mut times: Vec<Duration>) {
     times.sort_unstable();
     let [half, most] = [50, 99].map(|percent| times[times.len() * percent / 100]);
     let own = webhook.metric("sidecar_injection_time_seconds_sum")

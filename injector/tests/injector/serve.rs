@@ -51,7 +51,7 @@ fn whatever_is_sent_is_answered_and_counted() {
         let response = check("POST", "application/json", &bad, 200, "expected a Pod").json();
         assert_eq!((&response["apiVersion"], &response["response"]["uid"]), (&version.into(), &"u2".into()));
     }
-    assert_eq!(webhook.told("u2")["outcome"], "refused");
+    assert_eq!(webhook.outcome_of("u2")["outcome"], "refused");
     let counts = ["requests", "failure", "success", "skip"]
         .map(|name| webhook.metric(&format!("sidecar_injection_{name}_total")));
     assert_eq!(counts, [failures.into(), failures.into(), 0.0, 0.0]);
@@ -140,7 +140,7 @@ fn the_environment_tag_is_served_by_the_same_server() {
     tagged["spec"]["containers"][0]["name"] = "istio-proxy".into();
     let answer = webhook.connect().review("/environment-tag", "u1", &tagged).expect("an answer").json();
     assert_eq!(answer["response"]["patchType"], "JSONPatch");
-    let told = webhook.told("u1");
+    let told = webhook.outcome_of("u1");
     assert_eq!(told["outcome"], "tagged", "{told}");
     assert_eq!(webhook.metric("sidecar_environment_tag_requests_total{outcome=\"tagged\"}"), 1.0);
     assert_eq!(webhook.metric("sidecar_injection_requests_total"), 0.0);
@@ -296,6 +296,6 @@ fn nothing_is_cut_at_the_end() {
     in_flight.write(&body.as_bytes()[10..]).expect("the rest");
     assert_eq!(in_flight.read().expect("an answer").json()["response"]["uid"], "u1");
     assert_eq!(webhook.ended().code(), Some(0));
-    let told: Value = webhook.told("u1");
+    let told: Value = webhook.outcome_of("u1");
     assert_eq!(told["outcome"], "refused", "{told}");
 }

@@ -83,7 +83,7 @@ fn a_new_configuration_decides_about_the_next_pod() {
     let mut outcome = |uid: &str| {
         let answer = client.review("/inject", uid, &pod()).expect("an answer");
         assert_eq!(answer.status, 200);
-        let told = webhook.told(uid);
+        let told = webhook.outcome_of(uid);
         if told["outcome"] == "refused" {
             eprintln!("{told}");
         };
@@ -119,5 +119,5 @@ fn bytes_of_a_review_may_come_across_a_change() {
     webhook.logged_times("reloaded", 2);
     client.write(rest).expect("the rest");
     assert_eq!(client.read().expect("an answer").json()["response"]["allowed"], true);
-    assert_eq!(webhook.told("u1")["outcome"], "skipped");
+    assert_eq!(webhook.outcome_of("u1")["outcome"], "skipped");
 }

@@ -130,7 +130,7 @@ impl Webhook {
     }
 
     /// What was logged of a review with this UID.
-    pub(crate) fn told(&self, uid: &str) -> Value {
+    pub(crate) fn outcome_of(&self, uid: &str) -> Value {
         self.wait(uid, |lines| lines.iter().find(|line| line["uid"] == uid).cloned())
     }
 

@@ -17,7 +17,7 @@ pub enum DataType {
 }
 
 /// A row of the table of types.
-struct Row {
+struct DataTypeRow {
     name: &'static str,
     number: u32,
     width: usize,
@@ -39,7 +39,7 @@ impl DataType {
     ];
 
     /// The numbers are those of `enum datatypes` in the `datatype.h` of `nft`.
-    const fn row(self) -> Row {
+    const fn row(self) -> DataTypeRow {
         let (name, number, width, is_host_order) = match self {
             Self::Family => ("nf_proto", 2, 1, false),
             Self::Address(Family::V4) => ("ipv4_addr", 7, 4, false),
@@ -52,7 +52,7 @@ impl DataType {
             Self::ConnState => ("ct_state", 26, 4, true),
             Self::InterfaceName => ("ifname", 41, 16, false),
         };
-        Row { name, number, width, is_host_order }
+        DataTypeRow { name, number, width, is_host_order }
     }
 
     /// The name that `nft` uses.

@@ -4,7 +4,7 @@
 //! vocabulary of [`crate::listed`], so that one walk serves both.
 
 use super::Base;
-use crate::{Condition, Family, Hits, Policy, listed};
+use crate::{Family, Hits, ListedCondition, Policy, listed};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct LiveRule {
     /// In the words of `nft`, as far as it is understood.
     pub text: String,
     /// In the order in which they are tested.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ListedCondition>,
     /// What it does before the action: none of these ends the walk.
     pub first: Vec<listed::Action>,
     pub action: listed::Action,

@@ -23,7 +23,9 @@ pub use crate::field::{
 pub use draft::base_of;
 pub use listing::{LiveBase, LiveChain, LiveRule, LiveTable};
 
-pub use table::{Base, Chain, Effect, Kind, LONGEST_COMMENT, NEVER_DAYS, Rule, Set, SetKind, Table, Test};
+pub use table::{
+    Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, NEVER_DAYS, Set, SetKind, Test,
+};
 
 use crate::Checked;
 use crate::model::ChainWrites;
@@ -31,7 +33,7 @@ use table::comment;
 
 /// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
 /// IPv6 packets pass untouched.
-pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
+pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable> {
     // Of both families together, so that rules which are equal in both stay equal.
     let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();

@@ -1,28 +1,28 @@
 //! Puts lists of values into sets with stable names.
 
 use super::draft::Draft;
-use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
+use super::{Base, Condition, InetChain, InetRule, InetTable, Set, SetKind, Test, comment};
 use crate::field::{DataType, Interval, Intervals};
 use crate::{Family, Origin};
 
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.
-pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> Table {
+pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> InetTable {
     let mut sets = Vec::new();
     let chains = chains
         .into_iter()
-        .map(|(name, base, drafts)| Chain {
+        .map(|(name, base, drafts)| InetChain {
             name,
             base,
             rules: drafts.into_iter().map(|draft| rule(&mut sets, draft)).collect(),
         })
         .collect();
-    Table { name: table.to_owned(), sets, chains }
+    InetTable { name: table.to_owned(), sets, chains }
 }
 
-fn rule(sets: &mut Vec<Set>, draft: Draft) -> Rule {
+fn rule(sets: &mut Vec<Set>, draft: Draft) -> InetRule {
     let Draft { conditions, report, effect, writes: _, origin } = draft;
     let tests = conditions.into_iter().map(|condition| test(sets, condition, origin)).collect();
-    Rule { tests, report, effect, comment: comment(origin) }
+    InetRule { tests, report, effect, comment: comment(origin) }
 }
 
 fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -> Test {

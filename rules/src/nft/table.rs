@@ -9,13 +9,13 @@ pub const LONGEST_COMMENT: usize = 127;
 
 /// The contents of our table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct InetTable {
     /// The name of the table, family `inet`.
     pub name: String,
     /// The sets that rules look values up in.
     pub sets: Vec<Set>,
     /// The chains: of each table of iptables first the base chains, then the others.
-    pub chains: Vec<Chain>,
+    pub chains: Vec<InetChain>,
 }
 
 /// A named set of values of one field.
@@ -49,12 +49,12 @@ impl SetKind {
 pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct InetChain {
     /// The name: that of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
     pub name: String,
     /// How the kernel calls it; `None` if only rules do.
     pub base: Option<Base>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<InetRule>,
 }
 
 /// How the kernel calls a base chain.
@@ -92,7 +92,7 @@ impl Kind {
 
 /// Conditions and what happens to a packet that fulfils them all. Every rule counts its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct InetRule {
     pub tests: Vec<Test>,
     /// A report before the effect, as `NFLOG` or `LOG` makes it.
     pub report: Option<Target>,
@@ -101,7 +101,7 @@ pub struct Rule {
     pub comment: String,
 }
 
-impl Rule {
+impl InetRule {
     /// The only family whose packets it is for; `None` for both.
     pub fn family(&self) -> Option<Family> {
         let conditions = self.tests.iter().map(|test| &test.condition);

@@ -7,8 +7,8 @@
 
 use super::target;
 use crate::{
-    Action, Cidr, Condition, ConnState, ConnStates, Family, Foreign, ListedRule, Match, Negatable, PortRange,
-    Protocol, Rule,
+    Action, Cidr, ConnState, ConnStates, Family, Foreign, ListedCondition, ListedRule, Match, Negatable,
+    PortRange, Protocol, Rule,
 };
 use std::str::FromStr;
 
@@ -109,7 +109,7 @@ struct Module<'a> {
 
 struct Reader<'a> {
     family: Family,
-    conditions: Vec<Condition>,
+    conditions: Vec<ListedCondition>,
     /// The module loaded last.
     module: Option<Module<'a>>,
     /// Whether the model can say all that was read so far.
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
             self.leave_module();
             self.module = Some(Module { name, place: self.conditions.len(), is_used: false });
             if !TRANSPARENT.contains(name) {
-                self.conditions.push(Condition::Unknown(option.text()));
+                self.conditions.push(ListedCondition::Unknown(option.text()));
             }
             return;
         }
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         if self.widens(option) {
             return;
         }
-        let condition = self.condition(option).unwrap_or_else(|| Condition::Unknown(option.text()));
+        let condition = self.condition(option).unwrap_or_else(|| ListedCondition::Unknown(option.text()));
         if let Some(module) = &mut self.module {
             module.is_used |= option.name.starts_with("--");
         }
@@ -144,10 +144,10 @@ impl<'a> Reader<'a> {
     /// be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
-        let changes = |condition: &Condition| match (option.name, module) {
-            ("--suppl-groups", "owner") => matches!(condition, Condition::Known(Match::GidOwner(_))),
+        let changes = |condition: &ListedCondition| match (option.name, module) {
+            ("--suppl-groups", "owner") => matches!(condition, ListedCondition::Known(Match::GidOwner(_))),
             ("--limit-iface-in" | "--limit-iface-out", "addrtype") => {
-                matches!(condition, Condition::DestinationLocal(_))
+                matches!(condition, ListedCondition::DestinationLocal(_))
             }
             _ => false,
         };
@@ -155,14 +155,14 @@ impl<'a> Reader<'a> {
             return false;
         };
         let (is_negated, before) = match changed {
-            Condition::Known(Match::GidOwner(group)) => {
+            ListedCondition::Known(Match::GidOwner(group)) => {
                 (group.is_negated(), format!("--gid-owner {}", group.value()))
             }
-            Condition::DestinationLocal(local) => (local.is_negated(), "--dst-type LOCAL".to_owned()),
+            ListedCondition::DestinationLocal(local) => (local.is_negated(), "--dst-type LOCAL".to_owned()),
             _ => return false,
         };
         let not = if is_negated { "! " } else { "" };
-        *changed = Condition::Unknown(format!("{not}{before} {}", option.text()));
+        *changed = ListedCondition::Unknown(format!("{not}{before} {}", option.text()));
         true
     }
 
@@ -170,12 +170,14 @@ impl<'a> Reader<'a> {
     fn leave_module(&mut self) {
         let Some(Module { name, place, is_used: false }) = self.module else { return };
         let protocol = self.conditions[..place].iter().find_map(|condition| match condition {
-            Condition::Known(Match::Protocol(protocol)) if protocol.to_string() == name => Some(*protocol),
+            ListedCondition::Known(Match::Protocol(protocol)) if protocol.to_string() == name => {
+                Some(*protocol)
+            }
             _ => None,
         });
         match protocol {
             Some(protocol) => {
-                self.conditions.insert(place, Condition::Known(Match::ProtocolModule(protocol)));
+                self.conditions.insert(place, ListedCondition::Known(Match::ProtocolModule(protocol)));
             }
             None => self.is_exact = false,
         }
@@ -184,7 +186,7 @@ impl<'a> Reader<'a> {
     /// The name of the rule's protocol, as far as the rule was read.
     fn protocol(&self) -> Option<String> {
         self.conditions.iter().find_map(|condition| match condition {
-            Condition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
+            ListedCondition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
             _ => None,
         })
     }
@@ -196,19 +198,19 @@ impl<'a> Reader<'a> {
         protocol.is_some() && self.module.as_ref().is_none_or(is_own)
     }
 
-    fn condition(&mut self, option: &Words<'_>) -> Option<Condition> {
+    fn condition(&mut self, option: &Words<'_>) -> Option<ListedCondition> {
         let Words { negated, name, values } = option;
         let negated = *negated;
         let module = self.module.as_ref().map_or("", |module| module.name);
         let value = match (*name, values.as_slice()) {
             ("--tcp-flags", [mask, set]) if !negated => {
                 let takes_first = takes_first(mask, set);
-                return Some(Condition::TcpFlags { takes_first, text: option.text() });
+                return Some(ListedCondition::TcpFlags { takes_first, text: option.text() });
             }
             (_, [value]) => *value,
             _ => return None,
         };
-        Some(Condition::Known(match (*name, module) {
+        Some(ListedCondition::Known(match (*name, module) {
             ("-s", _) => Match::Source(self.network(negated, value)?),
             ("-d", _) => Match::Destination(self.network(negated, value)?),
             ("-i", _) => Match::InInterface(negatable(negated, value)?),
@@ -229,10 +231,10 @@ impl<'a> Reader<'a> {
             ("--mark", "connmark") => Match::Connmark(negatable(negated, value)?),
             ("--comment", "comment") if !negated => match value.parse() {
                 Ok(comment) => Match::Comment(comment),
-                Err(_) => return Some(Condition::Always(option.text())),
+                Err(_) => return Some(ListedCondition::Always(option.text())),
             },
             ("--dst-type", "addrtype") if value == "LOCAL" => {
-                return Some(Condition::DestinationLocal(with(negated, ())));
+                return Some(ListedCondition::DestinationLocal(with(negated, ())));
             }
             _ => return None,
         }))
@@ -248,8 +250,8 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self, words: &[String], text: &str, action: Action) -> Read {
-        let known = |condition: &Condition| match condition {
-            Condition::Known(m) => Some(m.clone()),
+        let known = |condition: &ListedCondition| match condition {
+            ListedCondition::Known(m) => Some(m.clone()),
             _ => None,
         };
         let matches: Option<Vec<Match>> = self.conditions.iter().map(known).collect();
@@ -288,7 +290,7 @@ fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
 }
 
 /// `None` for `! all`, which no packet fulfils and iptables refuses.
-fn protocol(negated: bool, value: &str) -> Option<Condition> {
+fn protocol(negated: bool, value: &str) -> Option<ListedCondition> {
     let protocol = match value {
         "tcp" | "6" => Some(Protocol::Tcp),
         "udp" | "17" => Some(Protocol::Udp),
@@ -296,8 +298,8 @@ fn protocol(negated: bool, value: &str) -> Option<Condition> {
         _ => None,
     };
     Some(match (protocol, negated) {
-        (Some(protocol), false) => Condition::Known(Match::Protocol(protocol)),
-        (protocol, _) => Condition::Protocol(with(negated, protocol)),
+        (Some(protocol), false) => ListedCondition::Known(Match::Protocol(protocol)),
+        (protocol, _) => ListedCondition::Protocol(with(negated, protocol)),
     })
 }
 

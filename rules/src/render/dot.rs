@@ -1,15 +1,15 @@
 //! The picture in the language of Graphviz.
 
-use super::graph::{Graph, Kind};
+use super::graph::{BoxKind, Graph};
 
 pub fn dot(graph: &Graph) -> String {
     let mut text =
         "digraph rules {\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=10];\n".to_owned();
     for (index, node) in graph.boxes.iter().enumerate() {
         let shape = match node.kind {
-            Kind::Hook => "Mrecord",
-            Kind::Chain => "record",
-            Kind::End => "doubleoctagon",
+            BoxKind::Hook => "Mrecord",
+            BoxKind::Chain => "record",
+            BoxKind::End => "doubleoctagon",
         };
         let mut label = field(&node.title);
         for (number, row) in node.rows.iter().enumerate() {

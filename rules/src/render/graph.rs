@@ -14,7 +14,7 @@ pub struct Graph {
 
 /// The kind of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BoxKind {
     /// A base chain, where packets come in.
     Hook,
     /// A user-defined chain.
@@ -26,7 +26,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: BoxKind,
     pub title: String,
     /// One row a rule.
     pub rows: Vec<Row>,
@@ -79,7 +79,7 @@ impl Graph {
         let first = self.boxes.len();
         places.extend(first..first + chains.len());
         self.boxes.extend(chains.iter().map(|content| Node {
-            kind: if content.base.is_some() { Kind::Hook } else { Kind::Chain },
+            kind: if content.base.is_some() { BoxKind::Hook } else { BoxKind::Chain },
             title: format!("{} {}", content.table, content.chain),
             rows: Vec::new(),
             depth: 0,
@@ -94,12 +94,12 @@ impl Graph {
 
 fn row(graph: &mut Graph, rule: &ViewRule, places: &[usize]) -> Row {
     let (action, leads_to) = match effect(&rule.action) {
-        Effect::Here(action) => (Some(action), None),
-        Effect::Chain(name) => match rule.leads_to.and_then(|chain| places.get(chain)) {
+        GraphEffect::Here(action) => (Some(action), None),
+        GraphEffect::Chain(name) => match rule.leads_to.and_then(|chain| places.get(chain)) {
             Some(place) => (None, Some(*place)),
             None => (Some(name.to_owned().into()), None),
         },
-        Effect::End(title) => (None, Some(end(graph, title))),
+        GraphEffect::End(title) => (None, Some(end(graph, title))),
     };
     let conditions: Vec<String> = rule.conditions.iter().map(super::listed::condition).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };
@@ -107,14 +107,14 @@ fn row(graph: &mut Graph, rule: &ViewRule, places: &[usize]) -> Row {
 }
 
 /// What a rule does to a packet's way.
-enum Effect<'a> {
+enum GraphEffect<'a> {
     Here(Cow<'static, str>),
     Chain(&'a str),
     End(String),
 }
 
-fn effect(action: &Action) -> Effect<'_> {
-    let here = |text: &'static str| Effect::Here(text.into());
+fn effect(action: &Action) -> GraphEffect<'_> {
+    let here = |text: &'static str| GraphEffect::Here(text.into());
     match action {
         Action::Target(target) => match target {
             Target::Accept => here("accept"),
@@ -122,35 +122,35 @@ fn effect(action: &Action) -> Effect<'_> {
             Target::SetZone(_) => here("zone"),
             Target::Nflog { .. } => here("report"),
             Target::Log { .. } => here("log"),
-            Target::JumpForeign(name) => Effect::End(format!("foreign chain {name}")),
-            Target::Redirect(ports) => Effect::End(format!("listener at {}", ports.dashed())),
-            Target::Tproxy { port, .. } => Effect::End(format!("transparent listener at {port}")),
-            Target::Drop => Effect::End("dropped".to_owned()),
-            other => other.chain().map_or_else(|| here("mark"), |name| Effect::Chain(name.as_str())),
+            Target::JumpForeign(name) => GraphEffect::End(format!("foreign chain {name}")),
+            Target::Redirect(ports) => GraphEffect::End(format!("listener at {}", ports.dashed())),
+            Target::Tproxy { port, .. } => GraphEffect::End(format!("transparent listener at {port}")),
+            Target::Drop => GraphEffect::End("dropped".to_owned()),
+            other => other.chain().map_or_else(|| here("mark"), |name| GraphEffect::Chain(name.as_str())),
         },
-        Action::Goto(name) => Effect::Chain(name.as_str()),
-        Action::Call { chain, .. } => Effect::Chain(chain),
-        Action::Reject => Effect::End("rejected".to_owned()),
-        Action::RedirectSamePort => Effect::End("listener at the same port".to_owned()),
+        Action::Goto(name) => GraphEffect::Chain(name.as_str()),
+        Action::Call { chain, .. } => GraphEffect::Chain(chain),
+        Action::Reject => GraphEffect::End("rejected".to_owned()),
+        Action::RedirectSamePort => GraphEffect::End("listener at the same port".to_owned()),
         Action::Notrack => here("not tracked"),
         Action::Destination { address, ports } => {
             let address = address.map(|address| address.to_string()).unwrap_or_default();
             let ports = ports.map(|ports| format!(" port {}", ports.dashed())).unwrap_or_default();
-            Effect::End(format!("sent to {}", format!("{address}{ports}").trim()))
+            GraphEffect::End(format!("sent to {}", format!("{address}{ports}").trim()))
         }
         Action::Continue(text)
         | Action::Source(text)
         | Action::Marks(text)
         | Action::Zone(text)
-        | Action::Unknown(text) => Effect::Here(text.clone().into()),
+        | Action::Unknown(text) => GraphEffect::Here(text.clone().into()),
     }
 }
 
 /// The box of an end, made when it is first needed.
 fn end(graph: &mut Graph, title: String) -> usize {
-    let found = graph.boxes.iter().position(|node| node.kind == Kind::End && node.title == title);
+    let found = graph.boxes.iter().position(|node| node.kind == BoxKind::End && node.title == title);
     found.unwrap_or_else(|| {
-        graph.boxes.push(Node { kind: Kind::End, title, rows: Vec::new(), depth: 0 });
+        graph.boxes.push(Node { kind: BoxKind::End, title, rows: Vec::new(), depth: 0 });
         graph.boxes.len() - 1
     })
 }
@@ -174,7 +174,7 @@ fn deepen(graph: &mut Graph) {
         }
     }
     let deepest = graph.boxes.iter().map(|node| node.depth).max().unwrap_or_default();
-    for node in graph.boxes.iter_mut().filter(|node| node.kind == Kind::End) {
+    for node in graph.boxes.iter_mut().filter(|node| node.kind == BoxKind::End) {
         node.depth = deepest;
     }
 }

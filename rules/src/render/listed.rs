@@ -1,22 +1,26 @@
 //! Rules as listings show them: in the words in which they were read, or in which we would print them.
 
 use super::nft;
-use crate::nft::{Effect, LiveBase, LiveChain, LiveRule, LiveTable, Rule, Table};
+use crate::nft::{Effect, InetRule, InetTable, LiveBase, LiveChain, LiveRule, LiveTable};
 use crate::simulate::ViewRule;
-use crate::{Action, Condition, Policy};
+use crate::{Action, ListedCondition, Policy};
 use std::borrow::Cow;
 
 /// A condition in the words of iptables, or of `nft` where it is one of nf_tables.
-pub fn condition(condition: &Condition) -> String {
+pub fn condition(condition: &ListedCondition) -> String {
     match condition {
-        Condition::Known(known) => known.to_string(),
-        Condition::Protocol(operand) => match operand.value() {
+        ListedCondition::Known(known) => known.to_string(),
+        ListedCondition::Protocol(operand) => match operand.value() {
             Some(protocol) => format!("{}-p {protocol}", operand.sign()),
             None => format!("{}-p of another protocol", operand.sign()),
         },
-        Condition::DestinationLocal(operand) => format!("-m addrtype {}--dst-type LOCAL", operand.sign()),
-        Condition::Nft(condition) => nft::condition(condition, "th"),
-        Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
+        ListedCondition::DestinationLocal(operand) => {
+            format!("-m addrtype {}--dst-type LOCAL", operand.sign())
+        }
+        ListedCondition::Nft(condition) => nft::condition(condition, "th"),
+        ListedCondition::TcpFlags { text, .. }
+        | ListedCondition::Always(text)
+        | ListedCondition::Unknown(text) => text.clone(),
     }
 }
 
@@ -32,24 +36,24 @@ pub fn rule(rule: &ViewRule) -> Cow<'_, str> {
     rule.text.as_deref().map_or_else(|| made().into(), Cow::Borrowed)
 }
 
-impl Table {
+impl InetTable {
     /// The table as it is read back from the kernel.
     pub fn listed(&self) -> LiveTable {
         let chains = self.chains.iter().map(|chain| LiveChain {
             name: chain.name.clone(),
             base: chain.base.map(|base| LiveBase { base, policy: Policy::Accept }),
-            rules: chain.rules.iter().map(Rule::listed).collect(),
+            rules: chain.rules.iter().map(InetRule::listed).collect(),
         });
         LiveTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
     }
 }
 
-impl Rule {
+impl InetRule {
     /// The rule as it is read back.
     pub fn listed(&self) -> LiveRule {
         LiveRule {
             text: nft::rule(self),
-            conditions: self.tests.iter().map(|test| Condition::Nft(test.condition.clone())).collect(),
+            conditions: self.tests.iter().map(|test| ListedCondition::Nft(test.condition.clone())).collect(),
             first: Vec::new(),
             action: match &self.effect {
                 Effect::Target(target) => Action::Target(target.clone()),

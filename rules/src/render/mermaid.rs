@@ -1,6 +1,6 @@
 //! The picture as a Mermaid flowchart, which GitHub draws by itself.
 
-use super::graph::{Graph, Highlight, Kind, Node};
+use super::graph::{BoxKind, Graph, Highlight, Node};
 
 /// How the packet's way is drawn.
 const BRIGHT: &str = "stroke:#d9480f,stroke-width:3px";
@@ -16,9 +16,9 @@ pub fn mermaid_of(graph: &Graph, highlight: &Highlight) -> String {
     for (index, node) in graph.boxes.iter().enumerate() {
         let label = escaped(&label(node, index, highlight));
         let shape = match node.kind {
-            Kind::Hook => format!("n{index}([\"{label}\"])"),
-            Kind::Chain => format!("n{index}[\"{label}\"]"),
-            Kind::End => format!("n{index}{{{{\"{label}\"}}}}"),
+            BoxKind::Hook => format!("n{index}([\"{label}\"])"),
+            BoxKind::Chain => format!("n{index}[\"{label}\"]"),
+            BoxKind::End => format!("n{index}{{{{\"{label}\"}}}}"),
         };
         text.push_str(&format!("  {shape}\n"));
     }

@@ -4,14 +4,14 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Base, Chain, Condition, DataType, Effect, Field, Interval, Intervals, NEVER_DAYS, Rule, Set, Table, Test,
-    UNTRACKED_BIT, family_number, protocol_number, state_bit,
+    Base, Condition, DataType, Effect, Field, InetChain, InetRule, InetTable, Interval, Intervals,
+    NEVER_DAYS, Set, Test, UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub fn script(table: &Table) -> String {
+pub fn script(table: &InetTable) -> String {
     let mut text = String::new();
     line(&mut text, 0, format_args!("table inet {} {{", table.name));
     for (index, set) in table.sets.iter().enumerate() {
@@ -27,7 +27,7 @@ pub fn script(table: &Table) -> String {
 }
 
 /// One rule, as `nft` lists it in a chain.
-pub fn rule(rule: &Rule) -> String {
+pub fn rule(rule: &InetRule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
     words.extend(rule.report.as_ref().map(|report| target(report, None)));
@@ -115,7 +115,7 @@ fn set(text: &mut String, set: &Set) {
     line(text, 1, "}");
 }
 
-fn chain(text: &mut String, chain: &Chain) {
+fn chain(text: &mut String, chain: &InetChain) {
     line(text, 1, format_args!("chain {} {{", chain.name));
     if let Some(base) = chain.base {
         line(text, 2, self::base(base, Policy::Accept));
@@ -237,7 +237,7 @@ fn dashed(interval: Interval, write: impl Fn(u128) -> String) -> String {
     }
 }
 
-fn effect(rule: &Rule) -> Option<String> {
+fn effect(rule: &InetRule) -> Option<String> {
     Some(match &rule.effect {
         Effect::Target(target) => self::target(target, rule.family()),
         Effect::Jump(chain) => format!("jump {chain}"),

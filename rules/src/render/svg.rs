@@ -2,7 +2,7 @@
 //!
 //! Arrows start at the row of the rule that leads on. No program of another project is needed to draw it.
 
-use super::graph::{Graph, Kind, Node};
+use super::graph::{BoxKind, Graph, Node};
 use std::fmt::Write;
 
 /// Sizes in pixels, for a monospace font of 12.
@@ -15,7 +15,7 @@ const MARGIN: usize = 20;
 
 /// The position of a box.
 #[derive(Clone, Copy)]
-struct Place {
+struct SvgPlace {
     x: usize,
     y: usize,
     width: usize,
@@ -46,8 +46,8 @@ pub fn svg(graph: &Graph) -> String {
 }
 
 /// Stacks the boxes of each column; gives their places and the size of the whole.
-fn layout(graph: &Graph) -> (Vec<Place>, usize, usize) {
-    let mut places = vec![Place { x: 0, y: 0, width: 0 }; graph.boxes.len()];
+fn layout(graph: &Graph) -> (Vec<SvgPlace>, usize, usize) {
+    let mut places = vec![SvgPlace { x: 0, y: 0, width: 0 }; graph.boxes.len()];
     let deepest = graph.boxes.iter().map(|node| node.depth).max().unwrap_or_default();
     let (mut x, mut bottom) = (MARGIN, MARGIN);
     for depth in 0..=deepest {
@@ -55,7 +55,7 @@ fn layout(graph: &Graph) -> (Vec<Place>, usize, usize) {
         let width = column().map(|(_, node)| node_width(node)).max().unwrap_or_default();
         let mut y = MARGIN;
         for (index, node) in column() {
-            places[index] = Place { x, y, width };
+            places[index] = SvgPlace { x, y, width };
             y += node_height(node) + GAP;
         }
         bottom = bottom.max(y);
@@ -82,15 +82,15 @@ fn row_text(row: &super::graph::Row) -> String {
 }
 
 /// The y coordinate of the base line of row `number`.
-fn baseline(place: Place, number: usize) -> usize {
+fn baseline(place: SvgPlace, number: usize) -> usize {
     place.y + (number + 2) * LINE - 3
 }
 
-fn draw(text: &mut String, node: &Node, Place { x, y, width }: Place) {
+fn draw(text: &mut String, node: &Node, SvgPlace { x, y, width }: SvgPlace) {
     let class = match node.kind {
-        Kind::Hook => "hook",
-        Kind::Chain => "chain",
-        Kind::End => "end",
+        BoxKind::Hook => "hook",
+        BoxKind::Chain => "chain",
+        BoxKind::End => "end",
     };
     let height = node_height(node);
     line(
@@ -104,12 +104,12 @@ fn draw(text: &mut String, node: &Node, Place { x, y, width }: Place) {
     line(text, &format!("<text x=\"{left}\" y=\"{top}\" font-weight=\"bold\">{title}</text>"));
     for (number, row) in node.rows.iter().enumerate() {
         let class = if row.leads_to.is_some() { "" } else { " class=\"quiet\"" };
-        let below = baseline(Place { x, y, width }, number);
+        let below = baseline(SvgPlace { x, y, width }, number);
         line(text, &format!("<text x=\"{left}\" y=\"{below}\"{class}>{}</text>", escaped(&row_text(row))));
     }
 }
 
-fn arrow(text: &mut String, from: Place, number: usize, to: Place) {
+fn arrow(text: &mut String, from: SvgPlace, number: usize, to: SvgPlace) {
     let (x1, y1) = (from.x + from.width, baseline(from, number) - 4);
     let (x2, y2) = (to.x, to.y + LINE / 2);
     let (c1, c2) = (x1 + BETWEEN / 2, x2.saturating_sub(BETWEEN / 2));

@@ -19,7 +19,7 @@ pub(super) struct ConditionKey {
 
 /// What of a condition is part of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum KeyPart {
     /// A block of numbers, with so many bits behind those that they share.
     Block(u32),
     /// Nothing: its range is looked for behind the key.
@@ -35,7 +35,7 @@ enum Key {
 }
 
 /// The conditions of a shape: their fields, whether they are negated, and what of them is part of the key.
-type Parts = Vec<(Field, bool, Part)>;
+type Parts = Vec<(Field, bool, KeyPart)>;
 
 /// Of the rules behind one key, the ranges that lie in no other's, with the place of their rule. Rules whose key says all
 /// have every number.
@@ -74,16 +74,16 @@ impl Index {
         let mut parts: Parts = Vec::with_capacity(conditions.len());
         let mut range = EVERY;
         for ConditionKey { condition, .. } in conditions {
-            let has_range = parts.iter().any(|(.., part)| *part == Part::Range);
+            let has_range = parts.iter().any(|(.., part)| *part == KeyPart::Range);
             let part = match (single(condition), has_range) {
                 (Some(values), _) if free_bits(values).is_some() => {
-                    free_bits(values).map_or(Part::Whole, Part::Block)
+                    free_bits(values).map_or(KeyPart::Whole, KeyPart::Block)
                 }
                 (Some(values), false) => {
                     range = values;
-                    Part::Range
+                    KeyPart::Range
                 }
-                (Some(_), true) | (None, _) => Part::Whole,
+                (Some(_), true) | (None, _) => KeyPart::Whole,
             };
             parts.push((condition.field, condition.negated, part));
         }
@@ -154,7 +154,7 @@ fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, In
                 && offers(*part, &condition_key.condition)
         };
         let fitting: Vec<&ConditionKey> = conditions.iter().filter(fits).collect();
-        if *part == Part::Range {
+        if *part == KeyPart::Range {
             range = fitting.first().and_then(|condition_key| single(&condition_key.condition))?;
         }
         let longer = |before: &Vec<_>| fitting.iter().map(|more| [&before[..], &[*more]].concat()).collect();
@@ -169,24 +169,24 @@ fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, In
     Some((keys.iter().map(whole).collect(), range))
 }
 
-fn key(part: Part, ConditionKey { condition, time }: &ConditionKey) -> Key {
+fn key(part: KeyPart, ConditionKey { condition, time }: &ConditionKey) -> Key {
     let first = condition.values.ranges().first().map_or(0, |range| range.first);
     match part {
-        Part::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *time),
-        Part::Range => Key::Range(*time),
-        Part::Whole => Key::Whole(condition.values.clone(), *time),
+        KeyPart::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *time),
+        KeyPart::Range => Key::Range(*time),
+        KeyPart::Whole => Key::Whole(condition.values.clone(), *time),
     }
 }
 
 /// Whether a condition can be widened to this part.
-fn offers(part: Part, condition: &Condition) -> bool {
+fn offers(part: KeyPart, condition: &Condition) -> bool {
     let block = |free: u32, number: u128| number.checked_shr(free).unwrap_or(0);
     match part {
-        Part::Block(free) => {
+        KeyPart::Block(free) => {
             single(condition).is_some_and(|values| block(free, values.first) == block(free, values.last))
         }
-        Part::Range => single(condition).is_some(),
-        Part::Whole => true,
+        KeyPart::Range => single(condition).is_some(),
+        KeyPart::Whole => true,
     }
 }
 

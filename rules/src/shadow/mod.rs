@@ -63,10 +63,10 @@ pub fn shadowed<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Shadowed<'a>> {
     found
 }
 
-type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
+type ChainStatements<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 
 fn of_chain<'a>(
-    chains: &Chains<'a>,
+    chains: &ChainStatements<'a>,
     statements: &[&'a Statement],
     written: &ChainWrites,
     work: &mut Work,
@@ -111,7 +111,7 @@ fn of_chain<'a>(
 }
 
 /// Whether a chain without ways out ends the walk of every packet with these conditions.
-fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Condition], work: &mut Work) -> bool {
+fn ends_in(chains: &ChainStatements<'_>, chain: &Chain, conditions: &[&Condition], work: &mut Work) -> bool {
     for statement in chains.get(chain).into_iter().flatten() {
         if work.spend(1).is_none() {
             return false;

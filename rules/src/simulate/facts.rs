@@ -3,7 +3,7 @@
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
 use crate::field::{Field, UNTRACKED_BIT, family_number, interface_number, protocol_number, state_bit};
-use crate::{Condition, ConnState, Family, Gid, Mark, Match, PortRange, Protocol, Uid};
+use crate::{ConnState, Family, Gid, ListedCondition, Mark, Match, PortRange, Protocol, Uid};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
@@ -124,7 +124,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Compares with all conditions of a rule. One that fails decides, whatever is not known beside it.
-    pub(super) fn fulfil(&self, conditions: &[Condition]) -> Matched {
+    pub(super) fn fulfil(&self, conditions: &[ListedCondition]) -> Matched {
         let mut unsure = None;
         for (index, condition) in conditions.iter().enumerate() {
             match self.fulfils_one(condition) {
@@ -137,23 +137,25 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether the condition holds, if that is known.
-    fn fulfils_one(&self, condition: &Condition) -> Option<bool> {
+    fn fulfils_one(&self, condition: &ListedCondition) -> Option<bool> {
         match condition {
-            Condition::Known(m) => self.matches(m),
-            Condition::Protocol(operand) => Some(operand.holds(*operand.value() == Some(self.protocol))),
-            Condition::DestinationLocal(operand) => Some(operand.holds(self.destination_local)),
-            Condition::TcpFlags { takes_first, .. } => match self.state {
+            ListedCondition::Known(m) => self.matches(m),
+            ListedCondition::Protocol(operand) => {
+                Some(operand.holds(*operand.value() == Some(self.protocol)))
+            }
+            ListedCondition::DestinationLocal(operand) => Some(operand.holds(self.destination_local)),
+            ListedCondition::TcpFlags { takes_first, .. } => match self.state {
                 _ if self.protocol != Protocol::Tcp => Some(false),
                 Some(ConnState::New | ConnState::Related) => Some(*takes_first),
                 Some(ConnState::Established | ConnState::Invalid) | None => None,
             },
-            Condition::Nft(condition) => match self.load(condition.field) {
+            ListedCondition::Nft(condition) => match self.load(condition.field) {
                 Loaded::Value(value) => Some(condition.holds(value)),
                 Loaded::Nothing => Some(false),
                 Loaded::Unknown => condition.is_certain(),
             },
-            Condition::Always(_) => Some(true),
-            Condition::Unknown(_) => None,
+            ListedCondition::Always(_) => Some(true),
+            ListedCondition::Unknown(_) => None,
         }
     }
 

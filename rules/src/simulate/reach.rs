@@ -3,7 +3,7 @@
 
 use super::view::{View, ViewRule};
 use crate::field::{Field, family_number};
-use crate::{Action, Condition, Target};
+use crate::{Action, ListedCondition, Target};
 
 impl View {
     /// Of each chain, how many of its first rules packets of the family may come to; none if nothing leads there. Only
@@ -28,7 +28,7 @@ impl View {
     /// Whether a rule may be fulfilled by packets of the family.
     pub fn is_of_family(&self, rule: &ViewRule) -> bool {
         rule.conditions.iter().all(|condition| match condition {
-            Condition::Nft(condition) => match condition.field {
+            ListedCondition::Nft(condition) => match condition.field {
                 Field::Family => self.is_family(condition),
                 Field::Source(of) | Field::Destination(of) => of == self.family(),
                 _ => true,
@@ -45,8 +45,8 @@ impl View {
     /// Whether every packet of the family leaves the chain here.
     fn ends_family(&self, rule: &ViewRule) -> bool {
         let takes_all = rule.conditions.iter().all(|condition| match condition {
-            Condition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),
-            Condition::Always(_) => true,
+            ListedCondition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),
+            ListedCondition::Always(_) => true,
             _ => false,
         });
         takes_all && matches!(rule.action, Action::Target(Target::Return | Target::Accept | Target::Drop))

@@ -6,7 +6,7 @@
 use crate::field::Field;
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Condition, Disposition, Family, Hits, Hook, ListedRule, Listing, Origin,
+    Action, Chain, ChainName, Disposition, Family, Hits, Hook, ListedCondition, ListedRule, Listing, Origin,
     Policy, RuleSet, State, Statement, Table, Target,
 };
 use std::{borrow::Cow, collections::BTreeMap};
@@ -16,7 +16,7 @@ pub struct ViewRule {
     /// As it was read; `None` for rules that were made here.
     pub text: Option<String>,
     /// In the order in which they are written.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ListedCondition>,
     /// What it does before the action: none of these ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
@@ -309,8 +309,8 @@ impl View {
 
 /// Whether a rule makes the kernel track connections (`nf_ct_netns_get`); `None` if that is not known.
 fn tracking(rule: &ViewRule) -> Option<bool> {
-    let of_condition = |condition: &Condition| match condition {
-        Condition::Unknown(_) => None,
+    let of_condition = |condition: &ListedCondition| match condition {
+        ListedCondition::Unknown(_) => None,
         known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
     };
     let of_action = |action: &Action| match action {

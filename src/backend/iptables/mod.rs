@@ -230,11 +230,11 @@ fn incompatible(line: &str) -> Option<Table> {
 }
 
 /// A program that waits for the changes that it is to commit.
-pub(super) struct Writer(exec::Waiting);
+pub(super) struct RestoreProcess(exec::Waiting);
 
 /// Starts the program that commits changes of one family's tables. It touches nothing, and holds no lock, before it gets
 /// the first table.
-pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<Writer, Error> {
+pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<RestoreProcess, Error> {
     let program = programs.restore(family)?;
     // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait
     // for ever to the programs of 1.8.9: they set no alarm then.
@@ -244,11 +244,15 @@ pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
     let waiting = programs.runner().start(program, arguments, &variables);
-    waiting.map(Writer).map_err(|error| failure::explain(error, programs, ""))
+    waiting.map(RestoreProcess).map_err(|error| failure::explain(error, programs, ""))
 }
 
 /// Commits changes of one family's tables in one run of the program, each table on its own.
-pub(super) fn commit(writer: Writer, programs: &Programs, changes: &[TableChange]) -> Result<(), Error> {
+pub(super) fn commit(
+    writer: RestoreProcess,
+    programs: &Programs,
+    changes: &[TableChange],
+) -> Result<(), Error> {
     let script: String = changes.iter().map(render::iptables::change).collect();
     writer.0.finish(&script).map(drop).map_err(|error| failure::explain(error, programs, &script))
 }

@@ -6,7 +6,7 @@ use crate::backend::{
     iptables::{self, Counters},
     nftables::{Counts, Hindered, RuleHandles, VisibleTable},
 };
-use crate::sys::{header::NFPROTO_UNSPEC, route::Found};
+use crate::sys::{header::NFPROTO_UNSPEC, route::FoundRoutes};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Kernel {
 
     /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
-        let Found { ours, of_others, .. } =
+        let FoundRoutes { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         Ok(ours.into_iter().chain(of_others).map(|owned_route| owned_route.object).collect())
     }

@@ -13,13 +13,17 @@ use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, LiveRule, protocol_number};
 use rules::{
-    Action, Chain, Condition, Foreign, ListedChain, ListedRule, Listing, Match, Negatable, Policy,
+    Action, Chain, Foreign, ListedChain, ListedCondition, ListedRule, Listing, Match, Negatable, Policy,
     PrintedRule, Protocol, Table, Target,
 };
 
 /// The listing of a family, rule by rule as it was printed or as the kernel has it. Of tables that are not among these it
 /// holds nothing.
-pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interfaces: &Interfaces) -> Listing {
+pub(super) fn agreed(
+    mut printed: Listing,
+    tables: &[bytecode::EncodedTable],
+    interfaces: &Interfaces,
+) -> Listing {
     let family = printed.family;
     let mut listing = Listing::empty(family);
     for table in tables {
@@ -30,7 +34,7 @@ pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interface
             let content = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
             let is_paired = content.rules.len() == chain.rules.len();
             let mut printed = content.rules.into_iter().filter(|_| is_paired);
-            let rule = |rule: &bytecode::Rule| match printed.next() {
+            let rule = |rule: &bytecode::EncodedRule| match printed.next() {
                 Some(listed) if agree(rule, &listed, &context) => listed,
                 listed => as_read(lift::rule(rule, &context), listed),
             };
@@ -41,7 +45,7 @@ pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interface
     listing
 }
 
-fn policy(chain: &bytecode::Chain) -> Policy {
+fn policy(chain: &bytecode::EncodedChain) -> Policy {
     match &chain.base {
         Some(base) if base.policy == NF_DROP => Policy::Drop,
         _ => Policy::Accept,
@@ -74,15 +78,19 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
 }
 
 /// Whether a printed rule says what the kernel's does.
-fn agree(rule: &bytecode::Rule, PrintedRule { line, text, .. }: &PrintedRule, context: &Context<'_>) -> bool {
+fn agree(
+    rule: &bytecode::EncodedRule,
+    PrintedRule { line, text, .. }: &PrintedRule,
+    context: &Context<'_>,
+) -> bool {
     let (extensions, native): (Vec<_>, Vec<_>) =
         rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
     let mut matches = Vec::new();
     let mut has_target = false;
     for expression in &extensions {
         match extension(expression) {
-            Some(Extension::Match(name)) => matches.push(name),
-            Some(Extension::Target) | None => has_target = true,
+            Some(XtablesExtension::Match(name)) => matches.push(name),
+            Some(XtablesExtension::Target) | None => has_target = true,
         }
     }
     let logs = native.iter().any(|one| match one {
@@ -90,7 +98,7 @@ fn agree(rule: &bytecode::Rule, PrintedRule { line, text, .. }: &PrintedRule, co
         Expression::Other { name, .. } => name == "log",
         _ => false,
     });
-    let native = lift::rule(&bytecode::Rule { expressions: native, userdata: Vec::new() }, context);
+    let native = lift::rule(&bytecode::EncodedRule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
         (true, action) => {
             native.action == Action::Continue(String::new())
@@ -110,16 +118,16 @@ fn agree(rule: &bytecode::Rule, PrintedRule { line, text, .. }: &PrintedRule, co
 }
 
 /// An expression that holds an extension of iptables.
-enum Extension<'a> {
+enum XtablesExtension<'a> {
     Match(&'a str),
     Target,
 }
 
-fn extension(expression: &Expression) -> Option<Extension<'_>> {
+fn extension(expression: &Expression) -> Option<XtablesExtension<'_>> {
     let Expression::Other { name, data } = expression else { return None };
     match name.as_str() {
-        "match" => attribute(data, NFTA_MATCH_NAME).map(|name| Extension::Match(text(name))),
-        "target" => attribute(data, NFTA_TARGET_NAME).map(|_| Extension::Target),
+        "match" => attribute(data, NFTA_MATCH_NAME).map(|name| XtablesExtension::Match(text(name))),
+        "target" => attribute(data, NFTA_TARGET_NAME).map(|_| XtablesExtension::Target),
         _ => None,
     }
 }
@@ -154,13 +162,13 @@ fn same_action(native: &Action, printed: &Action) -> bool {
 
 /// Whether each condition of one side is one of the other's, or of an extension.
 fn ask_the_same(
-    native: &[Condition],
-    printed: &[Condition],
+    native: &[ListedCondition],
+    printed: &[ListedCondition],
     matches: &[&str],
     context: &Context<'_>,
 ) -> bool {
-    let own = context.family.map(|family| Condition::Nft(nft::Condition::family(family)));
-    let mut left: Vec<&Condition> = native.iter().filter(|one| Some(*one) != own.as_ref()).collect();
+    let own = context.family.map(|family| ListedCondition::Nft(nft::Condition::family(family)));
+    let mut left: Vec<&ListedCondition> = native.iter().filter(|one| Some(*one) != own.as_ref()).collect();
     let mut are_had = true;
     for condition in printed {
         let before = left.len();
@@ -172,13 +180,13 @@ fn ask_the_same(
     are_had && left.is_empty()
 }
 
-fn is_same(native: &Condition, printed: &Condition) -> bool {
+fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
     match (native, printed) {
-        (Condition::Nft(native), Condition::Known(m)) => {
+        (ListedCondition::Nft(native), ListedCondition::Known(m)) => {
             m.condition().is_some_and(|printed| same_values(native, &printed))
         }
         // The printed one keeps no number of other protocols.
-        (Condition::Nft(native), Condition::Protocol(Negatable::Is(None))) => {
+        (ListedCondition::Nft(native), ListedCondition::Protocol(Negatable::Is(None))) => {
             let is_other = |number| {
                 [Protocol::Tcp, Protocol::Udp]
                     .map(protocol_number)
@@ -190,18 +198,19 @@ fn is_same(native: &Condition, printed: &Condition) -> bool {
                 && !native.negated
                 && single.is_some_and(|one| is_other(one.first))
         }
-        (Condition::Nft(native), Condition::Protocol(Negatable::Not(Some(protocol)))) => {
+        (ListedCondition::Nft(native), ListedCondition::Protocol(Negatable::Not(Some(protocol)))) => {
             Match::Protocol(*protocol)
                 .condition()
                 .is_some_and(|printed| same_values(native, &nft::Condition { negated: true, ..printed }))
         }
         // Neither side knows the answer.
-        (Condition::Unknown(native), Condition::Unknown(printed)) => {
+        (ListedCondition::Unknown(native), ListedCondition::Unknown(printed)) => {
             native == "(limit)" && (printed == "-m limit" || printed.starts_with("--limit"))
         }
-        (Condition::TcpFlags { takes_first, .. }, Condition::TcpFlags { takes_first: printed, .. }) => {
-            takes_first == printed
-        }
+        (
+            ListedCondition::TcpFlags { takes_first, .. },
+            ListedCondition::TcpFlags { takes_first: printed, .. },
+        ) => takes_first == printed,
         _ => false,
     }
 }
@@ -211,18 +220,17 @@ fn same_values(one: &nft::Condition, other: &nft::Condition) -> bool {
 }
 
 /// Whether a printed condition may be one of these matches, or matches every packet.
-fn is_of_extension(condition: &Condition, matches: &[&str]) -> bool {
+fn is_of_extension(condition: &ListedCondition, matches: &[&str]) -> bool {
     let has = |name: &str| matches.contains(&name);
     match condition {
-        Condition::Known(Match::SourcePort(_) | Match::DestinationPort(_)) | Condition::TcpFlags { .. } => {
-            has("tcp") || has("udp")
-        }
-        Condition::Known(Match::ConnState(_)) => has("conntrack") || has("state"),
-        Condition::Known(m) => m.asks_nothing() || is_everything(m) || m.module().is_some_and(has),
-        Condition::DestinationLocal(_) => has("addrtype"),
-        Condition::Always(_) => true,
-        Condition::Unknown(_) => !matches.is_empty(),
-        Condition::Protocol(_) | Condition::Nft(_) => false,
+        ListedCondition::Known(Match::SourcePort(_) | Match::DestinationPort(_))
+        | ListedCondition::TcpFlags { .. } => has("tcp") || has("udp"),
+        ListedCondition::Known(Match::ConnState(_)) => has("conntrack") || has("state"),
+        ListedCondition::Known(m) => m.asks_nothing() || is_everything(m) || m.module().is_some_and(has),
+        ListedCondition::DestinationLocal(_) => has("addrtype"),
+        ListedCondition::Always(_) => true,
+        ListedCondition::Unknown(_) => !matches.is_empty(),
+        ListedCondition::Protocol(_) | ListedCondition::Nft(_) => false,
     }
 }
 

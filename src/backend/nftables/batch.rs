@@ -18,7 +18,7 @@ const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
 /// What a batch does, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Job<'a> {
+pub(super) enum BatchOperation<'a> {
     /// Deletes a table of this family and name, with all that is in it.
     Delete(u8, &'a str),
     /// Deletes a chain of this family, table and name.
@@ -26,14 +26,14 @@ pub(super) enum Job<'a> {
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     /// Adds values to a set of our table of this name.
-    Add(&'a str, &'a bytecode::Set),
+    Add(&'a str, &'a bytecode::EncodedSet),
     /// Takes values out of a set of our table of this name; all of them must be there.
-    TakeOut(&'a str, &'a bytecode::Set),
+    TakeOut(&'a str, &'a bytecode::EncodedSet),
     /// Makes our table, which must not be there.
-    Create(&'a bytecode::Table),
+    Create(&'a bytecode::EncodedTable),
     /// Makes our table, of which this was read (first), into that (second). Chains that stay the same but for their rules
     /// are kept.
-    Exchange(&'a bytecode::Table, &'a bytecode::Table),
+    Exchange(&'a bytecode::EncodedTable, &'a bytecode::EncodedTable),
 }
 
 /// A batch ready to be sent.
@@ -46,8 +46,8 @@ pub(super) struct Batch {
 impl Batch {
     /// The batch for these jobs. It counts its messages from `first`. With a generation, the kernel takes it only
     /// if nothing has changed since.
-    pub(super) fn new(jobs: &[Job<'_>], first: u32, generation: Option<u32>) -> Self {
-        let mut writer = Writer::new(first);
+    pub(super) fn new(jobs: &[BatchOperation<'_>], first: u32, generation: Option<u32>) -> Self {
+        let mut writer = BatchWriter::new(first);
         writer.border(NFNL_MSG_BATCH_BEGIN);
         if let Some(generation) = generation {
             writer.batch.messages.number(NFNL_BATCH_GENID, generation);
@@ -55,19 +55,21 @@ impl Batch {
         for (index, job) in jobs.iter().enumerate() {
             let last = index + 1 == jobs.len();
             match job {
-                Job::Delete(family, name) => {
+                BatchOperation::Delete(family, name) => {
                     writer.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
                 }
-                Job::DeleteChain(family, table, chain) => writer.delete_chain(*family, table, chain, last),
-                Job::DeleteRules(family, table, chain, handle) => {
+                BatchOperation::DeleteChain(family, table, chain) => {
+                    writer.delete_chain(*family, table, chain, last)
+                }
+                BatchOperation::DeleteRules(family, table, chain, handle) => {
                     let names = [(NFTA_RULE_TABLE, *table), (NFTA_RULE_CHAIN, *chain)];
                     let message = writer.delete(NFT_MSG_DELRULE, *family, &names, last);
                     handle.map(|handle| message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes()));
                 }
-                Job::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
-                Job::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
-                Job::Create(table) => writer.create(table, None, last),
-                Job::Exchange(live, desired) => {
+                BatchOperation::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
+                BatchOperation::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
+                BatchOperation::Create(table) => writer.create(table, None, last),
+                BatchOperation::Exchange(live, desired) => {
                     writer.empty(live, desired);
                     writer.create(desired, Some(live), last);
                 }
@@ -80,10 +82,10 @@ impl Batch {
     /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
     pub(super) fn content<'a>(
         (name, flags): (&str, u32),
-        sets: &[bytecode::Set],
-        chains: impl IntoIterator<Item = &'a bytecode::Chain>,
+        sets: &[bytecode::EncodedSet],
+        chains: impl IntoIterator<Item = &'a bytecode::EncodedChain>,
     ) -> Messages {
-        let mut writer = Writer::new(0);
+        let mut writer = BatchWriter::new(0);
         writer.border(NFNL_MSG_BATCH_BEGIN);
         let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
         writer.write((name, flags), sets, &chains, None, true);
@@ -147,12 +149,12 @@ impl Batch {
     }
 }
 
-struct Writer {
+struct BatchWriter {
     batch: Batch,
     first: u32,
 }
 
-impl Writer {
+impl BatchWriter {
     fn new(first: u32) -> Self {
         Self { batch: Batch { messages: Messages::default(), starts: Vec::new() }, first }
     }
@@ -189,7 +191,7 @@ impl Writer {
     }
 
     /// Takes everything from a table but the chains that `desired` has as well: first rules, which name sets and chains.
-    fn empty(&mut self, live: &bytecode::Table, desired: &bytecode::Table) {
+    fn empty(&mut self, live: &bytecode::EncodedTable, desired: &bytecode::EncodedTable) {
         let name = live.name.as_str();
         self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
         // One without a name goes with its rule.
@@ -203,23 +205,23 @@ impl Writer {
     }
 
     /// Makes a table; where one was there, all that is not there yet.
-    fn create(&mut self, table: &bytecode::Table, live: Option<&bytecode::Table>, last: bool) {
-        let chains: Vec<Cow<'_, bytecode::Chain>> = table.written().collect();
+    fn create(&mut self, table: &bytecode::EncodedTable, live: Option<&bytecode::EncodedTable>, last: bool) {
+        let chains: Vec<Cow<'_, bytecode::EncodedChain>> = table.written().collect();
         self.write((&table.name, table.flags), &table.sets, &chains, live, last);
     }
 
     fn write(
         &mut self,
         (name, table_flags): (&str, u32),
-        sets: &[bytecode::Set],
-        all: &[Cow<'_, bytecode::Chain>],
-        live: Option<&bytecode::Table>,
+        sets: &[bytecode::EncodedSet],
+        all: &[Cow<'_, bytecode::EncodedChain>],
+        live: Option<&bytecode::EncodedTable>,
         last: bool,
     ) {
         let rules =
             || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
-        let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !is_kept(chain, live));
-        let new: Vec<&bytecode::Chain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
+        let is_new = |chain: &&bytecode::EncodedChain| live.is_none_or(|live| !is_kept(chain, live));
+        let new: Vec<&bytecode::EncodedChain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
         // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
         let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
@@ -241,7 +243,7 @@ impl Writer {
         }
     }
 
-    fn set(&mut self, table: &str, index: usize, set: &bytecode::Set, flags: u16) {
+    fn set(&mut self, table: &str, index: usize, set: &bytecode::EncodedSet, flags: u16) {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
@@ -264,7 +266,7 @@ impl Writer {
     }
 
     /// Messages about all values of a set.
-    fn elements(&mut self, message: u8, table: &str, set: &bytecode::Set, last: bool) {
+    fn elements(&mut self, message: u8, table: &str, set: &bytecode::EncodedSet, last: bool) {
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
         let create = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
@@ -280,7 +282,7 @@ impl Writer {
         }
     }
 
-    fn chain(&mut self, table: &str, chain: &bytecode::Chain, flags: u16) {
+    fn chain(&mut self, table: &str, chain: &bytecode::EncodedChain, flags: u16) {
         let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags);
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
@@ -294,7 +296,13 @@ impl Writer {
         }
     }
 
-    fn rule(&mut self, table: &str, chain: &bytecode::Chain, rule: &bytecode::Rule, flags: u16) {
+    fn rule(
+        &mut self,
+        table: &str,
+        chain: &bytecode::EncodedChain,
+        rule: &bytecode::EncodedRule,
+        flags: u16,
+    ) {
         let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
         message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, &chain.name);
         message.nest(NFTA_RULE_EXPRESSIONS, |list| {
@@ -307,7 +315,7 @@ impl Writer {
 }
 
 /// Whether a table has the chain as well, called in the same way, rules aside.
-fn is_kept(chain: &bytecode::Chain, table: &bytecode::Table) -> bool {
+fn is_kept(chain: &bytecode::EncodedChain, table: &bytecode::EncodedTable) -> bool {
     table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }
 

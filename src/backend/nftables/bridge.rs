@@ -1,19 +1,19 @@
 //! The states between two captures, in our table: the guards of [`rules::bridge`], and
 //! both captures together. As bytecode, since the table that is there may be of any form.
 
-use super::bytecode::{Chain, Rule, Table};
-use super::expression::{Expression, Verdict};
+use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
+use super::expression::{EncodedVerdict, Expression};
 use super::lower;
 use crate::sys::header::NF_INET_PRE_ROUTING;
 use rules::{Mark, bridge::guarded_packets};
 use std::collections::BTreeSet;
 
 /// The marks that rules set where they hand packets to transparent sockets.
-pub fn marks(table: &Table) -> BTreeSet<Mark> {
+pub fn marks(table: &EncodedTable) -> BTreeSet<Mark> {
     table.chains.iter().flat_map(|chain| &chain.rules).filter_map(mark).collect()
 }
 
-fn mark(rule: &Rule) -> Option<Mark> {
+fn mark(rule: &EncodedRule) -> Option<Mark> {
     let at =
         rule.expressions.iter().position(|expression| matches!(expression, Expression::Tproxy { .. }))?;
     match &rule.expressions[at + 1..] {
@@ -27,17 +27,18 @@ fn mark(rule: &Rule) -> Option<Mark> {
 /// The table with guards before its rules in PREROUTING, where it has any: against these marks before those for `nat`, and
 /// against those `of_others`, which other tables of nf_tables set, before those for `mangle`.
 #[must_use]
-pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> Table {
+pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {
         let Some(base) = chain.base.as_ref().filter(|base| base.hook == NF_INET_PRE_ROUTING) else {
             continue;
         };
-        let guards: Vec<Rule> = match (base.kind == "nat", is_mangle(chain)) {
+        let guards: Vec<EncodedRule> = match (base.kind == "nat", is_mangle(chain)) {
             (true, _) => marks.iter().map(|mark| guard(rules::Table::Nat, *mark)).collect(),
             (false, true) => of_others.iter().map(|mark| guard(rules::Table::Mangle, *mark)).collect(),
             (false, false) => Vec::new(),
         };
-        let missing: Vec<Rule> = guards.into_iter().filter(|guard| !chain.rules.contains(guard)).collect();
+        let missing: Vec<EncodedRule> =
+            guards.into_iter().filter(|guard| !chain.rules.contains(guard)).collect();
         chain.rules.splice(..0, missing);
     }
     table
@@ -45,9 +46,9 @@ pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Ma
 
 /// Both captures in one table: `mangle` of the one that hands packets over by TPROXY, all else of the other.
 #[must_use]
-pub fn both(transparent: &Table, mut other: Table) -> Table {
+pub fn both(transparent: &EncodedTable, mut other: EncodedTable) -> EncodedTable {
     other.chains.retain(|chain| !is_mangle(chain));
-    let mut chains: Vec<Chain> =
+    let mut chains: Vec<EncodedChain> =
         transparent.chains.iter().filter(|chain| is_mangle(chain)).cloned().collect();
     for set in &transparent.sets {
         let mut set = set.clone();
@@ -74,13 +75,13 @@ pub fn both(transparent: &Table, mut other: Table) -> Table {
     other
 }
 
-fn is_mangle(chain: &Chain) -> bool {
+fn is_mangle(chain: &EncodedChain) -> bool {
     chain.name.starts_with("mangle_")
 }
 
-fn guard(table: rules::Table, mark: Mark) -> Rule {
+fn guard(table: rules::Table, mark: Mark) -> EncodedRule {
     let matches: Vec<_> = guarded_packets(table, mark).collect();
     let mut expressions = lower::matches(&matches);
-    expressions.extend([Expression::Counter, Expression::Verdict(Verdict::Accept)]);
-    Rule { expressions, userdata: Vec::new() }
+    expressions.extend([Expression::Counter, Expression::Verdict(EncodedVerdict::Accept)]);
+    EncodedRule { expressions, userdata: Vec::new() }
 }

@@ -5,8 +5,8 @@
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
 use super::{
-    expression::{Expression, Verdict},
-    record::Record,
+    expression::{EncodedVerdict, Expression},
+    record::TableRecord,
 };
 use crate::sys::header::*;
 use rules::Hook;
@@ -14,20 +14,20 @@ use rules::nft::{self, DataType, Interval, Kind, SetKind};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct EncodedTable {
     pub name: String,
     /// None, if the table is as we make it.
     pub flags: u32,
     /// In the order in which they were made.
-    pub sets: Vec<Set>,
+    pub sets: Vec<EncodedSet>,
     /// In the order in which they were made.
-    pub chains: Vec<Chain>,
+    pub chains: Vec<EncodedChain>,
     /// How it was made, as far as it is known. It is not a part of what the table says.
-    pub record: Option<Box<Record>>,
+    pub record: Option<Box<TableRecord>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct EncodedSet {
     pub name: String,
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
@@ -40,7 +40,7 @@ pub struct Set {
     /// How many more there are that we never write, such as one for all that is not listed.
     pub others: usize,
     /// The verdicts of a map, each once. We write none.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<EncodedVerdict>,
 }
 
 /// An element of a set; in a set of ranges, where a range starts or where it has ended.
@@ -53,10 +53,10 @@ pub struct Element {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct EncodedChain {
     pub name: String,
     pub base: Option<BaseChain>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<EncodedRule>,
 }
 
 /// Where the kernel calls a chain.
@@ -75,7 +75,7 @@ pub struct BaseChain {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct EncodedRule {
     pub expressions: Vec<Expression>,
     /// Bytes that the kernel keeps for us: the comment.
     pub userdata: Vec<u8>,
@@ -84,8 +84,8 @@ pub struct Rule {
 /// Of libnftnl's `udata.h`: type, length, text with NUL.
 const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 
-impl Table {
-    pub fn of(table: &nft::Table) -> Self {
+impl EncodedTable {
+    pub fn of(table: &nft::InetTable) -> Self {
         Self {
             name: table.name.clone(),
             flags: 0,
@@ -96,7 +96,7 @@ impl Table {
     }
 
     /// All chains to write, that of the record included.
-    pub(super) fn written(&self) -> impl Iterator<Item = Cow<'_, Chain>> {
+    pub(super) fn written(&self) -> impl Iterator<Item = Cow<'_, EncodedChain>> {
         let record = self.record.as_ref().map(|record| Cow::Owned(record.chain()));
         self.chains.iter().map(Cow::Borrowed).chain(record)
     }
@@ -107,7 +107,7 @@ impl Table {
     }
 }
 
-impl Rule {
+impl EncodedRule {
     /// Empty if there is none.
     pub fn comment(&self) -> &str {
         comment_of(&self.userdata)
@@ -122,7 +122,7 @@ pub(super) fn comment_of(userdata: &[u8]) -> &str {
     }
 }
 
-fn chain(chain: &nft::Chain) -> Chain {
+fn chain(chain: &nft::InetChain) -> EncodedChain {
     let base = chain.base.map(|base| BaseChain {
         kind: Kind::name(base.kind).to_owned(),
         hook: hook(base.hook),
@@ -130,9 +130,11 @@ fn chain(chain: &nft::Chain) -> Chain {
         policy: NF_ACCEPT,
         devices: Vec::new(),
     });
-    let rule =
-        |rule: &nft::Rule| Rule { expressions: super::lower::rule(rule), userdata: comment(&rule.comment) };
-    Chain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
+    let rule = |rule: &nft::InetRule| EncodedRule {
+        expressions: super::lower::rule(rule),
+        userdata: comment(&rule.comment),
+    };
+    EncodedChain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
 }
 
 /// A comment of at most 127 bytes as the kernel keeps it.
@@ -155,7 +157,7 @@ fn hook(hook: Hook) -> u32 {
 }
 
 /// A set as the kernel keeps it.
-pub(super) fn set(set: &nft::Set) -> Set {
+pub(super) fn set(set: &nft::Set) -> EncodedSet {
     let SetKind { data_type, has_ranges } = set.kind;
     let element = |key, is_end| Element { key: data_type.key(key, has_ranges), is_end };
     let mut elements = Vec::with_capacity(set.values.ranges().len() * 2);
@@ -172,7 +174,7 @@ pub(super) fn set(set: &nft::Set) -> Set {
     };
     let key_length = u32::try_from(data_type.width()).expect("16 bytes at most");
     let (name, key_type) = (set.name.clone(), data_type.number());
-    Set { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
+    EncodedSet { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
@@ -182,7 +184,7 @@ pub(super) fn sort(elements: &mut [Element]) {
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 
-impl Set {
+impl EncodedSet {
     /// What it holds, if rules of ours have such a set.
     pub(super) fn data_type(&self) -> Option<DataType> {
         let is_such =

@@ -1,10 +1,10 @@
 //! The socket, and batches that are sent over it. Each takes effect as a whole or not at all.
 
-use super::batch::{Batch, Job};
+use super::batch::{Batch, BatchOperation};
 use crate::sys::{
     header::*,
     message::attribute,
-    netlink::{Rejection, Request, Socket},
+    netlink::{NetlinkRequest, NetlinkSocket, Rejection},
     nfnetlink::{body, message_type, nfgenmsg},
 };
 use nix::{libc, sys::socket::SockProtocol};
@@ -12,7 +12,7 @@ use std::io;
 
 /// nf_tables of the thread's network namespace.
 pub struct Nftables {
-    pub(super) socket: Socket,
+    pub(super) socket: NetlinkSocket,
     pub(super) table: &'static str,
 }
 
@@ -57,10 +57,14 @@ pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Ref
 impl Nftables {
     /// Opens a socket. Our table is that of the family `inet` and this name.
     pub fn open(table: &'static str) -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(SockProtocol::NetlinkNetFilter)?, table })
+        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?, table })
     }
 
-    pub(super) fn commit(&mut self, jobs: &[Job<'_>], generation: Option<u32>) -> Result<(), Refusal> {
+    pub(super) fn commit(
+        &mut self,
+        jobs: &[BatchOperation<'_>],
+        generation: Option<u32>,
+    ) -> Result<(), Refusal> {
         let first = self.socket.next_sequence();
         let batch = Batch::new(jobs, first, generation);
         let sequences = first..first + batch.count();
@@ -72,7 +76,8 @@ impl Nftables {
 
     /// The number of the last change of the namespace's tables.
     pub fn generation(&mut self) -> io::Result<u32> {
-        let request = Request { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+        let request =
+            NetlinkRequest { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let answer = self.socket.one(&request, |_| {})?;
         let id = body(&answer).and_then(|answer| attribute(answer, NFTA_GEN_ID));
         id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes).ok_or(io::ErrorKind::InvalidData.into())
@@ -84,15 +89,14 @@ pub(super) const fn kind(message: u8) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 
-fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) -> Refusal {
+fn refusal(batch: &Batch, first: u32, jobs: &[BatchOperation<'_>], rejection: Rejection) -> Refusal {
     let Rejection { sequence, message, offset, source } = rejection;
     let place = sequence.wrapping_sub(first);
     // The first job finds the table gone, or already there; or the generation is an old one.
     let is_conflict = match (source.raw_os_error(), jobs.first()) {
         (Some(libc::ERESTART), _) => true,
-        (Some(libc::ENOENT), Some(Job::Delete(..))) | (Some(libc::EEXIST), Some(Job::Create(_))) => {
-            place == 1
-        }
+        (Some(libc::ENOENT), Some(BatchOperation::Delete(..)))
+        | (Some(libc::EEXIST), Some(BatchOperation::Create(_))) => place == 1,
         _ => false,
     };
     match is_conflict {

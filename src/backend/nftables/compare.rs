@@ -1,6 +1,6 @@
 //! How our table differs from what it should be.
 
-use super::bytecode::{Chain, Rule, Set, Table};
+use super::bytecode::{EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::listed::{self, Interfaces};
 use crate::sys::header::*;
 use rules::{
@@ -11,15 +11,15 @@ use std::{collections::BTreeSet, fmt};
 
 /// A part of the table that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    pub subject: Subject,
+pub struct NftDifference {
+    pub subject: NftDifferenceSubject,
     /// In the syntax of `nft`, what is live and what is desired. Of a set, only what differs.
     pub lines: Vec<Compared<String>>,
 }
 
 /// What a difference is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum NftDifferenceSubject {
     /// Our table.
     Table,
     /// A table of the predecessor's.
@@ -30,22 +30,22 @@ pub enum Subject {
     Chain(String),
 }
 
-impl Difference {
+impl NftDifference {
     /// A table of the predecessor's, which is to go.
     pub fn of_predecessor(name: &str) -> Self {
         let line = format!("table inet {name}");
         let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
-        Self { subject: Subject::Inherited(name.to_owned()), lines }
+        Self { subject: NftDifferenceSubject::Inherited(name.to_owned()), lines }
     }
 
     /// A dormant table of iptables that should have rules.
     pub fn of_dormant(table: &str) -> Self {
         let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
-        Self { subject: Subject::OfIptables(table.to_owned()), lines: compare(&there, &desired) }
+        Self { subject: NftDifferenceSubject::OfIptables(table.to_owned()), lines: compare(&there, &desired) }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for NftDifferenceSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Table => f.write_str("table"),
@@ -58,7 +58,7 @@ impl fmt::Display for Subject {
 }
 
 /// Whether a table says the same as the other. The order of sets and chains is of no consequence.
-pub fn same(live: Option<&Table>, desired: Option<&Table>) -> bool {
+pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
     let (live, desired) = match (live, desired) {
         (None, None) => return true,
         (Some(live), Some(desired)) => (live, desired),
@@ -71,24 +71,31 @@ pub fn same(live: Option<&Table>, desired: Option<&Table>) -> bool {
 }
 
 /// All differences between the live and the desired table; none if they are the same.
-pub fn differences(live: Option<&Table>, desired: Option<&Table>) -> Vec<Difference> {
+pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> Vec<NftDifference> {
     if same(live, desired) {
         return Vec::new();
     }
-    let mut found =
-        vec![Difference { subject: Subject::Table, lines: compare(&header(live), &header(desired)) }];
-    let sets = |table: Option<&Table>| table.map(|table| table.sets.clone()).unwrap_or_default();
-    let chains = |table: Option<&Table>| table.map(|table| table.chains.clone()).unwrap_or_default();
+    let mut found = vec![NftDifference {
+        subject: NftDifferenceSubject::Table,
+        lines: compare(&header(live), &header(desired)),
+    }];
+    let sets = |table: Option<&EncodedTable>| table.map(|table| table.sets.clone()).unwrap_or_default();
+    let chains = |table: Option<&EncodedTable>| table.map(|table| table.chains.clone()).unwrap_or_default();
     for [there, desired] in pairs(&sets(live), &sets(desired), |set| &set.name) {
         let name = there.or(desired).map(|set| set.name.clone()).unwrap_or_default();
-        found.push(Difference { subject: Subject::Set(name), lines: set_lines(there, desired) });
+        found.push(NftDifference {
+            subject: NftDifferenceSubject::Set(name),
+            lines: set_lines(there, desired),
+        });
     }
     let texts = [live, desired]
         .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default(), &[])));
     for [there, desired] in pairs(&chains(live), &chains(desired), |chain| &chain.name) {
         let name = there.or(desired).map(|chain| chain.name.clone()).unwrap_or_default();
-        found
-            .push(Difference { subject: Subject::Chain(name), lines: chain_lines([there, desired], &texts) });
+        found.push(NftDifference {
+            subject: NftDifferenceSubject::Chain(name),
+            lines: chain_lines([there, desired], &texts),
+        });
     }
     found.retain(|difference| difference.lines.iter().any(|compared| compared.reason.is_some()));
     found
@@ -101,7 +108,7 @@ fn pairs<'a, T>(live: &'a [T], desired: &'a [T], name: impl Fn(&T) -> &String) -
     desired.iter().map(|one| [of(live, one), Some(one)]).chain(extra.map(|one| [Some(one), None])).collect()
 }
 
-fn header(table: Option<&Table>) -> Vec<String> {
+fn header(table: Option<&EncodedTable>) -> Vec<String> {
     table.map(|table| header_text(&format!("inet {}", table.name), table.flags)).into_iter().collect()
 }
 
@@ -119,9 +126,9 @@ fn header_text(table: &str, flags: u32) -> String {
 }
 
 /// The head of a set, and the elements that one side has.
-fn set_lines(live: Option<&Set>, desired: Option<&Set>) -> Vec<Compared<String>> {
+fn set_lines(live: Option<&EncodedSet>, desired: Option<&EncodedSet>) -> Vec<Compared<String>> {
     let mut lines = compare(&set_header(live), &set_header(desired));
-    let elements = |set: Option<&Set>| -> BTreeSet<String> {
+    let elements = |set: Option<&EncodedSet>| -> BTreeSet<String> {
         set.map(listed::elements).unwrap_or_default().into_iter().collect()
     };
     let (there, desired) = (elements(live), elements(desired));
@@ -132,8 +139,8 @@ fn set_lines(live: Option<&Set>, desired: Option<&Set>) -> Vec<Compared<String>>
     lines
 }
 
-fn set_header(set: Option<&Set>) -> Vec<String> {
-    let text = |set: &Set| {
+fn set_header(set: Option<&EncodedSet>) -> Vec<String> {
+    let text = |set: &EncodedSet| {
         let others = match set.others {
             0 => String::new(),
             others => format!(", {others} elements of another kind"),
@@ -155,9 +162,9 @@ fn set_flags(flags: u32) -> String {
 }
 
 /// Where the kernel calls a chain, and its rules.
-fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
+fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
     // Rules that differ may have the same words, where the words do not show all.
-    let mut kinds: Vec<&Rule> = Vec::new();
+    let mut kinds: Vec<&EncodedRule> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut sides = [Vec::new(), Vec::new()];
     for ((chain, texts), side) in chains.iter().zip(texts).zip(&mut sides) {
@@ -172,7 +179,7 @@ fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> V
             side.push(kind);
         }
     }
-    let base = |chain: Option<&Chain>| -> Vec<String> {
+    let base = |chain: Option<&EncodedChain>| -> Vec<String> {
         let base = chain.and_then(|chain| chain.base.as_ref());
         base.map(listed::base_text).into_iter().collect()
     };
@@ -182,7 +189,7 @@ fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> V
     lines.extend(rules.map(|c| Compared { side: c.side, line: words[c.line].clone(), reason: c.reason }));
     if lines.is_empty() {
         // One without rules that no hook calls.
-        let empty = |chain: Option<&Chain>| -> Vec<String> {
+        let empty = |chain: Option<&EncodedChain>| -> Vec<String> {
             chain.map(|_| "empty chain".to_owned()).into_iter().collect()
         };
         lines = compare(&empty(chains[0]), &empty(chains[1]));

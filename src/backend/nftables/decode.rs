@@ -4,7 +4,7 @@
 //! and says something makes the expression one of others.
 
 use super::expression::{
-    Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict, WORD,
+    CmpOperator, Ct, EncodedVerdict, Expression, GOTO, Header, JUMP, Meta, RETURN, Register, WORD,
 };
 use crate::sys::header::*;
 use crate::sys::message;
@@ -15,12 +15,12 @@ impl Expression {
     pub(super) fn decode(item: &[u8]) -> Option<Self> {
         let name = message::text(message::attribute(item, NFTA_EXPR_NAME)?);
         let data = message::attribute(item, NFTA_EXPR_DATA).unwrap_or_default();
-        let known = decode(name, &mut Fields(message::attributes(data).collect()));
+        let known = decode(name, &mut RemainingAttributes(message::attributes(data).collect()));
         Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
     }
 }
 
-impl Verdict {
+impl EncodedVerdict {
     pub(super) fn decode(data: &[u8]) -> Option<Self> {
         let code = message::attribute(data, NFTA_VERDICT_CODE)?.try_into().ok().map(u32::from_be_bytes)?;
         let chain = || message::attribute(data, NFTA_VERDICT_CHAIN).map(message::name);
@@ -44,16 +44,16 @@ pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression
         "ct" => NFTA_CT_DREG,
         _ => return None,
     };
-    let mut fields = Fields(message::attributes(data).collect());
+    let mut fields = RemainingAttributes(message::attributes(data).collect());
     let number = fields.number(register)?;
     fields.0.push((register, &FIRST));
     Some((number, decode(name, &mut fields)?))
 }
 
 /// Attributes that have not been taken yet.
-struct Fields<'a>(Vec<(u16, &'a [u8])>);
+struct RemainingAttributes<'a>(Vec<(u16, &'a [u8])>);
 
-impl<'a> Fields<'a> {
+impl<'a> RemainingAttributes<'a> {
     fn take(&mut self, kind: u16) -> Option<&'a [u8]> {
         let at = self.0.iter().position(|(number, _)| *number == kind)?;
         Some(self.0.swap_remove(at).1)
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
+fn decode(name: &str, data: &mut RemainingAttributes<'_>) -> Option<Expression> {
     let expression = match name {
         "meta" => meta(data)?,
         "ct" => ct(data)?,
@@ -99,12 +99,12 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         "cmp" => {
             data.first(NFTA_CMP_SREG)?;
             let operator = match data.number(NFTA_CMP_OP)? {
-                NFT_CMP_EQ => Operator::Eq,
-                NFT_CMP_NEQ => Operator::Neq,
-                NFT_CMP_LT => Operator::Lt,
-                NFT_CMP_GT => Operator::Gt,
-                NFT_CMP_LTE => Operator::Lte,
-                NFT_CMP_GTE => Operator::Gte,
+                NFT_CMP_EQ => CmpOperator::Eq,
+                NFT_CMP_NEQ => CmpOperator::Neq,
+                NFT_CMP_LT => CmpOperator::Lt,
+                NFT_CMP_GT => CmpOperator::Gt,
+                NFT_CMP_LTE => CmpOperator::Lte,
+                NFT_CMP_GTE => CmpOperator::Gte,
                 _ => return None,
             };
             Expression::Cmp(operator, data.value(NFTA_CMP_DATA)?)
@@ -150,7 +150,7 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         "immediate" => match data.number(NFTA_IMMEDIATE_DREG)? {
             NFT_REG_VERDICT => {
                 let verdict = message::attribute(data.take(NFTA_IMMEDIATE_DATA)?, NFTA_DATA_VERDICT)?;
-                Expression::Verdict(Verdict::decode(verdict)?)
+                Expression::Verdict(EncodedVerdict::decode(verdict)?)
             }
             NFT_REG_1 => Expression::Immediate(Register::First, data.value(NFTA_IMMEDIATE_DATA)?),
             NFT_REG_2 => Expression::Immediate(Register::Second, data.value(NFTA_IMMEDIATE_DATA)?),
@@ -184,7 +184,7 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
     Some(expression)
 }
 
-fn meta(data: &mut Fields<'_>) -> Option<Expression> {
+fn meta(data: &mut RemainingAttributes<'_>) -> Option<Expression> {
     const KEYS: [Meta; 7] =
         [Meta::Mark, Meta::Iifname, Meta::Oifname, Meta::Skuid, Meta::Skgid, Meta::Nfproto, Meta::L4proto];
     let number = data.number(NFTA_META_KEY)?;
@@ -196,7 +196,7 @@ fn meta(data: &mut Fields<'_>) -> Option<Expression> {
     (key == Meta::Mark).then_some(Expression::SetMetaMark)
 }
 
-fn ct(data: &mut Fields<'_>) -> Option<Expression> {
+fn ct(data: &mut RemainingAttributes<'_>) -> Option<Expression> {
     let key = data.number(NFTA_CT_KEY)?;
     // Ours are of both directions, which the kernel says by leaving it out; the original one has the number 0.
     if data.take(NFTA_CT_DIRECTION).is_some() {

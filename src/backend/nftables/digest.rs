@@ -1,15 +1,15 @@
 //! Digests by which a table is known as what was written, or as edited since.
 
 use super::batch::Batch;
-use super::bytecode::{Chain, Element, Set, Table};
-use super::record::Record;
+use super::bytecode::{Element, EncodedChain, EncodedSet, EncodedTable};
+use super::record::TableRecord;
 use rules::desired::Made;
 
-impl Table {
+impl EncodedTable {
     /// The table with a note of how it is made.
     #[must_use]
     pub fn made(self, made: Option<&Made>) -> Self {
-        let record = made.map(|made| Box::new(Record::of(made, &self)));
+        let record = made.map(|made| Box::new(TableRecord::of(made, &self)));
         Self { record, ..self }
     }
 
@@ -19,9 +19,9 @@ impl Table {
     }
 }
 
-impl Record {
+impl TableRecord {
     /// The record of a table that is about to be written.
-    pub(super) fn of(made: &Made, table: &Table) -> Self {
+    pub(super) fn of(made: &Made, table: &EncodedTable) -> Self {
         let settings_digest = Digest::of(made.settings.as_bytes()).hexadecimal();
         let made = made.clone();
         let settings = Some(made.settings.clone());
@@ -31,18 +31,18 @@ impl Record {
 
 /// A digest of all that a table says: in the kernel's own encoding, which no version of ours can change, and the keys of
 /// sets. The order of sets and chains is of no consequence, and so is the record.
-fn rules_digest(table: &Table) -> String {
-    let mut sets: Vec<&Set> = table.sets.iter().collect();
+fn rules_digest(table: &EncodedTable) -> String {
+    let mut sets: Vec<&EncodedSet> = table.sets.iter().collect();
     sets.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut chains: Vec<&Chain> = table.chains.iter().collect();
+    let mut chains: Vec<&EncodedChain> = table.chains.iter().collect();
     chains.sort_by(|one, other| one.name.cmp(&other.name));
     // Elements can be many, and their keys say all: they are not encoded once more.
-    let without_elements = |set: &&Set| {
-        let Set { key_type, key_length, flags, others, .. } = **set;
+    let without_elements = |set: &&EncodedSet| {
+        let EncodedSet { key_type, key_length, flags, others, .. } = **set;
         let (elements, verdicts) = (Vec::new(), Vec::new());
-        Set { name: set.name.clone(), key_type, key_length, flags, elements, others, verdicts }
+        EncodedSet { name: set.name.clone(), key_type, key_length, flags, elements, others, verdicts }
     };
-    let bare: Vec<Set> = sets.iter().map(without_elements).collect();
+    let bare: Vec<EncodedSet> = sets.iter().map(without_elements).collect();
     let mut digest = Digest::default();
     digest.take(Batch::content((&table.name, table.flags), &bare, chains).bytes());
     for set in sets {

@@ -5,7 +5,7 @@ use super::{Nftables, kind};
 use crate::sys::header::*;
 use crate::sys::{
     message::attribute,
-    netlink::Request,
+    netlink::NetlinkRequest,
     nfnetlink::{body, nfgenmsg, nfproto},
 };
 use rules::Family;
@@ -27,7 +27,7 @@ impl Nftables {
         family: u8,
         read: impl Fn(u8, &[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
-        let request = Request { kind: kind(message), flags: 0, head: &nfgenmsg(family, 0) };
+        let request = NetlinkRequest { kind: kind(message), flags: 0, head: &nfgenmsg(family, 0) };
         self.socket.dump(&request, |payload| {
             let of = *payload.first()?;
             if [of, NFPROTO_UNSPEC].contains(&family) { read(of, body(payload)?) } else { None }

@@ -25,7 +25,7 @@ pub enum Expression {
         length: u32,
     },
     /// Goes on if the register compares so to the value.
-    Cmp(Operator, Vec<u8>),
+    Cmp(CmpOperator, Vec<u8>),
     /// Goes on if the register lies between both, or is one of them; negated, if it does not. (Ours are negated: ranges
     /// that it may lie in are two comparisons.)
     Range {
@@ -70,7 +70,7 @@ pub enum Expression {
         prefix: String,
     },
     /// Ends or leads on the walk: an immediate value for the register of verdicts.
-    Verdict(Verdict),
+    Verdict(EncodedVerdict),
     /// Anything that we never write.
     Other {
         name: String,
@@ -109,7 +109,7 @@ pub enum Header {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Operator {
+pub enum CmpOperator {
     Eq = NFT_CMP_EQ,
     Neq = NFT_CMP_NEQ,
     Lt = NFT_CMP_LT,
@@ -128,7 +128,7 @@ pub enum Register {
 
 /// What becomes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EncodedVerdict {
     Accept,
     Drop,
     Return,
@@ -247,7 +247,7 @@ fn value<'a>(data: &'a mut Messages, kind: u16, bytes: &[u8]) -> &'a mut Message
     })
 }
 
-impl Verdict {
+impl EncodedVerdict {
     fn encode(&self, data: &mut Messages) {
         match self {
             Self::Accept => data.number(NFTA_VERDICT_CODE, NF_ACCEPT),

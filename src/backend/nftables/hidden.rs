@@ -1,7 +1,7 @@
 //! Tables of iptables that its program can't show: read as far as it matters, and cleaned, without it.
 
-use super::batch::Job;
-use super::expression::{Expression, Verdict};
+use super::batch::BatchOperation;
+use super::expression::{EncodedVerdict, Expression};
 use super::tables::TableHeader;
 use super::{Nftables, Refusal, bytecode, read, retry};
 use crate::backend::hidden::{Hidden, HiddenRule};
@@ -20,7 +20,7 @@ impl Nftables {
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
         let read = read::table(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &bytecode::Chain| -> Vec<HiddenRule> {
+        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<HiddenRule> {
             chain.rules.iter().map(|rule| hidden_rule(&chain.name, rule)).collect()
         };
         let rules = read.chains.iter().flat_map(of_chain).collect();
@@ -49,20 +49,22 @@ impl Nftables {
                     // A rule without a handle has come or gone since.
                     let handle =
                         handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
-                    jobs.push(Job::DeleteRules(of, name, &rule.chain, Some(handle)));
+                    jobs.push(BatchOperation::DeleteRules(of, name, &rule.chain, Some(handle)));
                 }
             }
-            jobs.extend(hidden.chains_of(owner).map(|chain| Job::DeleteRules(of, name, chain, None)));
-            jobs.extend(hidden.chains_of(owner).map(|chain| Job::DeleteChain(of, name, chain)));
+            jobs.extend(
+                hidden.chains_of(owner).map(|chain| BatchOperation::DeleteRules(of, name, chain, None)),
+            );
+            jobs.extend(hidden.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)));
             if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
         })
     }
 }
 
 /// What identifies the owner of a rule.
-fn hidden_rule(chain: &str, rule: &bytecode::Rule) -> HiddenRule {
+fn hidden_rule(chain: &str, rule: &bytecode::EncodedRule) -> HiddenRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
-        Expression::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.clone()),
+        Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
         _ => None,
     });
     // iptables keeps a comment as a match; nft, and other versions of iptables, beside the rule.

@@ -3,7 +3,7 @@
 //!
 //! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 
-use super::batch::Job;
+use super::batch::BatchOperation;
 use super::read::name;
 use super::removal::Removed;
 use super::{Nftables, Refusal, RuleHandles, retry};
@@ -29,10 +29,10 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
-    pub(super) fn job(&self) -> Job<'_> {
+    pub(super) fn job(&self) -> BatchOperation<'_> {
         match &self.chain {
-            Some(chain) => Job::DeleteChain(self.family, self.table, chain),
-            None => Job::Delete(self.family, self.table),
+            Some(chain) => BatchOperation::DeleteChain(self.family, self.table, chain),
+            None => BatchOperation::Delete(self.family, self.table),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Nftables {
                     source,
                 })?,
             };
-            let jobs: Vec<Job<'_>> = leftovers.iter().map(Leftover::job).collect();
+            let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
             if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
         })
     }

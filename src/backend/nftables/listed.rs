@@ -1,6 +1,6 @@
 //! Tables as a walk can follow them: where their chains are called, and what their sets hold.
 
-use super::bytecode::{self, BaseChain, Element, Set};
+use super::bytecode::{self, BaseChain, Element, EncodedSet};
 use super::lift::{self, Context};
 use crate::sys::{header::*, netfilter};
 use rules::nft::{
@@ -31,7 +31,7 @@ impl Interfaces {
 /// namespace.
 pub(super) fn table(
     family: u8,
-    table: &bytecode::Table,
+    table: &bytecode::EncodedTable,
     interfaces: &Interfaces,
     bridges: &[String],
 ) -> Option<LiveTable> {
@@ -44,7 +44,7 @@ pub(super) fn table(
         _ => return None,
     };
     let context = Context { family: of, table, interfaces };
-    let chain = |chain: &bytecode::Chain| {
+    let chain = |chain: &bytecode::EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
         let base = chain.base.as_ref().map(|base| {
             let mut listed = base_chain(family, base);
@@ -60,8 +60,8 @@ pub(super) fn table(
 }
 
 /// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
-fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> LiveTable {
-    let chain = |chain: &bytecode::Chain| {
+fn of_bridges(table: &bytecode::EncodedTable, bridges: &[String]) -> LiveTable {
+    let chain = |chain: &bytecode::EncodedChain| {
         let base = chain.base.as_ref()?;
         // Frames come in before the address family sees them, and leave behind it.
         let (hook, priority) = match base.hook {
@@ -89,9 +89,9 @@ fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> LiveTable {
 }
 
 /// Whether a table is one of iptables': by its name, and by all of its base chains.
-pub(super) fn is_of_iptables(family: u8, table: &bytecode::Table) -> bool {
-    let as_made = |chain: &bytecode::Chain, base: &BaseChain| {
-        let chain = netfilter::BaseChain {
+pub(super) fn is_of_iptables(family: u8, table: &bytecode::EncodedTable) -> bool {
+    let as_made = |chain: &bytecode::EncodedChain, base: &BaseChain| {
+        let chain = netfilter::NetfilterBaseChain {
             family,
             table: table.name.clone(),
             name: chain.name.clone(),
@@ -132,7 +132,7 @@ fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
 fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
     let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| Interval::one(interface_number(name)));
-    let condition = rules::Condition::Nft(Condition::is(field, names.collect()));
+    let condition = rules::ListedCondition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, condition.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
         let drop = |conditions| LiveRule {
@@ -152,7 +152,7 @@ fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>
 /// itself then; the second gets a rule behind it with the same conditions, but for what the other chain may have changed.
 fn with_policy(
     mut rule: LiveRule,
-    drop: &impl Fn(Vec<rules::Condition>) -> LiveRule,
+    drop: &impl Fn(Vec<rules::ListedCondition>) -> LiveRule,
 ) -> impl Iterator<Item = LiveRule> {
     let policy = match &mut rule.action {
         Action::Call { returns, .. } if !*returns => {
@@ -175,7 +175,7 @@ fn with_policy(
 }
 
 /// The values of a set of this type; `None` if it holds anything else, or ends its rules in another way.
-pub(super) fn values(set: &Set, kind: DataType) -> Option<Intervals> {
+pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT | NFT_SET_MAP;
     if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != kind.width() {
         return None;
@@ -202,7 +202,7 @@ pub(super) fn values(set: &Set, kind: DataType) -> Option<Intervals> {
 }
 
 /// What a set of ours holds, in the words of `nft`; of others, the bytes.
-pub(super) fn elements(set: &Set) -> Vec<String> {
+pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     match set.data_type().and_then(|kind| Some((kind, values(set, kind)?))) {
         Some((kind, values)) => render::nft::texts(kind, &values),
         None => set.elements.iter().map(|element| format!("{:02x?}", element.key)).collect(),
@@ -210,7 +210,7 @@ pub(super) fn elements(set: &Set) -> Vec<String> {
 }
 
 /// The type of a set's keys, in the words of `nft`; of others, its number.
-pub(super) fn type_name(set: &Set) -> String {
+pub(super) fn type_name(set: &EncodedSet) -> String {
     match set.data_type() {
         Some(kind) => kind.name().to_owned(),
         None => format!("{} of {} bytes", set.key_type, set.key_length),

@@ -1,12 +1,12 @@
 //! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
 
-use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::nft::{Condition, DataType, Effect, Field, Interval, Rule, SetKind, Test};
+use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test};
 use rules::{Family, Mark, Match, PortRange, Target};
 
 /// The expressions of a rule: conditions, counter, report, effect.
-pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
+pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     let mut list = tests(&rule.tests);
     list.push(Expression::Counter);
     if let Some(report) = &rule.report {
@@ -14,8 +14,8 @@ pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
     }
     match &rule.effect {
         Effect::Target(target) => self::target(&mut list, target, rule.family()),
-        Effect::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
-        Effect::Goto(chain) => list.push(Expression::Verdict(Verdict::Goto(chain.clone()))),
+        Effect::Jump(chain) => list.push(Expression::Verdict(EncodedVerdict::Jump(chain.clone()))),
+        Effect::Goto(chain) => list.push(Expression::Verdict(EncodedVerdict::Goto(chain.clone()))),
         Effect::None => {}
     }
     list
@@ -53,7 +53,7 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
             let bits: u32 = values.numbers().map(|bit| 1 << bit).sum();
             list.push(bits_of(bits));
             // Any of the bits.
-            let operator = if *negated { Operator::Eq } else { Operator::Neq };
+            let operator = if *negated { CmpOperator::Eq } else { CmpOperator::Neq };
             list.push(Expression::Cmp(operator, vec![0; 4]));
         }
         (None, Field::Mark(mask) | Field::Connmark(mask)) => {
@@ -121,7 +121,7 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
         unreachable!("several ranges are in a set");
     };
     let kind = field.data_type();
-    let equal = if negated { Operator::Neq } else { Operator::Eq };
+    let equal = if negated { CmpOperator::Neq } else { CmpOperator::Eq };
     if interval.is_single() {
         list.push(Expression::Cmp(equal, kind.encode(interval.first, false)));
         return;
@@ -154,26 +154,26 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
             list.push(Expression::Range { negated, first, last });
         }
         _ => {
-            list.push(Expression::Cmp(Operator::Gte, bytes(interval.first)));
-            list.push(Expression::Cmp(Operator::Lte, bytes(interval.last)));
+            list.push(Expression::Cmp(CmpOperator::Gte, bytes(interval.first)));
+            list.push(Expression::Cmp(CmpOperator::Lte, bytes(interval.last)));
         }
     }
 }
 
 fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
     match target {
-        Target::Accept => list.push(Expression::Verdict(Verdict::Accept)),
-        Target::Drop => list.push(Expression::Verdict(Verdict::Drop)),
-        Target::Return => list.push(Expression::Verdict(Verdict::Return)),
+        Target::Accept => list.push(Expression::Verdict(EncodedVerdict::Accept)),
+        Target::Drop => list.push(Expression::Verdict(EncodedVerdict::Drop)),
+        Target::Return => list.push(Expression::Verdict(EncodedVerdict::Return)),
         Target::Jump(chain) | Target::JumpForeign(chain) => {
-            list.push(Expression::Verdict(Verdict::Jump(chain.to_string())));
+            list.push(Expression::Verdict(EncodedVerdict::Jump(chain.to_string())));
         }
         Target::Redirect(ports) => redirect(list, *ports),
         Target::Tproxy { port, mark } => {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
             list.push(Expression::Tproxy { family: family.map_or(NFPROTO_UNSPEC, nfproto) });
             set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
-            list.push(Expression::Verdict(Verdict::Accept));
+            list.push(Expression::Verdict(EncodedVerdict::Accept));
         }
         Target::SetMark(mark) => {
             set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);

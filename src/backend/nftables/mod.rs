@@ -33,16 +33,16 @@ pub mod tracing;
 pub use bridge::{both, guarded, marks};
 use commit::kind;
 pub use commit::{Nftables, Refusal, retry};
-pub use compare::{Difference, Subject, differences, same};
+pub use compare::{NftDifference, NftDifferenceSubject, differences, same};
 pub use dump::{Counts, RuleHandles};
-pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;
-pub use record::Record;
+pub use record::TableRecord;
 pub use removal::ListingGeneration;
 pub use tables::{Hindered, Obstacle, Tables};
 
 use crate::sys::{header::*, link, message::Messages, nfnetlink::nfproto};
-use batch::{Batch, Job};
+use batch::{Batch, BatchOperation};
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
 
@@ -50,31 +50,31 @@ use std::io;
 #[derive(Debug)]
 pub struct VisibleTable {
     /// As it was read, if iptables made it: its program prints what its extensions say.
-    pub as_read: Option<bytecode::Table>,
+    pub as_read: Option<bytecode::EncodedTable>,
     pub listed: LiveTable,
 }
 
 impl VisibleTable {
     /// What a program of iptables has printed, rule by rule as far as these tables have the same.
-    pub fn agreed(printed: Listing, tables: &[bytecode::Table]) -> Listing {
+    pub fn agreed(printed: Listing, tables: &[bytecode::EncodedTable]) -> Listing {
         agreed::agreed(printed, tables, &Interfaces::read())
     }
 }
 
 impl Nftables {
     /// Our table; `None` if it is not there. Reading creates nothing.
-    pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
+    pub fn read(&mut self) -> io::Result<Option<bytecode::EncodedTable>> {
         let tables = self.tables()?.unwrap_or_default();
         self.read_among(&tables)
     }
 
     /// Our table; `None` if it is not among these.
-    pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::Table>> {
+    pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::EncodedTable>> {
         self.read_named(tables, self.table)
     }
 
     /// The table of the family `inet` and this name; `None` if it is not among these.
-    pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::Table>> {
+    pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         match ours.map(|ours| read::table(&mut self.socket, ours)).transpose() {
             // It has gone since.
@@ -137,11 +137,12 @@ impl Nftables {
     /// has changed or gone is a conflict.
     pub fn replace(
         &mut self,
-        live: Option<&bytecode::Table>,
-        desired: Option<&bytecode::Table>,
+        live: Option<&bytecode::EncodedTable>,
+        desired: Option<&bytecode::EncodedTable>,
     ) -> Result<(), Refusal> {
-        let delete = live.map(|live| Job::Delete(NFPROTO_INET, &live.name));
-        let jobs: Vec<Job<'_>> = delete.into_iter().chain(desired.map(Job::Create)).collect();
+        let delete = live.map(|live| BatchOperation::Delete(NFPROTO_INET, &live.name));
+        let jobs: Vec<BatchOperation<'_>> =
+            delete.into_iter().chain(desired.map(BatchOperation::Create)).collect();
         match (live, desired) {
             (None, None) => Ok(()),
             // The kernel calls no chain of a dormant table, say.
@@ -156,24 +157,29 @@ impl Nftables {
         }
     }
 
-    fn exchange(&mut self, live: &bytecode::Table, desired: &bytecode::Table) -> Result<(), Refusal> {
+    fn exchange(
+        &mut self,
+        live: &bytecode::EncodedTable,
+        desired: &bytecode::EncodedTable,
+    ) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let tables = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let now = self.read_named(&tables, &live.name).map_err(Refusal::Conflict)?;
         match now.filter(|now| same(Some(now), Some(live))) {
-            Some(now) => self.commit(&[Job::Exchange(&now, desired)], Some(generation)),
+            Some(now) => self.commit(&[BatchOperation::Exchange(&now, desired)], Some(generation)),
             None => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }
 
     /// Deletes tables of the family `inet` by these names, all or none of them. That one is not there is a conflict.
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
-        let jobs: Vec<Job<'_>> = names.iter().map(|name| Job::Delete(NFPROTO_INET, name)).collect();
+        let jobs: Vec<BatchOperation<'_>> =
+            names.iter().map(|name| BatchOperation::Delete(NFPROTO_INET, name)).collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
     }
 }
 
 /// The messages that make a table where none is, for callers that send them by another way. The last but one is acknowledged.
-pub fn creation(table: &bytecode::Table) -> Messages {
-    Batch::new(&[Job::Create(table)], 1, None).messages
+pub fn creation(table: &bytecode::EncodedTable) -> Messages {
+    Batch::new(&[BatchOperation::Create(table)], 1, None).messages
 }

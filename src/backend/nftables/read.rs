@@ -1,13 +1,13 @@
 //! Reads tables back: ours, and those of others.
 
 use super::bytecode::{self, Element};
-use super::expression::{Expression, Verdict};
-use super::record::Record;
+use super::expression::{EncodedVerdict, Expression};
+use super::record::TableRecord;
 use super::{kind, tables::TableHeader};
 use crate::sys::header::*;
 use crate::sys::{
     message::{self, Messages, attribute, attributes, text},
-    netlink::{Request, Socket},
+    netlink::{NetlinkRequest, NetlinkSocket},
     nfnetlink::{body, nfgenmsg},
 };
 use rules::{Hits, nft::LiveTable};
@@ -17,18 +17,21 @@ use std::{
 };
 
 /// What is in a table; if it is gone meanwhile, nothing.
-pub(super) fn table(socket: &mut Socket, outside: &TableHeader) -> io::Result<bytecode::Table> {
+pub(super) fn table(socket: &mut NetlinkSocket, outside: &TableHeader) -> io::Result<bytecode::EncodedTable> {
     counted(socket, outside).map(|(table, _)| table)
 }
 
 /// The same, with what its rules have counted at that moment.
-pub(super) fn counted(socket: &mut Socket, outside: &TableHeader) -> io::Result<(bytecode::Table, Counts)> {
+pub(super) fn counted(
+    socket: &mut NetlinkSocket,
+    outside: &TableHeader,
+) -> io::Result<(bytecode::EncodedTable, TableCounters)> {
     let TableHeader { family, name, flags, .. } = outside;
     let head = nfgenmsg(*family, 0);
-    let mut reader = Reader { socket, head, table: name };
+    let mut reader = TableReader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
-    let mut table = bytecode::Table { name: name.clone(), flags: *flags, sets, chains, record: None };
-    let mut counts = Counts::default();
+    let mut table = bytecode::EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
+    let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
         counts.0.entry(name.clone()).or_default().push(hits);
         if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
@@ -39,15 +42,15 @@ pub(super) fn counted(socket: &mut Socket, outside: &TableHeader) -> io::Result<
         reader.elements(set)?;
         bytecode::sort(&mut set.elements);
     }
-    table.record = Record::take(&mut table.chains).map(Box::new);
+    table.record = TableRecord::take(&mut table.chains).map(Box::new);
     Ok((table, counts))
 }
 
 /// What the rules of a table have counted, chain by chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts(BTreeMap<String, Vec<Option<Hits>>>);
+pub(super) struct TableCounters(BTreeMap<String, Vec<Option<Hits>>>);
 
-impl Counts {
+impl TableCounters {
     /// Puts it to the rules.
     pub(super) fn note(mut self, table: &mut LiveTable) {
         for chain in &mut table.chains {
@@ -60,16 +63,16 @@ impl Counts {
 }
 
 /// Reads what is in a table.
-struct Reader<'a> {
-    socket: &'a mut Socket,
+struct TableReader<'a> {
+    socket: &'a mut NetlinkSocket,
     head: [u8; 4],
     table: &'a str,
 }
 
-impl Reader<'_> {
+impl TableReader<'_> {
     /// All objects of a kind. Old kernels ignore the wish for one table only.
     fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
-        let request = Request { kind: kind(message), flags: 0, head: &self.head };
+        let request = NetlinkRequest { kind: kind(message), flags: 0, head: &self.head };
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
             message.text(table, name);
@@ -82,7 +85,7 @@ impl Reader<'_> {
         })
     }
 
-    fn chains(&mut self) -> io::Result<Vec<bytecode::Chain>> {
+    fn chains(&mut self) -> io::Result<Vec<bytecode::EncodedChain>> {
         self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, |chain| {
             let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
                 Some(bytecode::BaseChain {
@@ -93,23 +96,23 @@ impl Reader<'_> {
                     devices: devices(hook),
                 })
             });
-            Some(bytecode::Chain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
+            Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
         })
     }
 
-    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::Rule, Option<Hits>)>> {
+    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::EncodedRule, Option<Hits>)>> {
         self.dump(NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
             let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
             let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
             let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
             let hits = attributes(list).find_map(|(_, item)| hits(item));
-            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }, hits))
+            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::EncodedRule { expressions, userdata }, hits))
         })
     }
 
-    fn sets(&mut self) -> io::Result<Vec<bytecode::Set>> {
+    fn sets(&mut self) -> io::Result<Vec<bytecode::EncodedSet>> {
         self.dump(NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
-            Some(bytecode::Set {
+            Some(bytecode::EncodedSet {
                 name: name(set, NFTA_SET_NAME)?,
                 key_type: number(set, NFTA_SET_KEY_TYPE)?,
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
@@ -122,8 +125,8 @@ impl Reader<'_> {
     }
 
     /// Puts into a set what is in it.
-    fn elements(&mut self, set: &mut bytecode::Set) -> io::Result<()> {
-        let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &self.head };
+    fn elements(&mut self, set: &mut bytecode::EncodedSet) -> io::Result<()> {
+        let request = NetlinkRequest { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &self.head };
         let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
             message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, &name);
@@ -174,7 +177,7 @@ pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
 
 /// An element, and the verdict that a map has for it; `None` for one that is not just there: it expires, stands for more
 /// than its key, or has a statement that decides whether it counts.
-fn element(item: &[u8]) -> Option<(Element, Option<Verdict>)> {
+fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let others =
         [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_OBJREF, NFTA_SET_ELEM_KEY_END];
     if others.iter().any(|kind| attribute(item, *kind).is_some()) || !only_counts(item) {
@@ -182,7 +185,7 @@ fn element(item: &[u8]) -> Option<(Element, Option<Verdict>)> {
     }
     let verdict = attribute(item, NFTA_SET_ELEM_DATA).and_then(|data| attribute(data, NFTA_DATA_VERDICT));
     let verdict = match verdict {
-        Some(verdict) => Some(Verdict::decode(verdict)?),
+        Some(verdict) => Some(EncodedVerdict::decode(verdict)?),
         None => None,
     };
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;

@@ -9,8 +9,8 @@
 //! The record says nothing about any packet, so it is not a part of what is compared: rules that are in place are not
 //! written again for it.
 
-use super::bytecode::{Chain, Rule};
-use super::expression::{Expression, Verdict};
+use super::bytecode::{EncodedChain, EncodedRule};
+use super::expression::{EncodedVerdict, Expression};
 use crate::sys::message::text;
 use rules::desired::Made;
 
@@ -30,7 +30,7 @@ const HEAD: usize = 2;
 
 /// How a table was made, and what it was then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TableRecord {
     pub made: Made,
     /// The settings; `None` where there was no room for them.
     pub settings: Option<String>,
@@ -40,7 +40,7 @@ pub struct Record {
     pub rules_digest: String,
 }
 
-impl Record {
+impl TableRecord {
     /// The bytes that the kernel keeps.
     fn userdata(&self) -> Vec<u8> {
         let Made { version, command, at, .. } = &self.made;
@@ -77,17 +77,17 @@ impl Record {
     }
 
     /// The chain that carries the record.
-    pub(super) fn chain(&self) -> Chain {
+    pub(super) fn chain(&self) -> EncodedChain {
         // Nothing comes here. A rule that says something is one that `nft -f` takes back.
-        let expressions = vec![Expression::Verdict(Verdict::Return)];
-        let rule = Rule { expressions, userdata: self.userdata() };
-        Chain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
+        let expressions = vec![Expression::Verdict(EncodedVerdict::Return)];
+        let rule = EncodedRule { expressions, userdata: self.userdata() };
+        EncodedChain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
     }
 
     /// Takes the record out of what was read. A chain of that name that holds anything else stays what it is.
-    pub(super) fn take(chains: &mut Vec<Chain>) -> Option<Self> {
+    pub(super) fn take(chains: &mut Vec<EncodedChain>) -> Option<Self> {
         let is_carrier =
-            |chain: &Chain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;
+            |chain: &EncodedChain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;
         let at = chains.iter().position(is_carrier)?;
         let record = Self::read(&chains[at].rules[0].userdata)?;
         // Another program's rule there is drift.
@@ -123,7 +123,7 @@ fn find(mut userdata: &[u8], kind_sought: u8) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytecode::Table;
+    use super::super::bytecode::EncodedTable;
     use super::*;
 
     fn made(settings: &str) -> Made {
@@ -139,12 +139,12 @@ mod tests {
     fn a_record_comes_back_as_far_as_there_is_room() {
         for length in [0, 1, 60, 100, 125, 126, 127, 128, 200, 255, 256, 5_000] {
             let settings = "x".repeat(length);
-            let record = Record::of(&made(&settings), &Table::default());
+            let record = TableRecord::of(&made(&settings), &EncodedTable::default());
             let userdata = record.userdata();
             assert!(userdata.len() <= MAX_USERDATA, "{length}: {}", userdata.len());
             let comment = find(&userdata, NFTNL_UDATA_RULE_COMMENT).expect("a comment");
             assert!(comment.len() <= MAX_COMMENT, "nft -f takes it: {}", comment.len());
-            let read = Record::read(&userdata).expect("a record");
+            let read = TableRecord::read(&userdata).expect("a record");
             assert_eq!(read.settings_digest, record.settings_digest);
             assert_eq!(read.rules_digest, record.rules_digest);
             assert!(length > 100 || read.settings.is_some(), "{length} find room");
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn what_is_no_record_is_none() {
         for bytes in [&b""[..], &[0], &[0, 9], &[0, 3, b'a', b'b', 0], &[1, 0, 0, 200]] {
-            assert_eq!(Record::read(bytes), None, "{bytes:?}");
+            assert_eq!(TableRecord::read(bytes), None, "{bytes:?}");
         }
     }
 }

@@ -7,7 +7,7 @@
 //! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
 //! the generation of the listing, and takes the removal in that one only.
 
-use super::batch::Job;
+use super::batch::BatchOperation;
 use super::leftovers::Leftover;
 use super::{Nftables, RuleHandles};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
@@ -72,7 +72,7 @@ fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,
     handles: &RuleHandles,
     families: &'a [(Family, Vec<TableChange>)],
-) -> Option<(Vec<Job<'a>>, Removed)> {
+) -> Option<(Vec<BatchOperation<'a>>, Removed)> {
     let (mut jobs, mut gone) = (Vec::new(), Removed::default());
     for (family, changes) in families {
         let (state, family) = (states(*family)?, nfproto(*family));
@@ -87,10 +87,14 @@ fn jobs<'a, 's>(
                 places.push((chain, place));
                 let handle = *handles.get(place).filter(|_| handles.len() == lines.len())?;
                 gone.rules.insert((family, table.to_owned(), handle));
-                jobs.push(Job::DeleteRules(family, table, chain.as_str(), Some(handle)));
+                jobs.push(BatchOperation::DeleteRules(family, table, chain.as_str(), Some(handle)));
             }
-            jobs.extend(remove.iter().map(|chain| Job::DeleteRules(family, table, chain.as_str(), None)));
-            jobs.extend(remove.iter().map(|chain| Job::DeleteChain(family, table, chain.as_str())));
+            jobs.extend(
+                remove.iter().map(|chain| BatchOperation::DeleteRules(family, table, chain.as_str(), None)),
+            );
+            jobs.extend(
+                remove.iter().map(|chain| BatchOperation::DeleteChain(family, table, chain.as_str())),
+            );
             let names = remove.iter().map(|chain| (family, table.to_owned(), chain.as_str().to_owned()));
             gone.chains.extend(names);
         }

@@ -4,8 +4,8 @@
 //! packets belong to no socket. The table is separate from that of the capture, as it is on the host and
 //! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
 
-use super::batch::Job;
-use super::bytecode::{self, BaseChain, Chain, Element, Rule, Set, Table};
+use super::batch::BatchOperation;
+use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
 use super::{Nftables, Refusal, lower, same};
 use crate::sys::{header::*, nfnetlink::nfproto};
@@ -30,7 +30,7 @@ pub struct Snat {
 
 /// What is there of such a table. What others have removed from it is missing here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct LiveSnat {
     pub pods: BTreeSet<IpAddr>,
     pub v4: Option<Ipv4Addr>,
     pub v6: Option<Ipv6Addr>,
@@ -51,8 +51,8 @@ const fn set_name(family: Family) -> &'static str {
 
 impl Snat {
     /// As the kernel holds it. Each rule carries the comment.
-    pub fn table(&self, name: &str, comment: &str) -> Table {
-        let rule = |family| Rule {
+    pub fn table(&self, name: &str, comment: &str) -> EncodedTable {
+        let rule = |family| EncodedRule {
             expressions: expressions(family, self.source(family)),
             userdata: bytecode::comment(comment),
         };
@@ -63,15 +63,15 @@ impl Snat {
             policy: NF_ACCEPT,
             devices: Vec::new(),
         };
-        Table {
+        EncodedTable {
             name: name.to_owned(),
             sets: Family::BOTH.map(|family| set(family, &self.pods)).to_vec(),
-            chains: vec![Chain {
+            chains: vec![EncodedChain {
                 name: CHAIN.to_owned(),
                 base: Some(base),
                 rules: Family::BOTH.map(rule).to_vec(),
             }],
-            ..Table::default()
+            ..EncodedTable::default()
         }
     }
 
@@ -83,13 +83,13 @@ impl Snat {
     }
 }
 
-impl Found {
+impl LiveSnat {
     /// What a table holds, even if others have changed it since.
-    pub fn of(table: &Table) -> Self {
+    pub fn of(table: &EncodedTable) -> Self {
         let mut found = Self::default();
         for family in Family::BOTH {
             let set = table.sets.iter().find(|set| set.name == set_name(family));
-            let is_such = |set: &&Set| set.data_type() == Some(DataType::Address(family));
+            let is_such = |set: &&EncodedSet| set.data_type() == Some(DataType::Address(family));
             let elements = set.filter(is_such).into_iter().flat_map(|set| &set.elements);
             found.pods.extend(elements.filter_map(|element| address(&element.key, family)));
         }
@@ -118,10 +118,14 @@ impl Found {
 impl Nftables {
     /// Brings our table from what was read of it to this, in one step; values alone, where only they differ. That it is
     /// no longer what was read is a conflict.
-    pub fn replace_snat(&mut self, live: Option<&Table>, desired: &Table) -> Result<(), Refusal> {
-        let bare = |table: &Table| {
-            let sets = table.sets.iter().map(|set| Set { elements: Vec::new(), ..set.clone() });
-            Table { sets: sets.collect(), ..table.clone() }
+    pub fn replace_snat(
+        &mut self,
+        live: Option<&EncodedTable>,
+        desired: &EncodedTable,
+    ) -> Result<(), Refusal> {
+        let bare = |table: &EncodedTable| {
+            let sets = table.sets.iter().map(|set| EncodedSet { elements: Vec::new(), ..set.clone() });
+            EncodedTable { sets: sets.collect(), ..table.clone() }
         };
         match live {
             Some(live) if same(Some(&bare(live)), Some(&bare(desired))) => self.change_values(live, desired),
@@ -129,7 +133,7 @@ impl Nftables {
         }
     }
 
-    fn change_values(&mut self, live: &Table, desired: &Table) -> Result<(), Refusal> {
+    fn change_values(&mut self, live: &EncodedTable, desired: &EncodedTable) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let now = self.read().map_err(Refusal::Conflict)?;
         if !same(now.as_ref(), Some(live)) {
@@ -137,23 +141,23 @@ impl Nftables {
         }
         let (come, go) = (difference(desired, live), difference(live, desired));
         let name = desired.name.as_str();
-        let jobs: Vec<Job<'_>> = go
+        let jobs: Vec<BatchOperation<'_>> = go
             .iter()
-            .map(|set| Job::TakeOut(name, set))
-            .chain(come.iter().map(|set| Job::Add(name, set)))
+            .map(|set| BatchOperation::TakeOut(name, set))
+            .chain(come.iter().map(|set| BatchOperation::Add(name, set)))
             .collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
     }
 }
 
 /// The sets of a table with what the other one's lack, as far as there is anything.
-fn difference(table: &Table, other: &Table) -> Vec<Set> {
+fn difference(table: &EncodedTable, other: &EncodedTable) -> Vec<EncodedSet> {
     let lacking = table.sets.iter().map(|set| {
         let there = other.sets.iter().find(|one| one.name == set.name);
         let is_there = |element: &Element| {
             there.is_some_and(|one| one.elements.iter().any(|content| content.key == element.key))
         };
-        Set {
+        EncodedSet {
             elements: set.elements.iter().filter(|element| !is_there(element)).copied().collect(),
             ..set.clone()
         }
@@ -161,7 +165,7 @@ fn difference(table: &Table, other: &Table) -> Vec<Set> {
     lacking.filter(|set| !set.elements.is_empty()).collect()
 }
 
-fn set(family: Family, pods: &BTreeSet<IpAddr>) -> Set {
+fn set(family: Family, pods: &BTreeSet<IpAddr>) -> EncodedSet {
     let values = pods.iter().filter(|address| Family::of(**address) == family).map(|address| match address {
         IpAddr::V4(address) => Interval::one(address.to_bits().into()),
         IpAddr::V6(address) => Interval::one(address.to_bits()),

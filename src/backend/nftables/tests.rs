@@ -2,9 +2,9 @@
 //!
 //! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/native`.
 
-use super::batch::{Batch, Job};
+use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};
-use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use crate::sys::{
     header::{NLM_F_ACK, NLMSG_HDRLEN},
     message::{self, Messages},
@@ -44,7 +44,7 @@ fn expressions_are_the_attributes_of_the_header() {
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 16]), (4, &[0, 0, 0, 4])],
     );
     check(
-        &E::Cmp(Operator::Gte, vec![0x1f, 0x40]),
+        &E::Cmp(CmpOperator::Gte, vec![0x1f, 0x40]),
         "cmp",
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 5]), (3, &value(&[0x1f, 0x40]))],
     );
@@ -102,9 +102,13 @@ fn value(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn verdicts_come_back() {
     let chain = || "nat_ISTIO_OUTPUT".to_owned();
-    for verdict in
-        [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump(chain()), Verdict::Goto(chain())]
-    {
+    for verdict in [
+        EncodedVerdict::Accept,
+        EncodedVerdict::Drop,
+        EncodedVerdict::Return,
+        EncodedVerdict::Jump(chain()),
+        EncodedVerdict::Goto(chain()),
+    ] {
         let bytes = encoded(&Expression::Verdict(verdict.clone()));
         let item = message::attribute(&bytes, 1).expect("a list item");
         assert_eq!(Expression::decode(item), Some(Expression::Verdict(verdict)));
@@ -145,16 +149,16 @@ fn strange_expressions_are_others() {
     }
 }
 
-fn table(elements: usize) -> bytecode::Table {
+fn table(elements: usize) -> bytecode::EncodedTable {
     let key = |n: usize| {
         let mut key = [0; 16];
         key[..2].copy_from_slice(&u16::try_from(n).expect("a port").to_be_bytes());
         key
     };
-    bytecode::Table {
+    bytecode::EncodedTable {
         name: "sidecar_init".to_owned(),
         flags: 0,
-        sets: vec![bytecode::Set {
+        sets: vec![bytecode::EncodedSet {
             name: "ports".to_owned(),
             key_type: 13,
             key_length: 2,
@@ -163,7 +167,7 @@ fn table(elements: usize) -> bytecode::Table {
             verdicts: Vec::new(),
             elements: (0..elements).map(|n| Element { key: key(n), is_end: n % 2 == 1 }).collect(),
         }],
-        chains: vec![bytecode::Chain {
+        chains: vec![bytecode::EncodedChain {
             name: "nat_OUTPUT".to_owned(),
             base: Some(bytecode::BaseChain {
                 kind: "nat".to_owned(),
@@ -172,7 +176,7 @@ fn table(elements: usize) -> bytecode::Table {
                 policy: 1,
                 devices: Vec::new(),
             }),
-            rules: vec![bytecode::Rule {
+            rules: vec![bytecode::EncodedRule {
                 expressions: vec![Expression::Counter],
                 userdata: b"\0\x05here\0".to_vec(),
             }],
@@ -184,7 +188,8 @@ fn table(elements: usize) -> bytecode::Table {
 #[test]
 fn a_batch_is_acknowledged_once_and_knows_its_parts() {
     let table = table(2_001);
-    let batch = Batch::new(&[Job::Delete(1, "sidecar_init"), Job::Create(&table)], 7, Some(42));
+    let batch =
+        Batch::new(&[BatchOperation::Delete(1, "sidecar_init"), BatchOperation::Create(&table)], 7, Some(42));
     let messages: Vec<_> = message::received(batch.messages.bytes()).collect();
     let kinds: Vec<u16> = messages.iter().map(|message| message.kind).collect();
     // Begin, delete, table, set, three portions of elements, chain, rule, end.
@@ -202,8 +207,8 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
 #[test]
 fn an_exchange_keeps_chains_that_are_called_alike() {
     let live = table(3);
-    let kinds = |desired: &bytecode::Table| -> Vec<u16> {
-        let batch = Batch::new(&[Job::Exchange(&live, desired)], 1, None);
+    let kinds = |desired: &bytecode::EncodedTable| -> Vec<u16> {
+        let batch = Batch::new(&[BatchOperation::Exchange(&live, desired)], 1, None);
         let messages = message::received(batch.messages.bytes());
         messages.map(|message| message.kind & 0xff).collect()
     };
@@ -217,14 +222,16 @@ fn an_exchange_keeps_chains_that_are_called_alike() {
 
 #[test]
 fn the_last_of_whatever_comes_last_is_acknowledged() {
-    let only_chain = bytecode::Table {
-        chains: vec![bytecode::Chain { rules: Vec::new(), ..table(0).chains.remove(0) }],
+    let only_chain = bytecode::EncodedTable {
+        chains: vec![bytecode::EncodedChain { rules: Vec::new(), ..table(0).chains.remove(0) }],
         ..table(3)
     };
-    let only_sets = bytecode::Table { chains: Vec::new(), ..table(3) };
-    let tables = [table(0), only_chain, only_sets, bytecode::Table::default()];
+    let only_sets = bytecode::EncodedTable { chains: Vec::new(), ..table(3) };
+    let tables = [table(0), only_chain, only_sets, bytecode::EncodedTable::default()];
     let before = table(3);
-    let jobs = tables.iter().flat_map(|table| [Job::Create(table), Job::Exchange(&before, table)]);
+    let jobs = tables
+        .iter()
+        .flat_map(|table| [BatchOperation::Create(table), BatchOperation::Exchange(&before, table)]);
     for job in jobs {
         let batch = Batch::new(&[job], 1, None);
         let flags: Vec<bool> =

@@ -3,8 +3,8 @@
 //! The table belongs to its socket: the kernel deletes it when that is closed, however its process ends. Kernels before
 //! 5.12 know no such tables. There the trace deletes it, or else the next one does.
 
-use super::bytecode::{BaseChain, Chain, Rule, Table};
-use super::{Expression, Header, Job, Nftables, Operator, Refusal, Register, Tables, lower};
+use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
+use super::{BatchOperation, CmpOperator, Expression, Header, Nftables, Refusal, Register, Tables, lower};
 use crate::sys::header::*;
 use crate::sys::message::Messages;
 use nix::libc;
@@ -56,13 +56,13 @@ impl Tracing {
             return Err(Refusal::Conflict(io::ErrorKind::AlreadyExists.into()));
         }
         let table = table(aim, group, NFT_TABLE_F_OWNER);
-        match nftables.commit(&[Job::Create(&table)], None) {
+        match nftables.commit(&[BatchOperation::Create(&table)], None) {
             Ok(()) => Ok(Self { nftables, is_owned: true }),
             Err(Refusal::Refused { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
             {
-                let table = Table { flags: 0, ..table };
-                nftables.commit(&[Job::Create(&table)], None)?;
+                let table = EncodedTable { flags: 0, ..table };
+                nftables.commit(&[BatchOperation::Create(&table)], None)?;
                 Ok(Self { nftables, is_owned: false })
             }
             Err(refusal) => Err(refusal),
@@ -74,7 +74,7 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         if !self.is_owned {
             // Whatever is left is removed by the next one.
-            let _ = self.nftables.commit(&[Job::Delete(NFPROTO_INET, TABLE)], None);
+            let _ = self.nftables.commit(&[BatchOperation::Delete(NFPROTO_INET, TABLE)], None);
         }
     }
 }
@@ -88,7 +88,7 @@ impl Nftables {
             table.family == NFPROTO_INET && table.name == TABLE && table.flags & NFT_TABLE_F_OWNER == 0
         });
         if left {
-            self.commit(&[Job::Delete(NFPROTO_INET, TABLE)], None)?;
+            self.commit(&[BatchOperation::Delete(NFPROTO_INET, TABLE)], None)?;
         }
         Ok(left)
     }
@@ -99,8 +99,8 @@ impl Nftables {
     }
 }
 
-fn table(aim: &Aim, group: Option<u16>, flags: u32) -> Table {
-    let chain = |name: &str, hook, priority, rules| Chain {
+fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {
+    let chain = |name: &str, hook, priority, rules| EncodedChain {
         name: name.to_owned(),
         base: Some(BaseChain {
             kind: "filter".to_owned(),
@@ -118,15 +118,15 @@ fn table(aim: &Aim, group: Option<u16>, flags: u32) -> Table {
         chain(LAST[0], NF_INET_LOCAL_IN, i32::MAX, Vec::new()),
         chain(LAST[1], NF_INET_POST_ROUTING, i32::MAX, Vec::new()),
     ];
-    Table { name: TABLE.to_owned(), flags, sets: Vec::new(), chains, record: None }
+    EncodedTable { name: TABLE.to_owned(), flags, sets: Vec::new(), chains, record: None }
 }
 
-fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {
+fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
     let is = |field, number: u128| Condition::is(field, Intervals::one(number));
     let begins = [
         Expression::Payload { header: Header::Transport, offset: TCP_FLAGS, length: 1 },
         Expression::Bitwise { mask: vec![SYN | ACK], xor: vec![0] },
-        Expression::Cmp(Operator::Eq, vec![SYN]),
+        Expression::Cmp(CmpOperator::Eq, vec![SYN]),
     ];
     // ICMPv6 is traced on request only: neighbour discovery is frequent.
     let protocols = aim.protocol.map_or(vec![IPPROTO_TCP, IPPROTO_UDP], |number| vec![number]);
@@ -142,7 +142,7 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {
         expressions.extend(lower::conditions(port));
         expressions.extend(group.map(|group| Expression::Log { group, prefix: "trace".to_owned() }));
         expressions.extend([Expression::Immediate(Register::First, vec![1]), set_nftrace()]);
-        Rule { expressions, userdata: Vec::new() }
+        EncodedRule { expressions, userdata: Vec::new() }
     };
     protocols.into_iter().map(rule).collect()
 }

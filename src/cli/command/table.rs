@@ -1,6 +1,6 @@
 //! The table of commands, in the order of `--help`.
 
-use super::{Command, Entry};
+use super::{Command, CommandEntry};
 use mesh::Mesh;
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
@@ -24,7 +24,7 @@ const PASTED: &[Topic] = &[
 ];
 
 /// The values of the columns that most rows leave out.
-const NONE: Entry = Entry {
+const NONE: CommandEntry = CommandEntry {
     command: Command::Apply,
     name: "",
     about: "",
@@ -42,8 +42,8 @@ const NONE: Entry = Entry {
 };
 
 /// All commands, in the order of `--help`.
-pub(in crate::cli) const COMMANDS: &[Entry] = &[
-    Entry {
+pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
+    CommandEntry {
         command: Command::Apply,
         name: "apply",
         about: "Apply the rules, fixing any drift",
@@ -69,7 +69,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Check,
         name: "check",
         about: "Compare the rules with the desired ones",
@@ -99,7 +99,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Clean,
         name: "clean",
         about: "Remove the rules",
@@ -126,7 +126,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Explain,
         name: "explain",
         about: "Show whether a packet is captured, and why",
@@ -157,7 +157,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         repeats: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Status,
         name: "status",
         about: "Show what is captured, listeners and packet counts",
@@ -187,7 +187,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Lint,
         name: "lint",
         about: "Find likely mistakes in flags or manifests",
@@ -204,7 +204,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         without: &[Setting::Format],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Diff,
         name: "diff",
         about: "Show which packets two configurations treat differently",
@@ -229,7 +229,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         topics: &[PASTED],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Render,
         name: "render",
         about: "Print the rules as text, data or a picture",
@@ -243,7 +243,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         without: &[Setting::Format],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Trace,
         name: "trace",
         about: "Show packets, the rules they match and their verdicts",
@@ -271,7 +271,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Probe,
         name: "probe",
         about: "Test capture with real connections",
@@ -311,7 +311,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Doctor,
         name: "doctor",
         about: "Check what this kernel and namespace support",
@@ -328,7 +328,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         without: &[Setting::Filename],
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Sandbox,
         name: "sandbox",
         about: "Try the rules in a temporary pod, or run a command in it",
@@ -363,7 +363,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         behind: Some(("COMMAND", "What to run, with its arguments")),
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Completions,
         name: "completions",
         about: "Print shell completions",
@@ -383,7 +383,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         behind: Some(("WORD", "The words of a line, the last one to be completed")),
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::Man,
         name: "man",
         about: "Write the manual pages",
@@ -396,7 +396,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: Some(Setting::ManDirectory),
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::IstioIptables,
         name: "istio-iptables",
         about: "Apply the rules with the flags of istio-iptables",
@@ -418,7 +418,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::LinkerdInit,
         name: "linkerd-init",
         about: "Apply linkerd's rules with the flags of its proxy-init",
@@ -438,7 +438,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::KumaInit,
         name: "kuma-init",
         about: "Apply or remove Kuma's rules with the flags of kumactl",
@@ -460,7 +460,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::CniInstall,
         name: "cni install",
         about: "Install the plugin on this node",
@@ -483,7 +483,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::CniUninstall,
         name: "cni uninstall",
         about: "Undo cni install",
@@ -499,7 +499,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::CniRepair,
         name: "cni repair",
         about: "Apply the rules to a container that runs without them",
@@ -535,7 +535,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         changes: true,
         ..NONE
     },
-    Entry {
+    CommandEntry {
         command: Command::AmbientHost,
         name: "ambient-host",
         about: "Give the host's calls to ambient pods an address that the rules exclude",

@@ -12,7 +12,7 @@ use std::fmt::Write;
 const TROUBLESHOOTING: &str = include_str!("../../../docs/troubleshooting.md");
 
 /// A topic.
-pub(super) struct Topic {
+pub(super) struct HelpTopic {
     pub(super) name: String,
     pub(super) title: String,
     body: Body,
@@ -25,13 +25,14 @@ enum Body {
     Section(&'static str),
 }
 
-pub(super) fn all() -> Vec<Topic> {
-    let made = |name: &str, title: &str, body| Topic { name: name.to_owned(), title: title.to_owned(), body };
+pub(super) fn all() -> Vec<HelpTopic> {
+    let made =
+        |name: &str, title: &str, body| HelpTopic { name: name.to_owned(), title: title.to_owned(), body };
     let mut topics = vec![
         made("exit-codes", "Exit codes of all commands", Body::ExitCodes),
         made("environment", "Variables that commands read", Body::Environment),
     ];
-    topics.extend(markdown::sections(TROUBLESHOOTING).into_iter().map(|(title, text)| Topic {
+    topics.extend(markdown::sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
         name: markdown::anchor(title),
         title: markdown::inline(title),
         body: Body::Section(text),
@@ -40,8 +41,8 @@ pub(super) fn all() -> Vec<Topic> {
 }
 
 /// The topic with this name, or the only one whose name begins so.
-pub(super) fn find(name: &str) -> Option<Topic> {
-    let mut found: Vec<Topic> = all().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
+pub(super) fn find(name: &str) -> Option<HelpTopic> {
+    let mut found: Vec<HelpTopic> = all().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
     match found.iter().position(|topic| topic.name == name) {
         Some(at) => Some(found.swap_remove(at)),
         None if found.len() == 1 => found.pop(),
@@ -52,13 +53,13 @@ pub(super) fn find(name: &str) -> Option<Topic> {
 /// All topics, one a line.
 pub(super) fn list() -> String {
     let mut text = format!("{}\n", Style::Strong.paint("Topics"));
-    for Topic { name, .. } in all() {
+    for HelpTopic { name, .. } in all() {
         writeln!(text, "  {name}").expect("text takes all");
     }
     text + &format!("\nRun {} to read one; the beginning of its name is enough.\n", help_call("TOPIC"))
 }
 
-impl Topic {
+impl HelpTopic {
     /// The topic in lines of at most `width` columns, where its words allow it.
     pub(super) fn text(&self, width: usize) -> String {
         let body = match self.body {
@@ -77,7 +78,7 @@ fn exit_codes(width: usize) -> String {
 
 fn environment(width: usize) -> String {
     let with_variables = settings::all().filter(|row| !row.variables.is_empty());
-    let entry = |row: &settings::Row| {
+    let entry = |row: &settings::SettingRow| {
         let flag = if row.long.is_empty() { String::new() } else { format!("{}: ", row.option()) };
         format!("{}\n{}\n", row.variables.join(", "), fold(&format!("    {flag}{}", row.help), 4, width))
     };

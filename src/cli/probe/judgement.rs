@@ -4,14 +4,14 @@ use diagnose::probe::Call;
 use rules::Family;
 use rules::simulate::Verdict;
 use sidecar_init::{
-    engine::{Confidence, End, NoResult, Observation},
+    engine::{ConnectionOutcome, NoResult, ProbeEvidence, ProbeObservation},
     sys::namespace,
 };
 use std::net::SocketAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    Right(Observation),
+    Right(ProbeObservation),
     Wrong(Deviation),
     /// Not tried, for this reason.
     NoResult(String),
@@ -20,7 +20,7 @@ pub(super) enum Judgement {
 /// How a call ended that should have ended otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deviation {
-    Ended(Observation),
+    Ended(ProbeObservation),
     /// An address of the pod that the rules come with is missing.
     NoAddress(SocketAddr),
 }
@@ -36,7 +36,11 @@ impl Judgement {
 }
 
 /// Compares the outcome with the expectation. `has_conntrack` is whether conntrack could be read.
-pub(super) fn judge(call: &Call, outcome: Result<Observation, NoResult>, has_conntrack: bool) -> Judgement {
+pub(super) fn judge(
+    call: &Call,
+    outcome: Result<ProbeObservation, NoResult>,
+    has_conntrack: bool,
+) -> Judgement {
     let seen = match outcome {
         Ok(seen) => seen,
         Err(NoResult::NoWay(_)) if call.stays() => {
@@ -50,34 +54,36 @@ pub(super) fn judge(call: &Call, outcome: Result<Observation, NoResult>, has_con
     };
     let unknown = |what: &str| Judgement::NoResult(what.to_owned());
     let right = match (call.expected, seen.end) {
-        (Verdict::Redirect(ports), End::Redirected(there)) => {
+        (Verdict::Redirect(ports), ConnectionOutcome::Redirected(there)) => {
             ports.contains(there.port()) && seen.original.is_none_or(|original| original == call.to)
         }
-        (Verdict::Tproxy(port), End::Handed(there)) => there.is_none_or(|there| there == port.number()),
-        (Verdict::Redirect(_) | Verdict::Tproxy(_), End::Accepted) => true,
-        (Verdict::Tproxy(_), End::Silent | End::Nowhere) if !has_conntrack => {
+        (Verdict::Tproxy(port), ConnectionOutcome::Handed(there)) => {
+            there.is_none_or(|there| there == port.number())
+        }
+        (Verdict::Redirect(_) | Verdict::Tproxy(_), ConnectionOutcome::Accepted) => true,
+        (Verdict::Tproxy(_), ConnectionOutcome::Silent | ConnectionOutcome::Nowhere) if !has_conntrack => {
             return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
         }
-        (Verdict::Pass, End::Passed) => true,
+        (Verdict::Pass, ConnectionOutcome::Passed) => true,
         // No rule has rewritten it, or the listener there would have heard of it.
-        (Verdict::Pass, End::Silent) => true,
-        (Verdict::Pass, End::Refused) if !has_conntrack => {
+        (Verdict::Pass, ConnectionOutcome::Silent) => true,
+        (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
             return unknown(
                 "it was refused, and only conntrack knows by which listener: needs CAP_NET_ADMIN",
             );
         }
-        (Verdict::Drop, End::Nowhere | End::Refused) => true,
+        (Verdict::Drop, ConnectionOutcome::Nowhere | ConnectionOutcome::Refused) => true,
         _ => false,
     };
     if right { Judgement::Right(seen) } else { Judgement::Wrong(Deviation::Ended(seen)) }
 }
 
 /// The proof in words, unless it is the usual one.
-pub(super) fn known(proof: Confidence) -> Option<&'static str> {
+pub(super) fn known(proof: ProbeEvidence) -> Option<&'static str> {
     match proof {
-        Confidence::Token => None,
-        Confidence::Conntrack => Some("conntrack"),
-        Confidence::Answer => Some("an unknown listener answered"),
-        Confidence::Silence => Some("no listener heard of it"),
+        ProbeEvidence::Token => None,
+        ProbeEvidence::Conntrack => Some("conntrack"),
+        ProbeEvidence::Answer => Some("an unknown listener answered"),
+        ProbeEvidence::Silence => Some("no listener heard of it"),
     }
 }

@@ -5,24 +5,24 @@ mod judgement;
 mod summary;
 
 #[cfg(test)]
-pub(in crate::cli) use summary::Report;
+pub(in crate::cli) use summary::ProbeReport;
 
 use super::manifest::{self, Subject};
 use super::noted::{self, NotedSettings};
-use super::run::{self, Call, Format, Run};
+use super::run::{self, Format, ResolvedCall, Run};
 use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
-use diagnose::explain::Pod;
-use diagnose::probe::{self, Facts, Route};
+use diagnose::explain::PodContext;
+use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, status};
 use judgement::{Judgement, judge};
 use mesh::Problems;
 use mesh::sources::Dialect;
-use mesh::{OWNERS, Policy, Proxy};
+use mesh::{CapturePolicy, OWNERS, Proxy};
 use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
-    engine::{self, Experiment, Listener, Outcomes, Probe},
+    engine::{self, DeliveryPorts, Outcomes, Probe, ProbeTrial},
     sys::{address, dial, route_lookup},
 };
 use std::{
@@ -37,7 +37,7 @@ const ZONES: [u16; 3] = [0, 1, 2];
 /// How often a validation tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
-struct Tried {
+struct JudgedCall {
     call: probe::Call,
     judgement: Judgement,
     /// Why the rules that are there do otherwise, where that is known.
@@ -84,7 +84,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
-    let scenes = |pod: &Pod| from_kernel(&run, pod).map_err(io::Error::other);
+    let scenes = |pod: &PodContext| from_kernel(&run, pod).map_err(io::Error::other);
     let tried = || {
         let pod = pod(None)?;
         let scenes = scenes(&pod)?;
@@ -109,10 +109,10 @@ fn failed(error: &io::Error) -> Exit {
     report::failure(error, Exit::Failed)
 }
 
-fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&str>) -> Exit {
+fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differences: Option<&str>) -> Exit {
     let printed = match format {
         Format::Text => report::text(&summary::text(basis, tried, differences)),
-        Format::Data(encoding) => report::data(encoding, &summary::Report::new(basis, tried)),
+        Format::Data(encoding) => report::data(encoding, &summary::ProbeReport::new(basis, tried)),
     };
     match printed {
         Exit::Done => exit(basis, tried),
@@ -121,7 +121,7 @@ fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&st
 }
 
 /// 126 where something is not as expected or nothing is captured, and 1 where nothing could be tried.
-fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
+fn exit(basis: &Basis, tried: &[JudgedCall]) -> Exit {
     let captures_nothing = tried.is_empty() && matches!(basis, Basis::Rules { .. });
     if captures_nothing || tried.iter().any(|one| one.judgement.is_wrong()) {
         Exit::ValidationFailed
@@ -133,21 +133,21 @@ fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
 }
 
 /// The pod with its real addresses: declared ones could belong to another host.
-fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
+fn pod(config: Option<&dyn CapturePolicy>) -> io::Result<PodContext> {
     // The address that the proxy calls the application from is not a destination.
     let passthrough = match config {
         Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
         None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),
     };
     let addresses = address::all()?.into_iter().filter(|own| !passthrough.contains(own));
-    Ok(Pod::new(addresses, config))
+    Ok(PodContext::new(addresses, config))
 }
 
 /// Facts of the namespace that decide which calls are tried.
-fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
+fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static> {
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");
-    Facts {
+    ProbeContext {
         pod: pod.clone(),
         own,
         port: run.validation.probe_port,
@@ -159,8 +159,12 @@ fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
     }
 }
 
-fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
-    let trial = |call: &probe::Call| Experiment {
+fn attempt(
+    listeners: Vec<DeliveryPorts>,
+    calls: Vec<probe::Call>,
+    timeout: Duration,
+) -> io::Result<Vec<JudgedCall>> {
+    let trial = |call: &probe::Call| ProbeTrial {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
         from: call.from,
@@ -171,17 +175,17 @@ fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration)
     let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
         let judgement = judge(&call, outcome, conntrack_readable);
-        Tried { call, judgement, now: None }
+        JudgedCall { call, judgement, now: None }
     });
     Ok(tried.collect())
 }
 
 /// Where the rules deliver.
-fn listeners(config: &dyn Policy) -> Vec<Listener> {
+fn listeners(config: &dyn CapturePolicy) -> Vec<DeliveryPorts> {
     let proxy = config.proxy();
     let owner = owner(&proxy);
     let listeners = proxy.listeners;
-    let of = |protocol, ports, transparent| Listener { protocol, ports, transparent, owner };
+    let of = |protocol, ports, transparent| DeliveryPorts { protocol, ports, transparent, owner };
     let outbound = listeners.outbound.map(|ports| of(Protocol::Tcp, ports, false));
     let inbound = listeners.inbound.map(|ports| of(Protocol::Tcp, ports, listeners.transparent.is_some()));
     let dns = listeners.dns.map(|port| [Protocol::Tcp, Protocol::Udp].map(|by| of(by, port.into(), false)));
@@ -189,18 +193,20 @@ fn listeners(config: &dyn Policy) -> Vec<Listener> {
 }
 
 /// The same by the existing rules, for the proxy that they identify.
-fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<Listener> {
-    let mut found: Vec<Listener> = Vec::new();
+fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
+    let mut found: Vec<DeliveryPorts> = Vec::new();
     for call in calls {
         let (ports, transparent) = match call.expected {
             Verdict::Redirect(ports) => (ports, false),
             Verdict::Tproxy(port) => (port.into(), true),
             Verdict::Pass | Verdict::Drop | Verdict::Unknown => continue,
         };
-        let same = |one: &&mut Listener| (one.protocol, one.ports) == (call.protocol, ports);
+        let same = |one: &&mut DeliveryPorts| (one.protocol, one.ports) == (call.protocol, ports);
         match found.iter_mut().find(same) {
             Some(one) => one.transparent |= transparent,
-            None => found.push(Listener { protocol: call.protocol, ports, transparent, owner: owner(proxy) }),
+            None => {
+                found.push(DeliveryPorts { protocol: call.protocol, ports, transparent, owner: owner(proxy) })
+            }
         }
     }
     found
@@ -214,7 +220,7 @@ fn owner(proxy: &Proxy) -> (u32, u32) {
 }
 
 /// Asks the rules that are there about each call that went elsewhere.
-fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
+fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     let scenes = match from_kernel(run, pod) {
         Ok(scenes) => scenes,
         Err(error) => {
@@ -231,7 +237,7 @@ fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
 }
 
 /// How the rules differ from those that the flags make.
-fn compare(call: &Call) -> Option<String> {
+fn compare(call: &ResolvedCall) -> Option<String> {
     let compared = call.run.session(call.capture.owner()).ok()?.check(&call.capture.desired()).ok()?;
     Some(compared.differences.to_string()).filter(|text| !text.is_empty())
 }
@@ -250,7 +256,7 @@ enum Unproven {
 
 /// `--run-validation`: proves by real connections that capture works. Calls that are not captured are repeated until the time
 /// limit, because another program may be about to set the rules.
-pub(super) fn validated(call: &Call) -> Exit {
+pub(super) fn validated(call: &ResolvedCall) -> Exit {
     if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;
     }

@@ -1,6 +1,6 @@
 //! The outcome of a probe, as text and as data.
 
-use super::Tried;
+use super::JudgedCall;
 use super::judgement::{Deviation, Judgement, known};
 use crate::cli::{Exit, report};
 use diagnose::explain::DecidedBy;
@@ -10,7 +10,7 @@ use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
-use sidecar_init::engine::{Confidence, End, Observation};
+use sidecar_init::engine::{ConnectionOutcome, ProbeEvidence, ProbeObservation};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is expected of a call.
@@ -34,20 +34,20 @@ pub(super) fn instead(judgement: &Judgement) -> String {
 }
 
 /// The style and the text of the outcome.
-fn outcome(seen: &Observation) -> (Style, String) {
+fn outcome(seen: &ProbeObservation) -> (Style, String) {
     match seen.end {
-        End::Redirected(there) if there.ip().is_loopback() => {
+        ConnectionOutcome::Redirected(there) if there.ip().is_loopback() => {
             (Style::Captured, format!("captured at {}", there.port()))
         }
-        End::Redirected(there) => (Style::Captured, format!("sent to {there}")),
-        End::Handed(Some(port)) => (Style::Captured, format!("handed over at {port}")),
-        End::Handed(None) => (Style::Captured, "handed over".to_owned()),
-        End::Accepted => (Style::Captured, "captured".to_owned()),
-        End::Passed => (Style::Passing, "passed".to_owned()),
-        End::Silent => (Style::Passing, "not captured".to_owned()),
-        End::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
-        End::Refused => (Style::Dropped, "was refused".to_owned()),
-        End::Nowhere => (Style::Dropped, "got nowhere".to_owned()),
+        ConnectionOutcome::Redirected(there) => (Style::Captured, format!("sent to {there}")),
+        ConnectionOutcome::Handed(Some(port)) => (Style::Captured, format!("handed over at {port}")),
+        ConnectionOutcome::Handed(None) => (Style::Captured, "handed over".to_owned()),
+        ConnectionOutcome::Accepted => (Style::Captured, "captured".to_owned()),
+        ConnectionOutcome::Passed => (Style::Passing, "passed".to_owned()),
+        ConnectionOutcome::Silent => (Style::Passing, "not captured".to_owned()),
+        ConnectionOutcome::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
+        ConnectionOutcome::Refused => (Style::Dropped, "was refused".to_owned()),
+        ConnectionOutcome::Nowhere => (Style::Dropped, "got nowhere".to_owned()),
     }
 }
 
@@ -58,10 +58,10 @@ const TO: usize = 20;
 const MAX_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
-pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) -> String {
+pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differences: Option<&str>) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
-        let own: Vec<&Tried> = tried.iter().filter(|one| one.call.packet.family() == family).collect();
+        let own: Vec<&JudgedCall> = tried.iter().filter(|one| one.call.packet.family() == family).collect();
         if own.is_empty() {
             continue;
         }
@@ -107,7 +107,7 @@ fn differing(basis: &Basis, differences: &str) -> String {
     format!("{}\n{body}\n", Style::Strong.paint(title))
 }
 
-fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
+fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     let (mark, style, what, note) = match judgement {
         Judgement::Right(seen) => {
             let (style, what) = outcome(seen);
@@ -174,17 +174,17 @@ fn folded(title: &str, text: &str) -> String {
 /// The outcome as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct Report<'a> {
+pub(in crate::cli) struct ProbeReport<'a> {
     /// The settings on which expectations are based.
-    basis: basis::Report,
+    basis: basis::BasisReport,
     /// Whether at least one connection was tried and all had the expected outcome.
     ok: bool,
-    calls: Vec<Item<'a>>,
+    calls: Vec<ReportedCall<'a>>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Item<'a> {
+struct ReportedCall<'a> {
     family: &'static str,
     protocol: String,
     caller: String,
@@ -198,7 +198,7 @@ struct Item<'a> {
     outcome: &'static str,
     /// Why it was not tried.
     untried: Option<&'a str>,
-    expected: Expected<'a>,
+    expected: ProbeExpectation<'a>,
     seen: Option<Observed>,
     /// The verdict of the existing rules, if the outcome differs.
     now: Option<&'a str>,
@@ -207,7 +207,7 @@ struct Item<'a> {
 /// The verdict that the flags imply.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Expected<'a> {
+struct ProbeExpectation<'a> {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     verdict: &'static str,
     /// The listener's port, the first of a range.
@@ -230,15 +230,15 @@ struct Observed {
     original_port: Option<u16>,
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn new(basis: &Basis, tried: &'a [Tried]) -> Self {
+impl<'a> ProbeReport<'a> {
+    pub(super) fn new(basis: &Basis, tried: &'a [JudgedCall]) -> Self {
         let ok = super::exit(basis, tried) == Exit::Done;
-        Self { basis: basis.report(), ok, calls: tried.iter().map(Item::new).collect() }
+        Self { basis: basis.report(), ok, calls: tried.iter().map(ReportedCall::new).collect() }
     }
 }
 
-impl<'a> Item<'a> {
-    fn new(Tried { call, judgement, now }: &'a Tried) -> Self {
+impl<'a> ReportedCall<'a> {
+    fn new(JudgedCall { call, judgement, now }: &'a JudgedCall) -> Self {
         let Direction::Outbound { interface, .. } = &call.packet.direction else {
             unreachable!("calls of the pod leave it")
         };
@@ -268,7 +268,7 @@ impl<'a> Item<'a> {
             out_interface: interface,
             outcome,
             untried,
-            expected: Expected { verdict, port, reason, decided_by },
+            expected: ProbeExpectation { verdict, port, reason, decided_by },
             seen,
             now: now.as_deref(),
         }
@@ -284,22 +284,22 @@ impl Observed {
         original_port: None,
     };
 
-    fn of(seen: &Observation) -> Self {
+    fn of(seen: &ProbeObservation) -> Self {
         let (end, port) = match seen.end {
-            End::Redirected(there) => ("redirect", Some(there.port())),
-            End::Handed(port) => ("tproxy", port),
-            End::Accepted => ("accepted", None),
-            End::Passed => ("pass", None),
-            End::Silent => ("silent", None),
-            End::Unanswered(port) => ("unanswered", Some(port)),
-            End::Refused => ("refused", None),
-            End::Nowhere => ("nowhere", None),
+            ConnectionOutcome::Redirected(there) => ("redirect", Some(there.port())),
+            ConnectionOutcome::Handed(port) => ("tproxy", port),
+            ConnectionOutcome::Accepted => ("accepted", None),
+            ConnectionOutcome::Passed => ("pass", None),
+            ConnectionOutcome::Silent => ("silent", None),
+            ConnectionOutcome::Unanswered(port) => ("unanswered", Some(port)),
+            ConnectionOutcome::Refused => ("refused", None),
+            ConnectionOutcome::Nowhere => ("nowhere", None),
         };
         let proof = match seen.proof {
-            Confidence::Token => "token",
-            Confidence::Conntrack => "conntrack",
-            Confidence::Answer => "answer",
-            Confidence::Silence => "silence",
+            ProbeEvidence::Token => "token",
+            ProbeEvidence::Conntrack => "conntrack",
+            ProbeEvidence::Answer => "answer",
+            ProbeEvidence::Silence => "silence",
         };
         Self {
             end,

@@ -1,8 +1,8 @@
 //! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
 //! code are the caller's.
 
-use super::users::Identity;
-use super::{Exit, Failure, assume, report};
+use super::users::ProcessIdentity;
+use super::{Exit, SandboxFailure, assume, report};
 use nix::sys::signal::Signal;
 use sidecar_init::sys::{
     fork::{Child, fork, reap},
@@ -28,10 +28,10 @@ struct Unstarted(String, #[source] io::Error);
 pub(super) fn run(
     program: &OsStr,
     arguments: &[OsString],
-    identity: Identity,
+    identity: ProcessIdentity,
     signals: &Signals,
     watched: &[(Child, &str)],
-) -> Result<u8, Failure> {
+) -> Result<u8, SandboxFailure> {
     let work = || {
         let error = match assume(identity).and_then(|()| signals.release()) {
             Ok(()) => Command::new(program).args(arguments).exec(),
@@ -41,8 +41,8 @@ pub(super) fn run(
         report::failure(&Unstarted(program.to_string_lossy().into_owned(), error), Exit::Failed);
         code
     };
-    let command = fork(work).map_err(|error| Failure::Start("the command", error))?;
-    supervise(command, signals, true, watched).map_err(Failure::Lost)
+    let command = fork(work).map_err(|error| SandboxFailure::Start("the command", error))?;
+    supervise(command, signals, true, watched).map_err(SandboxFailure::Lost)
 }
 
 /// Waits for a child and returns its exit code. Signals are forwarded if it `takes` them; otherwise they end it.

@@ -1,13 +1,13 @@
 //! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
-use super::scenario::{Caller, Scenario, dashed};
+use super::scenario::{Scenario, ScenarioCaller, dashed};
 use super::server::{self, Server};
-use super::users::{Identity, Users};
-use super::{Exit, Failure, assume, report, start};
-use diagnose::explain::{Pod, Scene, explain};
+use super::users::{ProcessIdentity, Users};
+use super::{Exit, SandboxFailure, assume, report, start};
+use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, fold};
-use mesh::Policy;
+use mesh::CapturePolicy;
 use mesh::pod::Skip;
 use mesh::sources::Dialect;
 use rules::Family;
@@ -31,7 +31,7 @@ const SHARED: &str = "Only one user is available here, so the rules can't distin
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
 pub(super) struct Demo<'a> {
-    pub(super) capture: &'a dyn Policy,
+    pub(super) capture: &'a dyn CapturePolicy,
     pub(super) users: Users,
     /// The command that sets these rules elsewhere.
     pub(super) command: &'a str,
@@ -55,11 +55,11 @@ pub(super) fn run(
     scenarios: &[Scenario],
     world: &OpenNamespace,
     mut log: File,
-) -> Result<u8, Failure> {
-    let pod = OpenNamespace::own().map_err(Failure::Lost)?;
+) -> Result<u8, SandboxFailure> {
+    let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
     start("the application", &pod, || serve(demo, scenarios))?;
     let pause = pause(scenarios.len());
-    set_nonblocking(&log).map_err(Failure::Lost)?;
+    set_nonblocking(&log).map_err(SandboxFailure::Lost)?;
     // A reader that has closed its end gets no more.
     let show = |text: &str| {
         let shown = report::whole(text);
@@ -77,12 +77,12 @@ pub(super) fn run(
             return Ok(Exit::Failed as u8);
         }
         let identity = match scenario.caller {
-            Caller::App | Caller::World => demo.users.app,
-            Caller::Proxy => demo.users.proxy,
+            ScenarioCaller::App | ScenarioCaller::World => demo.users.app,
+            ScenarioCaller::Proxy => demo.users.proxy,
         };
-        let from = (scenario.caller == Caller::World).then_some(world);
-        let answer = call(identity, from, scenario).map_err(Failure::Lost)?;
-        let logged = read_log(&mut log).map_err(Failure::Lost)?;
+        let from = (scenario.caller == ScenarioCaller::World).then_some(world);
+        let answer = call(identity, from, scenario).map_err(SandboxFailure::Lost)?;
+        let logged = read_log(&mut log).map_err(SandboxFailure::Lost)?;
         let fault = fault(&expected, &answer, &logged);
         wrong += usize::from(fault.is_some());
         if show(&proof(scenario, identity, &answer, &logged, &expected, fault)) != Exit::Done {
@@ -108,20 +108,20 @@ fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
 }
 
 /// The verdict of the rules on a connection.
-struct Expected {
+struct DemoExpectation {
     captured: Option<bool>,
     sentence: String,
 }
 
 impl Demo<'_> {
-    fn expected(&self, scenario: &Scenario) -> Expected {
+    fn expected(&self, scenario: &Scenario) -> DemoExpectation {
         let addresses = [Some(POD_V4.into()), self.capture.ipv6().then_some(POD_V6.into())];
-        let pod = Pod::new(addresses.into_iter().flatten(), Some(self.capture));
+        let pod = PodContext::new(addresses.into_iter().flatten(), Some(self.capture));
         let packet = scenario.packet(&self.users);
-        let scene = Scene::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
+        let scene = RuleView::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
         let explained =
             explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect).of_skipped(self.skip);
-        Expected { captured: explained.is_captured(), sentence: explained.sentence() }
+        DemoExpectation { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
     /// The text before the first scenario; on a terminal with the duration.
@@ -158,14 +158,18 @@ impl Demo<'_> {
     }
 }
 
-fn announcement(number: usize, scenario: &Scenario, expected: &Expected) -> String {
+fn announcement(number: usize, scenario: &Scenario, expected: &DemoExpectation) -> String {
     let text = if expected.captured == Some(true) { &scenario.captured } else { &scenario.passing };
     let title = format!("{number}. {}", scenario.title);
     format!("\n{}\n{}", Style::Strong.paint(title), wrapped("   ", text))
 }
 
 /// How a connection differs from what is expected, if it does.
-fn fault(expected: &Expected, answer: &Result<String, String>, logged: &[String]) -> Option<&'static str> {
+fn fault(
+    expected: &DemoExpectation,
+    answer: &Result<String, String>,
+    logged: &[String],
+) -> Option<&'static str> {
     match (expected.captured, answer) {
         (Some(_), Err(_)) => Some("there is no answer"),
         (Some(true), Ok(_)) if logged.is_empty() => Some("the proxy has not seen it"),
@@ -177,16 +181,16 @@ fn fault(expected: &Expected, answer: &Result<String, String>, logged: &[String]
 
 fn proof(
     scenario: &Scenario,
-    (uid, _): Identity,
+    (uid, _): ProcessIdentity,
     answer: &Result<String, String>,
     logged: &[String],
-    expected: &Expected,
+    expected: &DemoExpectation,
     fault: Option<&str>,
 ) -> String {
     let caller = match scenario.caller {
-        Caller::App => format!("the application, uid {uid},"),
-        Caller::Proxy => format!("the proxy, uid {uid},"),
-        Caller::World => "a client".to_owned(),
+        ScenarioCaller::App => format!("the application, uid {uid},"),
+        ScenarioCaller::Proxy => format!("the proxy, uid {uid},"),
+        ScenarioCaller::World => "a client".to_owned(),
     };
     let answer = match answer {
         Ok(answer) => format!("answer: {answer}"),
@@ -229,7 +233,7 @@ fn wrapped(indent: &str, text: &str) -> String {
 
 /// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.
 fn call(
-    identity: Identity,
+    identity: ProcessIdentity,
     from: Option<&OpenNamespace>,
     scenario: &Scenario,
 ) -> io::Result<Result<String, String>> {

@@ -3,7 +3,7 @@
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum SandboxFailure {
     #[error(
         "no user namespace can be had, and without root a pod needs one; run this as root, or allow user namespaces \
          (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"

@@ -21,14 +21,14 @@ use super::manifest::{self, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging, tree::quoted};
 use demo::Demo;
-use failure::Failure;
+use failure::SandboxFailure;
 use mesh::settings::Topic;
-use mesh::sources::{Given, Host, Raw, Reader, Source};
-use mesh::{Capture, Mesh, Policy};
+use mesh::sources::{Given, Host, Raw, SettingReader, Source};
+use mesh::{Capture, CapturePolicy, Mesh};
 use mesh::{Problems, Setting};
 use rules::{Gid, Port, PortRange, Uid};
 use scenario::Scenario;
-use server::{Names, Server};
+use server::{DnsAnswer, Server};
 use service::start;
 use sidecar_init::engine::Choice;
 use sidecar_init::sys::{
@@ -44,7 +44,7 @@ use std::{
     os::fd::AsFd,
     process,
 };
-use users::{Identity, Users, assume};
+use users::{ProcessIdentity, Users, assume};
 
 /// The identity that a command runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn options(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Pro
         None => with_defaults(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
     };
-    let mut reader = Reader::new(&raw, subject.before.clone());
+    let mut reader = SettingReader::new(&raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
     let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
     let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
@@ -100,7 +100,7 @@ fn options(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Pro
         let text = "is about a command, and there is none behind --";
         reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
     }
-    let capture = mesh::configure(&mut reader, &Pod, false);
+    let capture = mesh::configure(&mut reader, &SandboxPod, false);
     let warnings = reader.finish()?;
     let command = equivalent_command(&raw, subject);
     let (has_proxy, run_as) = (has_proxy.unwrap_or(true), run_as.unwrap_or(RunAs::App));
@@ -137,9 +137,9 @@ fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
 }
 
 /// The pod that does not exist yet.
-struct Pod;
+struct SandboxPod;
 
-impl Host for Pod {
+impl Host for SandboxPod {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
         System::Any.user(name)
     }
@@ -158,34 +158,34 @@ impl Host for Pod {
 }
 
 /// Makes the sandbox, and waits until it ends.
-fn hold(mut options: SandboxOptions, subject: &Subject, behind: &[OsString]) -> Result<u8, Failure> {
-    let signals = Signals::hold().map_err(Failure::Lost)?;
+fn hold(mut options: SandboxOptions, subject: &Subject, behind: &[OsString]) -> Result<u8, SandboxFailure> {
+    let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if users.shared {
         // The rules recognise answers of the DNS agent by its user.
         options.capture = options.capture.without_dns();
     }
     if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
-        return Err(Failure::OneUser(if options.run_as == RunAs::Root { "root" } else { "proxy" }));
+        return Err(SandboxFailure::OneUser(if options.run_as == RunAs::Root { "root" } else { "proxy" }));
     }
     if users.shared && matches!(options.run.backend, Choice::Iptables(_)) {
-        return Err(Failure::OneUserBackend);
+        return Err(SandboxFailure::OneUserBackend);
     }
     network::leave()?;
-    let (alive, ours) = pipe().map_err(Failure::Lost)?;
+    let (alive, ours) = pipe().map_err(SandboxFailure::Lost)?;
     let mut ours = Some(ours);
     let first = fork(|| {
         drop(ours.take());
-        let done = end_with_parent(&alive).map_err(Failure::Lost);
+        let done = end_with_parent(&alive).map_err(SandboxFailure::Lost);
         done.and_then(|()| inside(&options, subject, users, &signals, behind)).unwrap_or_else(|error| {
             report::failure(&error, Exit::Failed);
             Exit::Failed as u8
         })
     });
-    let first = first.map_err(|error| Failure::Start("the sandbox", error))?;
+    let first = first.map_err(|error| SandboxFailure::Start("the sandbox", error))?;
     let code = command::supervise(first, &signals, !behind.is_empty(), &[]);
     drop(ours);
-    code.map_err(Failure::Lost)
+    code.map_err(SandboxFailure::Lost)
 }
 
 /// What the first process of the sandbox does.
@@ -195,7 +195,7 @@ fn inside(
     users: Users,
     signals: &Signals,
     behind: &[OsString],
-) -> Result<u8, Failure> {
+) -> Result<u8, SandboxFailure> {
     let capture = &options.capture;
     let world = network::create(capture.ipv6())?;
     set_rules(options)?;
@@ -207,7 +207,7 @@ fn inside(
     let of_world = start("the test server", &world, || serve_world(&ports, capture.ipv6()))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
-        let log = log().map_err(Failure::Lost)?;
+        let log = log().map_err(SandboxFailure::Lost)?;
         let proxy = options.has_proxy.then(|| start_proxy(&**capture, users, &world, log)).transpose()?;
         if users.shared {
             warn_of_shared_user(options.has_proxy, users.app);
@@ -221,7 +221,7 @@ fn inside(
         let watched: Vec<_> = watched.into_iter().flatten().collect();
         return command::run(program, arguments, identity, signals, &watched);
     }
-    let (reader, writer) = pipe().map_err(Failure::Lost)?;
+    let (reader, writer) = pipe().map_err(SandboxFailure::Lost)?;
     start_proxy(&**capture, users, &world, writer)?;
     let dialect = &subject.dialect();
     let demo = Demo { capture: &**capture, users, command: &options.command, dialect, skip: subject.skip() };
@@ -232,34 +232,34 @@ fn inside(
 const WORLD_PORTS: [u16; 14] =
     [7, 80, 443, 3000, 3128, 3306, 5432, 6379, 8000, 8080, 8443, 9080, 9090, 27017];
 
-fn set_rules(options: &SandboxOptions) -> Result<(), Failure> {
+fn set_rules(options: &SandboxOptions) -> Result<(), SandboxFailure> {
     // No failure above leads here, but rules on the machine would do too much harm to rely on that.
     if namespace::is_host() != Some(false) {
-        return Err(Failure::Machine);
+        return Err(SandboxFailure::Machine);
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         options.run.session(options.capture.owner())?.apply(&options.capture.desired())?;
         Ok(())
     };
-    set().map_err(Failure::Rules)
+    set().map_err(SandboxFailure::Rules)
 }
 
 fn serve_world(ports: &[u16], ipv6: bool) -> io::Result<()> {
     server::start(Server::World, ports, ipv6)?;
-    let names = Names { v4: network::WORLD_V4, v6: ipv6.then_some(network::WORLD_V6) };
+    let names = DnsAnswer { v4: network::WORLD_V4, v6: ipv6.then_some(network::WORLD_V6) };
     server::start_names(&network::name_servers(ipv6), names)
 }
 
 fn start_proxy(
-    capture: &dyn Policy,
+    capture: &dyn CapturePolicy,
     users: Users,
     world: &OpenNamespace,
     log: File,
-) -> Result<Child, Failure> {
+) -> Result<Child, SandboxFailure> {
     let ports = |range: PortRange| range.first().number()..=range.last().number();
     let known = capture.proxy();
     let listeners = &known.listeners;
-    let facts = proxy::Facts {
+    let facts = proxy::ExpectedProxy {
         outbound: listeners.outbound.map(ports),
         inbound: listeners.inbound.map(ports),
         agent: listeners.dns.map(Port::number),
@@ -272,15 +272,15 @@ fn start_proxy(
         mark: known.mark.map(|mark| mark.value),
         ipv6: capture.ipv6(),
         world: match users.shared {
-            true => Some(world.try_clone().map_err(Failure::Lost)?),
+            true => Some(world.try_clone().map_err(SandboxFailure::Lost)?),
             false => None,
         },
     };
-    let pod = OpenNamespace::own().map_err(Failure::Lost)?;
+    let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
     start("the proxy", &pod, || assume(users.proxy).and_then(|()| proxy::start(facts, log)))
 }
 
-fn warn_of_shared_user(has_proxy: bool, app: Identity) {
+fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
     let proxy = match has_proxy {
         true => "so it makes its own calls from outside the pod, and DNS queries are not captured",
         false => {

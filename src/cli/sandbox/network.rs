@@ -1,11 +1,11 @@
 //! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with
 //! this process. The machine's own namespace is not changed.
 
-use super::failure::Failure;
+use super::failure::SandboxFailure;
 use mesh::DNS_PORT;
 use sidecar_init::sys::{
     fork,
-    link::Links,
+    link::NamespaceLinks,
     mount,
     namespace::{self, OpenNamespace},
 };
@@ -36,15 +36,15 @@ pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
 }
 
 /// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace.
-pub(super) fn leave() -> Result<(), Failure> {
+pub(super) fn leave() -> Result<(), SandboxFailure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
         .and_then(|()| fork::new_process_namespace())
-        .map_err(Failure::Leave)
+        .map_err(SandboxFailure::Leave)
 }
 
 /// Connects the current network namespace to a new one, which is the world.
-pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, Failure> {
+pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, SandboxFailure> {
     // The machine's `/proc` numbers processes by its own PID namespace.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
@@ -54,7 +54,7 @@ pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, Failure> {
     if let Err(error) = mount::cover(Path::new("/etc/resolv.conf"), &servers) {
         tracing::debug!(target: "sandbox", "/etc/resolv.conf stays as it is: {error}");
     }
-    connect(ipv6).map_err(Failure::Network)
+    connect(ipv6).map_err(SandboxFailure::Network)
 }
 
 fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
@@ -62,8 +62,8 @@ fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
     namespace::enter_new()?;
     let world = OpenNamespace::own()?;
     pod.enter()?;
-    let mut links = Links::open()?;
-    links.cable(VETH, &world)?;
+    let mut links = NamespaceLinks::open()?;
+    links.veth_pair(VETH, &world)?;
     links.up("lo")?;
     links.up(VETH)?;
     for (own, other, length) in ends(ipv6) {
@@ -73,7 +73,7 @@ fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
     // Applications in containers often listen at ports that are reserved for root elsewhere. Where this fails, they can't.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     world.enter()?;
-    let mut links = Links::open()?;
+    let mut links = NamespaceLinks::open()?;
     links.up("lo")?;
     links.up(VETH)?;
     for (_, own, length) in ends(ipv6) {

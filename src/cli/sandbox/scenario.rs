@@ -2,14 +2,14 @@
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
-use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector};
+use mesh::{CapturePolicy, DNS_PORT, ListItem, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The calling process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(super) enum ScenarioCaller {
     App,
     Proxy,
     World,
@@ -19,7 +19,7 @@ pub(super) enum Caller {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) title: &'static str,
-    pub(super) caller: Caller,
+    pub(super) caller: ScenarioCaller,
     pub(super) to: SocketAddr,
     /// The name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
@@ -32,7 +32,13 @@ pub(super) struct Scenario {
 const SOURCE_PORT: u16 = 40_000;
 
 impl Scenario {
-    fn http(title: &'static str, caller: Caller, to: SocketAddr, captured: String, passing: String) -> Self {
+    fn http(
+        title: &'static str,
+        caller: ScenarioCaller,
+        to: SocketAddr,
+        captured: String,
+        passing: String,
+    ) -> Self {
         Self { title, caller, to, name: None, captured, passing }
     }
 
@@ -63,9 +69,11 @@ impl Scenario {
             gid: Gid::new(gid).expect("a group that there is"),
         };
         let (direction, source) = match self.caller {
-            Caller::App => (leaving(users.app), pod),
-            Caller::Proxy => (leaving(users.proxy), pod),
-            Caller::World => (Direction::Inbound { interface: "eth0".to_owned(), local: true }, world),
+            ScenarioCaller::App => (leaving(users.app), pod),
+            ScenarioCaller::Proxy => (leaving(users.proxy), pod),
+            ScenarioCaller::World => {
+                (Direction::Inbound { interface: "eth0".to_owned(), local: true }, world)
+            }
         };
         Packet {
             direction,
@@ -80,9 +88,12 @@ impl Scenario {
 }
 
 /// The scenarios that a configuration gives rise to.
-pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
-    let facts =
-        Facts { proxy: capture.proxy(), lists: capture.lists(), captures: !capture.captures_nothing() };
+pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scenario> {
+    let facts = ScenarioFacts {
+        proxy: capture.proxy(),
+        lists: capture.lists(),
+        captures: !capture.captures_nothing(),
+    };
     let mut scenarios = outbound(&facts, users);
     scenarios.extend(inbound(&facts));
     if capture.ipv6() {
@@ -92,13 +103,13 @@ pub(super) fn scenarios(capture: &dyn Policy, users: &Users) -> Vec<Scenario> {
 }
 
 /// The facts of a configuration that scenarios depend on.
-struct Facts {
+struct ScenarioFacts {
     proxy: Proxy,
     lists: Vec<ListItem>,
     captures: bool,
 }
 
-impl Facts {
+impl ScenarioFacts {
     /// The items of one kind of the lists that capture, or of those that exclude.
     fn items<T>(&self, captured: bool, of_kind: impl Fn(&Selector) -> Option<T>) -> Vec<T> {
         let lists = self.lists.iter().filter(|listed| listed.captured == captured);
@@ -130,7 +141,7 @@ pub(super) fn dashed(ports: Option<PortRange>) -> String {
     ports.map(|ports| ports.dashed().to_string()).unwrap_or_default()
 }
 
-fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
+fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     let port = outbound_port(facts);
     let service = SocketAddr::from((service(facts), port));
     let listener = dashed(facts.proxy.listeners.outbound);
@@ -142,7 +153,7 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
     };
     let past =
         |to| format!("The application calls {to} and reaches it: the proxy does not see the connection.");
-    let of_app = |title, to| Scenario::http(title, Caller::App, to, gets(to), past(to));
+    let of_app = |title, to| Scenario::http(title, ScenarioCaller::App, to, gets(to), past(to));
     let mut scenarios = vec![of_app("The application calls a service", service)];
     if !users.shared && facts.captures {
         let (uid, gid) = users.proxy;
@@ -155,7 +166,7 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
              them by {by}; every other process in the pod counts as the application."
         );
         let title = "The proxy calls the same service";
-        scenarios.push(Scenario::http(title, Caller::Proxy, service, gets(service), passing));
+        scenarios.push(Scenario::http(title, ScenarioCaller::Proxy, service, gets(service), passing));
     }
     if let Some(excluded) = facts.networks(false).iter().find_map(|cidr| host(cidr, &[])) {
         let to = SocketAddr::from((excluded, port));
@@ -180,7 +191,7 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
         let to = SocketAddr::new(server, DNS_PORT.number());
         Scenario {
             title: "The application resolves a name",
-            caller: Caller::App,
+            caller: ScenarioCaller::App,
             to,
             name: Some("reviews.example"),
             captured: format!(
@@ -193,7 +204,7 @@ fn outbound(facts: &Facts, users: &Users) -> Vec<Scenario> {
     scenarios
 }
 
-fn inbound(facts: &Facts) -> Vec<Scenario> {
+fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
     let (port, excluded) = inbound_ports(facts);
     let listener = dashed(facts.proxy.listeners.inbound);
     let to = SocketAddr::from((POD_V4, port));
@@ -216,21 +227,21 @@ fn inbound(facts: &Facts) -> Vec<Scenario> {
     );
     let past = |to| format!("A client outside calls {to}, and reaches the listener there without a proxy.");
     let http = |title, caller, to, passing| Scenario::http(title, caller, to, captured.clone(), passing);
-    let mut scenarios = vec![http("A client calls the application", Caller::World, to, past(to))];
+    let mut scenarios = vec![http("A client calls the application", ScenarioCaller::World, to, past(to))];
     if let Some(excluded) = excluded {
         let to = SocketAddr::from((POD_V4, excluded));
-        scenarios.push(http("A client calls a port that is excluded", Caller::World, to, past(to)));
+        scenarios.push(http("A client calls a port that is excluded", ScenarioCaller::World, to, past(to)));
     }
     let passing = format!(
         "A call to the pod's own address {} does not leave the pod: the application reaches itself, and the proxy does not \
          see the connection.",
         to.ip()
     );
-    scenarios.push(http("The application calls itself", Caller::App, to, passing));
+    scenarios.push(http("The application calls itself", ScenarioCaller::App, to, passing));
     scenarios
 }
 
-fn over_ipv6(facts: &Facts) -> [Scenario; 2] {
+fn over_ipv6(facts: &ScenarioFacts) -> [Scenario; 2] {
     let out = SocketAddr::from((WORLD_V6, outbound_port(facts)));
     let back = SocketAddr::from((POD_V6, inbound_ports(facts).0));
     let of = |title, caller, to| {
@@ -240,8 +251,8 @@ fn over_ipv6(facts: &Facts) -> [Scenario; 2] {
         Scenario::http(title, caller, to, captured, passing)
     };
     [
-        of("The application calls a service over IPv6", Caller::App, out),
-        of("A client calls the application over IPv6", Caller::World, back),
+        of("The application calls a service over IPv6", ScenarioCaller::App, out),
+        of("A client calls the application over IPv6", ScenarioCaller::World, back),
     ]
 }
 
@@ -255,13 +266,13 @@ fn first_port(ranges: &[PortRange]) -> Option<u16> {
 }
 
 /// A usual port of services that is not excluded.
-fn outbound_port(facts: &Facts) -> u16 {
+fn outbound_port(facts: &ScenarioFacts) -> u16 {
     let excluded = facts.outbound_ports(false);
     [80, 8080, 9080, 443].into_iter().find(|port| !contains(&excluded, *port)).unwrap_or(80)
 }
 
 /// A service outside that is captured, if any is.
-fn service(facts: &Facts) -> Ipv4Addr {
+fn service(facts: &ScenarioFacts) -> Ipv4Addr {
     let excluded = facts.networks(false);
     let found = facts.networks(true).iter().find_map(|cidr| host(cidr, &excluded));
     found.unwrap_or(WORLD_V4)
@@ -282,7 +293,7 @@ fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
 }
 
 /// A port of the application that is captured, if any is, and one that is not. The proxy's own are neither.
-fn inbound_ports(facts: &Facts) -> (u16, Option<u16>) {
+fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     const COMMON: [u16; 5] = [8080, 80, 3000, 9080, 8000];
     let listeners = &facts.proxy.listeners;
     let own = [listeners.outbound, listeners.inbound, listeners.dns.map(PortRange::from)];

@@ -123,7 +123,7 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
 }
 
 /// Answers DNS queries at these addresses, over UDP and TCP.
-pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
+pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {
         listeners.push(((), tcp::listen(*server, false)?));
@@ -146,7 +146,7 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<
 }
 
 /// Each message has its length before it (RFC 1035, 4.2.2).
-fn name_over_tcp(mut client: &TcpStream, answers: Names) -> io::Result<()> {
+fn name_over_tcp(mut client: &TcpStream, answers: DnsAnswer) -> io::Result<()> {
     client.set_read_timeout(Some(TIMEOUT))?;
     loop {
         let mut length = [0; 2];
@@ -161,12 +161,12 @@ fn name_over_tcp(mut client: &TcpStream, answers: Names) -> io::Result<()> {
 
 /// The addresses that every name resolves to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Names {
+pub(super) struct DnsAnswer {
     pub(super) v4: Ipv4Addr,
     pub(super) v6: Option<Ipv6Addr>,
 }
 
-impl Names {
+impl DnsAnswer {
     /// The answer to a query (RFC 1035, 4.1): the address for A and AAAA, else an empty answer.
     fn answer(self, query: &[u8]) -> Option<Vec<u8>> {
         const HEADER: usize = 12;
@@ -201,7 +201,7 @@ impl Names {
 mod tests {
     use super::*;
 
-    const NAMES: Names = Names { v4: Ipv4Addr::new(10, 9, 0, 2), v6: None };
+    const NAMES: DnsAnswer = DnsAnswer { v4: Ipv4Addr::new(10, 9, 0, 2), v6: None };
 
     fn query(kind: u8) -> Vec<u8> {
         [&[7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x01a\x02bc\x00", &[0, kind, 0, 1]].concat()

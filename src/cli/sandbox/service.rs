@@ -1,7 +1,7 @@
 //! Processes of the sandbox that serve: the world, the proxy, the demo's application.
 
 use super::Exit;
-use super::failure::Failure;
+use super::failure::SandboxFailure;
 use sidecar_init::sys::{
     fork::{Beginning, Child, fork_until_ready, leave_streams},
     namespace::OpenNamespace,
@@ -13,7 +13,7 @@ pub(super) fn start(
     name: &'static str,
     place: &OpenNamespace,
     serve: impl FnOnce() -> io::Result<()>,
-) -> Result<Child, Failure> {
+) -> Result<Child, SandboxFailure> {
     let work = |beginning: Beginning| {
         let begun = leave_streams().and_then(|()| place.enter()).and_then(|()| serve());
         beginning.say(&begun);
@@ -22,5 +22,5 @@ pub(super) fn start(
         }
         Exit::Failed as u8
     };
-    fork_until_ready(work).map_err(|error| Failure::Start(name, error))
+    fork_until_ready(work).map_err(|error| SandboxFailure::Start(name, error))
 }

@@ -1,12 +1,12 @@
 //! The users of a sandbox, and how a caller without privileges gets several of them.
 
-use super::failure::Failure;
-use mesh::{Policy, Proxy};
+use super::failure::SandboxFailure;
+use mesh::{CapturePolicy, Proxy};
 use sidecar_init::sys::{
     exec,
     fork::{self, fork},
     process,
-    user::{self, Range, Subordinate},
+    user::{self, IdMapRange, Subordinate},
 };
 use std::{
     io::{self, Read, Write},
@@ -14,26 +14,26 @@ use std::{
 };
 
 /// The user and the group of a process.
-pub(super) type Identity = (u32, u32);
+pub(super) type ProcessIdentity = (u32, u32);
 
 /// The identities in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Users {
-    pub(super) app: Identity,
-    pub(super) proxy: Identity,
+    pub(super) app: ProcessIdentity,
+    pub(super) proxy: ProcessIdentity,
     /// The one that sets the rules.
-    pub(super) root: Identity,
+    pub(super) root: ProcessIdentity,
     /// Whether all three are the same, because there is one user only.
     pub(super) shared: bool,
 }
 
-const ROOT: Identity = (0, 0);
+const ROOT: ProcessIdentity = (0, 0);
 /// The application's number, unless another one is needed.
 const APPLICATION: u32 = 1000;
 
 /// Provides the users, and becomes the one that sets the rules. A caller without the right to do so moves into a user
 /// namespace.
-pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
+pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure> {
     let own = user::own();
     let known = capture.proxy();
     let taken = (
@@ -49,17 +49,17 @@ pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     if enter_with_many(own, app, proxy)? {
         return Ok(Users { app, proxy, root: ROOT, shared: false });
     }
-    user::map_one(own, app).map_err(Failure::Users)?;
+    user::map_one(own, app).map_err(SandboxFailure::Users)?;
     Ok(Users { app, proxy: app, root: app, shared: true })
 }
 
 /// Assumes an identity for good. Where there is one user only, it is the current one.
-pub(super) fn assume(identity: Identity) -> io::Result<()> {
+pub(super) fn assume(identity: ProcessIdentity) -> io::Result<()> {
     if user::own() == identity { Ok(()) } else { user::become_user(identity.0, identity.1) }
 }
 
 /// The proxy as injection runs it: with TPROXY as root, known by its group alone.
-fn proxy(known: &Proxy) -> Identity {
+fn proxy(known: &Proxy) -> ProcessIdentity {
     let uid = known.uids.first().map_or(0, |uid| uid.number());
     let gid = known.gids.first().map_or(0, |gid| gid.number());
     if known.listeners.transparent.is_some() { (0, gid) } else { (uid, gid) }
@@ -74,21 +74,25 @@ fn application(preferred: u32, taken: &[u32]) -> u32 {
 
 /// Moves into a new user namespace. Returns whether it has several users, by `newuidmap` and `newgidmap`, where an administrator
 /// has assigned subordinate numbers.
-fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool, Failure> {
+fn enter_with_many(
+    own: ProcessIdentity,
+    app: ProcessIdentity,
+    proxy: ProcessIdentity,
+) -> Result<bool, SandboxFailure> {
     const NEEDED: u32 = 2;
     let given = |file: &str| user::subordinate(Path::new(file), own.0, NEEDED);
     let programs = exec::find("newuidmap").zip(exec::find("newgidmap"));
     let (Some(uids), Some(gids), Some((newuidmap, newgidmap))) =
         (given("/etc/subuid"), given("/etc/subgid"), programs)
     else {
-        user::new_namespace().map_err(Failure::Users)?;
+        user::new_namespace().map_err(SandboxFailure::Users)?;
         return Ok(false);
     };
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
     // newuidmap has to run outside of the new namespace, so in another process.
     let outside = fork::own_number();
-    let (mut reader, writer) = fork::pipe().map_err(Failure::Users)?;
+    let (mut reader, writer) = fork::pipe().map_err(SandboxFailure::Users)?;
     let mut writer = Some(writer);
     let helper = fork(|| {
         drop(writer.take());
@@ -96,7 +100,7 @@ fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool
             return NOTHING_MAPPED;
         }
         let runner = exec::Runner::new(exec::TIMEOUT);
-        let map = |program: &Path, ranges: &[Range]| {
+        let map = |program: &Path, ranges: &[IdMapRange]| {
             let words = user::words(outside, ranges);
             let done = runner.run(program, &words.iter().map(String::as_str).collect::<Vec<_>>());
             done.map_err(|error| tracing::debug!(target: "sandbox", "{error}")).is_ok()
@@ -107,19 +111,19 @@ fn enter_with_many(own: Identity, app: Identity, proxy: Identity) -> Result<bool
             true => HALF_MAPPED,
         }
     });
-    let helper = helper.map_err(Failure::Users)?;
-    let entered = user::new_namespace().map_err(Failure::Users);
+    let helper = helper.map_err(SandboxFailure::Users)?;
+    let entered = user::new_namespace().map_err(SandboxFailure::Users);
     if entered.is_ok() {
         // If the helper has ended, its exit code reports it.
         let _ = writer.take().map(|mut writer| writer.write_all(b"\n"));
     }
     drop(writer);
-    let code = helper.wait().map_err(Failure::Users)?;
+    let code = helper.wait().map_err(SandboxFailure::Users)?;
     entered?;
     match code {
-        ALL_MAPPED => user::become_user(ROOT.0, ROOT.1).map(|()| true).map_err(Failure::Users),
+        ALL_MAPPED => user::become_user(ROOT.0, ROOT.1).map(|()| true).map_err(SandboxFailure::Users),
         NOTHING_MAPPED => Ok(false),
-        _ => Err(Failure::HalfMapped),
+        _ => Err(SandboxFailure::HalfMapped),
     }
 }
 
@@ -128,8 +132,8 @@ const NOTHING_MAPPED: u8 = 1;
 const HALF_MAPPED: u8 = 2;
 
 /// The application has the caller's number, so that it can read the caller's files; the others get subordinate numbers.
-fn ranges(own: u32, app: u32, proxy: u32, given: Subordinate) -> Vec<Range> {
-    let one = |inside, outside| Range { inside, outside, count: 1 };
+fn ranges(own: u32, app: u32, proxy: u32, given: Subordinate) -> Vec<IdMapRange> {
+    let one = |inside, outside| IdMapRange { inside, outside, count: 1 };
     let mut ranges = vec![one(0, given.first), one(app, own)];
     if proxy != 0 {
         ranges.push(one(proxy, given.first + 1));

@@ -1,11 +1,11 @@
 //! `sidecar-init status --all`: every network namespace of a node at a glance.
 
-use super::{Failure, Observer};
+use super::{NamespaceObserver, StatusFailure};
 use crate::cli::{report, run::Run};
-use diagnose::status::{Finding, InstalledRules, Level, Status};
+use diagnose::status::{CaptureStatus, InstalledRules, StatusFinding, StatusLevel};
 use diagnose::{Style, fold};
 use serde::Serialize;
-use sidecar_init::sys::lookup::{self, Found, Places};
+use sidecar_init::sys::lookup::{self, FoundNamespace, LookupPlaces};
 use std::{
     collections::BTreeMap,
     io,
@@ -18,13 +18,13 @@ use std::{
 const AT_ONCE: usize = 16;
 
 /// A namespace that takes longer is reported as unknown, and does not hold up the others.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state of a network namespace, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-enum State {
+enum NamespaceState {
     /// It could not be read.
     Unknown,
     /// Its rules were changed since they were made.
@@ -39,10 +39,10 @@ enum State {
     NotCaptured,
 }
 
-impl State {
-    fn of(status: &Status) -> Self {
+impl NamespaceState {
+    fn of(status: &CaptureStatus) -> Self {
         let has = |topic: &str| {
-            status.findings.iter().any(|finding| finding.topic == topic && finding.level == Level::Fail)
+            status.findings.iter().any(|finding| finding.topic == topic && finding.level == StatusLevel::Fail)
         };
         let captures = |direction: &str| {
             status.captured.iter().any(|part| part.direction == direction || part.direction == "both")
@@ -53,7 +53,7 @@ impl State {
             () if is_changed || has("drift") => Self::Drifted,
             () if !status.capturing => Self::NotCaptured,
             () if has("foreign") => Self::Overruled,
-            () if status.findings.iter().any(|finding| finding.level == Level::Fail) => Self::Failing,
+            () if status.findings.iter().any(|finding| finding.level == StatusLevel::Fail) => Self::Failing,
             () if !captures("outbound") || !captures("inbound") => Self::Partial,
             () => Self::Captured,
         }
@@ -84,14 +84,14 @@ impl State {
 /// A network namespace of the node.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Row {
+struct NamespaceRow {
     /// The pod's name as its containers know it, a name of `ip netns`, the first digits of a container's id, or a process.
     name: String,
     /// A container in it, by its whole id; null without one.
     container: Option<String>,
     /// unknown, drifted, overruled, failing, partial, captured or not-captured.
     #[cfg_attr(test, schemars(with = "String"))]
-    state: State,
+    state: NamespaceState,
     /// The meshes that capture traffic, values of `--mesh`.
     meshes: Vec<&'static str>,
     /// The families with captured traffic.
@@ -99,31 +99,31 @@ struct Row {
     /// The rules that are installed.
     held_by: Vec<InstalledRules>,
     /// Warnings and failures; why it could not be read, where it is unknown.
-    findings: Vec<Finding>,
+    findings: Vec<StatusFinding>,
 }
 
-impl Row {
-    fn of(name: String, container: Option<String>, status: Status) -> Self {
-        let state = State::of(&status);
-        let Status { meshes, families, held_by, findings, .. } = status;
+impl NamespaceRow {
+    fn of(name: String, container: Option<String>, status: CaptureStatus) -> Self {
+        let state = NamespaceState::of(&status);
+        let CaptureStatus { meshes, families, held_by, findings, .. } = status;
         Self { name, container, state, meshes, families, held_by, findings }
     }
 
     /// The finding that its state comes from.
-    fn reason(&self) -> Option<&Finding> {
+    fn reason(&self) -> Option<&StatusFinding> {
         let topic = match self.state {
-            State::Drifted => "drift",
-            State::Overruled => "foreign",
-            State::Unknown | State::Failing | State::Partial => "",
-            State::Captured | State::NotCaptured => return None,
+            NamespaceState::Drifted => "drift",
+            NamespaceState::Overruled => "foreign",
+            NamespaceState::Unknown | NamespaceState::Failing | NamespaceState::Partial => "",
+            NamespaceState::Captured | NamespaceState::NotCaptured => return None,
         };
-        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != Level::Fail))
+        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != StatusLevel::Fail))
     }
 
     fn unknown(name: String, container: Option<String>, why: String) -> Self {
-        let findings = vec![Finding::fail("rules", why, "look at it alone with --network-namespace")];
+        let findings = vec![StatusFinding::fail("rules", why, "look at it alone with --network-namespace")];
         let (meshes, families, held_by) = (Vec::new(), Vec::new(), Vec::new());
-        Self { name, container, state: State::Unknown, meshes, families, held_by, findings }
+        Self { name, container, state: NamespaceState::Unknown, meshes, families, held_by, findings }
     }
 }
 
@@ -132,13 +132,13 @@ impl Row {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::cli) struct Overview {
     /// The network namespaces, the worst first.
-    namespaces: Vec<Row>,
+    namespaces: Vec<NamespaceRow>,
 }
 
 impl Overview {
     /// Reads every network namespace but our own, several at a time.
-    pub(super) fn read(run: &Run) -> Result<Self, Failure> {
-        let mut waiting = lookup::all(&Places::default())?.into_iter();
+    pub(super) fn read(run: &Run) -> Result<Self, StatusFailure> {
+        let mut waiting = lookup::all(&LookupPlaces::default())?.into_iter();
         let (sender, receiver) = mpsc::channel();
         let mut running: BTreeMap<usize, (Instant, String, Option<String>)> = BTreeMap::new();
         let (mut namespaces, mut number) = (Vec::new(), 0);
@@ -151,24 +151,25 @@ impl Overview {
                 number += 1;
             }
             let Some(first) = running.values().map(|(since, ..)| *since).min() else { break };
-            match receiver.recv_timeout((first + PATIENCE).saturating_duration_since(Instant::now())) {
+            match receiver.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
                 Ok((number, outcome)) => {
                     // What is not awaited any more was given up.
                     if let Some((_, name, container)) = running.remove(&number) {
                         namespaces.push(match outcome {
-                            Ok(status) => Row::of(name, container, status),
-                            Err(why) => Row::unknown(name, container, why),
+                            Ok(status) => NamespaceRow::of(name, container, status),
+                            Err(why) => NamespaceRow::unknown(name, container, why),
                         });
                     }
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let late = |(since, ..): &(Instant, String, Option<String>)| since.elapsed() >= PATIENCE;
+                    let late =
+                        |(since, ..): &(Instant, String, Option<String>)| since.elapsed() >= READ_TIMEOUT;
                     let numbers: Vec<usize> =
                         running.iter().filter(|(_, one)| late(one)).map(|(number, _)| *number).collect();
                     for number in numbers {
                         if let Some((_, name, container)) = running.remove(&number) {
-                            let why = format!("reading it takes longer than {} s", PATIENCE.as_secs());
-                            namespaces.push(Row::unknown(name, container, why));
+                            let why = format!("reading it takes longer than {} s", READ_TIMEOUT.as_secs());
+                            namespaces.push(NamespaceRow::unknown(name, container, why));
                         }
                     }
                 }
@@ -180,12 +181,12 @@ impl Overview {
 
     /// Whether the rules of a namespace were changed since they were made.
     pub(super) fn has_drifted(&self) -> bool {
-        self.namespaces.iter().any(|row| row.state == State::Drifted)
+        self.namespaces.iter().any(|row| row.state == NamespaceState::Drifted)
     }
 
     /// The text for a terminal: how many there are of each state, and a line for each namespace.
     pub(super) fn text(&self, width: usize) -> String {
-        let mut counts: BTreeMap<State, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<NamespaceState, usize> = BTreeMap::new();
         for row in &self.namespaces {
             *counts.entry(row.state).or_default() += 1;
         }
@@ -218,10 +219,15 @@ impl Overview {
 }
 
 /// Reads a namespace in a separate thread, which remains in it.
-fn start(number: usize, found: Found, run: Run, done: Sender<(usize, Result<Status, String>)>) {
-    let read = move || -> Result<Status, String> {
+fn start(
+    number: usize,
+    found: FoundNamespace,
+    run: Run,
+    done: Sender<(usize, Result<CaptureStatus, String>)>,
+) {
+    let read = move || -> Result<CaptureStatus, String> {
         found.namespace.enter().map_err(|error| format!("can't be entered: {error}"))?;
-        Observer::open(&run)
+        NamespaceObserver::open(&run)
             .and_then(|mut observer| observer.look())
             .map_err(|failure| [vec![failure.to_string()], report::causes(&failure)].concat().join(": "))
     };

@@ -4,7 +4,7 @@
 //! outputs have these forms.
 
 use crate::cli::command::COMMANDS;
-use crate::cli::data::{Answers, Document};
+use crate::cli::data::{Answers, VersionedDocument};
 use crate::cli::status::Overview;
 use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
 use diagnose::{status, trace};
@@ -26,18 +26,26 @@ struct Output {
 
 /// All documents.
 const OUTPUTS: &[Output] = &[
-    Output { name: "ambient-host", commands: &["ambient-host"], schema: schema::<ambient_host::Report> },
+    Output {
+        name: "ambient-host",
+        commands: &["ambient-host"],
+        schema: schema::<ambient_host::AmbientHostReport>,
+    },
     Output { name: "answers", commands: &[], schema: schema::<Answers<'_>> },
-    Output { name: "change", commands: &["apply", "clean", "cni repair"], schema: schema::<change::Report> },
-    Output { name: "check", commands: &["check"], schema: schema::<check::Report> },
-    Output { name: "diff", commands: &["diff"], schema: schema::<diff::Report> },
-    Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::Findings<'_>> },
-    Output { name: "error", commands: &[], schema: schema::<report::Failure> },
-    Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report<'_>> },
-    Output { name: "lint", commands: &["lint"], schema: schema::<lint::Findings<'_>> },
-    Output { name: "probe", commands: &["probe"], schema: schema::<probe::Report<'_>> },
-    Output { name: "render", commands: &["render"], schema: schema::<render::Rules> },
-    Output { name: "status", commands: &["status"], schema: schema::<status::Status> },
+    Output {
+        name: "change",
+        commands: &["apply", "clean", "cni repair"],
+        schema: schema::<change::ChangeReport>,
+    },
+    Output { name: "check", commands: &["check"], schema: schema::<check::CheckReport> },
+    Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
+    Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::DoctorReport<'_>> },
+    Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
+    Output { name: "explain", commands: &["explain"], schema: schema::<explain::ExplainReport<'_>> },
+    Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
+    Output { name: "probe", commands: &["probe"], schema: schema::<probe::ProbeReport<'_>> },
+    Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },
+    Output { name: "status", commands: &["status"], schema: schema::<status::CaptureStatus> },
     Output { name: "status-all", commands: &[], schema: schema::<Overview> },
     Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
 ];
@@ -45,7 +53,7 @@ const OUTPUTS: &[Output] = &[
 /// What serialization makes of a document.
 fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<Document<T>>().to_value();
+    let mut schema = settings.into_generator().into_root_schema_for::<VersionedDocument<T>>().to_value();
     without_formats(&mut schema);
     schema
 }

@@ -2,7 +2,7 @@
 
 use super::{compare, reference};
 use crate::cli::tree;
-use mesh::settings::{Row, Topic};
+use mesh::settings::{SettingRow, Topic};
 use mesh::{Feature, Mesh};
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ fn page() -> String {
         let capture = mesh.settings().iter().filter(|row| row.topic == Topic::Capture);
         capture.for_each(|row| text.push_str(&setting(row)));
         let own = mesh.settings().iter().filter(|row| row.topic == Topic::DropIn);
-        let own: Vec<String> = own.map(Row::option).collect();
+        let own: Vec<String> = own.map(SettingRow::option).collect();
         if !own.is_empty() {
             let _ = writeln!(text, "\nThe drop-in also takes {}; see its `--help`.", reference::code(&own));
         }
@@ -61,7 +61,7 @@ fn page() -> String {
 }
 
 /// The line of one setting, with the annotation of a pod that sets the same.
-fn setting(row: &Row) -> String {
+fn setting(row: &SettingRow) -> String {
     let line = reference::setting(row);
     match tree::pod_source(row) {
         Some(pod) => format!("{} Pod: {pod}.\n", line.trim_end()),

@@ -4,7 +4,7 @@ use super::compare;
 use crate::cli::command::COMMANDS;
 use crate::cli::tree;
 use mesh::Mesh;
-use mesh::settings::{self, Kind, Row};
+use mesh::settings::{self, SettingKind, SettingRow};
 
 const HEAD: &str = "# Reference
 
@@ -22,7 +22,7 @@ fn page() -> String {
     let mut text = format!("{HEAD}\n## Commands\n\n");
     for entry in COMMANDS {
         let own = tree::rows(entry, Mesh::default()).into_iter().filter(|row| row.topic.is_of_one_command());
-        let own: Vec<String> = own.map(Row::option).collect();
+        let own: Vec<String> = own.map(SettingRow::option).collect();
         let own = if own.is_empty() { String::new() } else { format!(" Options: {}.", code(&own)) };
         text.push_str(&format!("- `{}`: {}.{own}\n", entry.name, cell(entry.about)));
     }
@@ -38,14 +38,14 @@ fn page() -> String {
 }
 
 /// The line of one setting: its flag, meaning, default and variables.
-pub(super) fn setting(row: &Row) -> String {
+pub(super) fn setting(row: &SettingRow) -> String {
     let (meaning, default) = match row.help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning, default.trim_end_matches(']')),
         None => (row.help, ""),
     };
     let value = match row.kind {
-        Kind::Value(name) => format!(" {name}"),
-        Kind::Switch => String::new(),
+        SettingKind::Value(name) => format!(" {name}"),
+        SettingKind::Switch => String::new(),
     };
     let short = row.short.map(|short| format!("`-{short}` ")).unwrap_or_default();
     let mut text = format!("- {short}`{}{value}`: {}.", row.option(), cell(meaning));

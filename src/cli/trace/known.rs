@@ -1,10 +1,10 @@
 //! The rules of the namespace, as a trace needs them: read at its start, and again when they have changed.
 
 use crate::cli::{host::System, run::Run, scenes::live_routing};
-use diagnose::explain::Pod;
+use diagnose::explain::PodContext;
 use diagnose::trace::Block;
 use diagnose::trace::Rules;
-use mesh::{Host, Reason};
+use mesh::{Host, RuleReason};
 use rules::Family;
 use rules::routing::Object;
 use rules::simulate::{At, Routing, View};
@@ -17,14 +17,14 @@ use std::collections::BTreeSet;
 /// Rules and routing of the namespace, if they can be read.
 pub(super) struct KnownRules<'a> {
     run: &'a Run,
-    pub(super) read: Result<Read, backend::Error>,
+    pub(super) read: Result<LiveRules, backend::Error>,
 }
 
-pub(super) struct Read {
+pub(super) struct LiveRules {
     kernel: Kernel,
     pub(super) index: RuleIndex,
     routes: BTreeSet<Object>,
-    pod: Pod,
+    pod: PodContext,
 }
 
 impl<'a> KnownRules<'a> {
@@ -56,16 +56,16 @@ impl<'a> KnownRules<'a> {
     }
 }
 
-fn read(run: &Run) -> Result<Read, backend::Error> {
+fn read(run: &Run) -> Result<LiveRules, backend::Error> {
     let mut kernel = run.open_for(run.every_owner())?;
-    let index = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
+    let index = RuleIndex::read(&mut kernel, &RuleReason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
-    let pod = Pod::new(System::Any.addresses().unwrap_or_default(), None);
-    Ok(Read { kernel, index, routes, pod })
+    let pod = PodContext::new(System::Any.addresses().unwrap_or_default(), None);
+    Ok(LiveRules { kernel, index, routes, pod })
 }
 
-impl Rules for Read {
+impl Rules for LiveRules {
     fn view(&self, family: Family) -> &View {
         self.index.view(family)
     }

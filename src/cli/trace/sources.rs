@@ -1,7 +1,7 @@
 //! Sources of packets: rules that report, or a trace of the kernel.
 
-use super::known::Read;
-use super::{Failure, KnownRules, number};
+use super::known::LiveRules;
+use super::{KnownRules, TraceFailure, number};
 use diagnose::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
 use mesh::istio::defaults::LOG_GROUP;
 use rules::Family;
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Packets that meet rules.
-pub(super) trait Source: AsFd {
+pub(super) trait TraceSource: AsFd {
     /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
@@ -31,13 +31,14 @@ pub(super) trait Source: AsFd {
 
 /// Rules that were set with `--iptables-trace-logging`.
 pub(super) struct Reports {
-    listener: nflog::Listener,
+    listener: nflog::NflogListener,
     groups: Groups,
 }
 
 impl Reports {
-    pub(super) fn start(known: &KnownRules<'_>) -> Result<Self, Failure> {
-        let listener = nflog::Listener::open(LOG_GROUP).map_err(|error| refused(error, Failure::Listen))?;
+    pub(super) fn start(known: &KnownRules<'_>) -> Result<Self, TraceFailure> {
+        let listener =
+            nflog::NflogListener::open(LOG_GROUP).map_err(|error| refused(error, TraceFailure::Listen))?;
         tracing::info!(
             target: "trace",
             "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
@@ -64,7 +65,7 @@ impl AsFd for Reports {
     }
 }
 
-impl Source for Reports {
+impl TraceSource for Reports {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let reports = self.listener.take()?;
         let now = SystemTime::now();
@@ -81,7 +82,7 @@ impl Source for Reports {
     }
 }
 
-fn reports(read: &Read) -> bool {
+fn reports(read: &LiveRules) -> bool {
     Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
 }
 
@@ -91,8 +92,8 @@ fn grouped(reports: &[Report], known: &mut KnownRules<'_>) -> Block {
 
 /// A trace of the kernel.
 pub(super) struct Enabled {
-    listener: nftrace::Listener,
-    owners: Option<nflog::Listener>,
+    listener: nftrace::NftraceListener,
+    owners: Option<nflog::NflogListener>,
     walks: Walks,
     // Dropped last: then the kernel stops tracing.
     _tracing: Tracing,
@@ -112,9 +113,11 @@ impl Enabled {
         known: &KnownRules<'_>,
         filter: &Filter,
         every_packet: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TraceFailure> {
         match &known.read {
-            Ok(read) if read.index.has_legacy && !read.index.has_nf_tables => return Err(Failure::Legacy),
+            Ok(read) if read.index.has_legacy && !read.index.has_nf_tables => {
+                return Err(TraceFailure::Legacy);
+            }
             Ok(read) if read.index.has_legacy => tracing::warn!(
                 target: "trace",
                 "rules of iptables (legacy) are here too, which the kernel does not trace this way: what they do is not shown"
@@ -125,10 +128,11 @@ impl Enabled {
             Ok(_) => {}
             Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
         }
-        let listener = nftrace::Listener::open().map_err(|error| refused(error, Failure::ListenToTraces))?;
+        let listener =
+            nftrace::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
         // A trace lacks the sender of a packet. Reports of a second group have it.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
-            .find_map(|group| Some((group, nflog::Listener::open(group).ok()?)))
+            .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
             .unzip();
         let destination = filter.destination;
         let aim = Aim {
@@ -139,9 +143,9 @@ impl Enabled {
         };
         let started = Tracing::start(&aim, group).map_err(|refusal| match refusal {
             Refusal::Conflict(source) if source.kind() == io::ErrorKind::AlreadyExists => {
-                Failure::AnotherTrace
+                TraceFailure::AnotherTrace
             }
-            other => Failure::Enable(other),
+            other => TraceFailure::Enable(other),
         })?;
         tracing::info!(
             target: "trace",
@@ -158,12 +162,12 @@ impl AsFd for Enabled {
     }
 }
 
-impl Source for Enabled {
+impl TraceSource for Enabled {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let steps = self.listener.take()?;
         let now = SystemTime::now();
         // The report with the sender comes before the steps.
-        let owners = self.owners.as_mut().map(nflog::Listener::take_so_far);
+        let owners = self.owners.as_mut().map(nflog::NflogListener::take_so_far);
         for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
             self.walks.hear(&report, now);
         }
@@ -184,9 +188,9 @@ fn walked(walk: &Walk, known: &mut KnownRules<'_>) -> Block {
     known.describe(|rules| of_walk(walk, rules))
 }
 
-fn refused(error: io::Error, other: fn(io::Error) -> Failure) -> Failure {
+fn refused(error: io::Error, other: fn(io::Error) -> TraceFailure) -> TraceFailure {
     match process::holds(process::NET_ADMIN) {
-        Some(false) => Failure::Rights(error),
+        Some(false) => TraceFailure::Rights(error),
         Some(true) | None => other(error),
     }
 }

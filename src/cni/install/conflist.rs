@@ -5,7 +5,7 @@
 
 use crate::cni::{
     PLUGIN,
-    protocol::{Fields, Version},
+    protocol::{CniVersion, PluginFields},
 };
 use serde_json::{Value, value::RawValue};
 use std::{ops::Range, path::Path};
@@ -40,7 +40,7 @@ const MADE_OF: &str = "sidecar-init/made-of";
 
 /// A usable network configuration.
 #[derive(Debug)]
-pub(super) struct Network<'a> {
+pub(super) struct NetworkConfiguration<'a> {
     text: &'a str,
     kind: FileKind,
     name: String,
@@ -67,12 +67,12 @@ impl FileKind {
     }
 }
 
-impl<'a> Network<'a> {
+impl<'a> NetworkConfiguration<'a> {
     pub(super) fn read(text: &'a str, kind: FileKind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);
         }
-        let fields = Fields::parse(text).map_err(|error| Unusable::Json(error.to_string()))?;
+        let fields = PluginFields::parse(text).map_err(|error| Unusable::Json(error.to_string()))?;
         if let Some(name) = fields.doubles().next() {
             return Err(Unusable::Twice(name.to_owned()));
         }
@@ -90,7 +90,7 @@ impl<'a> Network<'a> {
     /// Whether the plugin could serve in it. Nor does a list of another version come in place of a single plugin: that one
     /// may speak only its own.
     pub(super) fn serves(&self) -> Result<(), Unusable> {
-        match Version::parse(&self.version) {
+        match CniVersion::parse(&self.version) {
             Ok(_) => Ok(()),
             Err(_) => Err(Unusable::Version(self.version.clone())),
         }
@@ -124,7 +124,7 @@ impl<'a> Network<'a> {
     pub(super) fn original(&self) -> Option<String> {
         self.made_of.as_ref()?;
         let text = self.without().unwrap_or_else(|| self.text.to_owned());
-        let fields = Fields::parse(&text).ok()?;
+        let fields = PluginFields::parse(&text).ok()?;
         let list = fields.value("plugins")?.get();
         let plugins: Vec<&RawValue> = serde_json::from_str(list).ok()?;
         let inside = list.strip_prefix('[')?.strip_suffix(']')?;
@@ -191,12 +191,12 @@ impl<'a> Network<'a> {
     }
 }
 
-fn plugins<'a>(fields: &Fields<'a>) -> Result<Vec<Plugin<'a>>, Unusable> {
+fn plugins<'a>(fields: &PluginFields<'a>) -> Result<Vec<Plugin<'a>>, Unusable> {
     let list = fields.value("plugins").ok_or(Unusable::Lacks("plugins"))?;
     let raws: Vec<&RawValue> =
         serde_json::from_str(list.get()).map_err(|_| Unusable::Lacks("list of plugins"))?;
     let plugin = |raw: &'a RawValue| {
-        let fields = Fields::parse(raw.get()).ok()?;
+        let fields = PluginFields::parse(raw.get()).ok()?;
         let name = fields.value("type").and_then(word).filter(|name| !name.is_empty())?;
         Some(Plugin { raw, is_ours: name == PLUGIN })
     };
@@ -220,8 +220,8 @@ mod tests {
 
     const ENTRY: &str = r#"{"type":"sidecar-cni","log":"none"}"#;
 
-    fn list(text: &str) -> Network<'_> {
-        Network::read(text, FileKind::List).expect("a list")
+    fn list(text: &str) -> NetworkConfiguration<'_> {
+        NetworkConfiguration::read(text, FileKind::List).expect("a list")
     }
 
     fn check(before: &str, after: &str) {
@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn a_single_plugin_becomes_a_list_and_comes_back() {
         let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"cniVersion\": \"0.4.0\", \"x\":1e2}\n";
-        let made = Network::read(single, FileKind::Single).expect("a plugin").list("10-a.conf", ENTRY);
+        let made =
+            NetworkConfiguration::read(single, FileKind::Single).expect("a plugin").list("10-a.conf", ENTRY);
         let made = list(&made);
         assert_eq!((made.name.as_str(), made.made_of()), ("a\"b", Some("10-a.conf")));
         assert_eq!(made.version, "0.4.0");
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn what_no_runtime_would_take_is_unusable() {
         let complaint = |text, kind| {
-            let used = Network::read(text, kind).and_then(|network| network.serves());
+            let used = NetworkConfiguration::read(text, kind).and_then(|network| network.serves());
             used.expect_err("unusable").to_string()
         };
         for (text, expected) in [

@@ -3,9 +3,9 @@
 use crate::cni::{
     PLUGIN,
     decision::resolve,
-    protocol::{Fault, Fields, KEYS, PartialConfiguration, Places, Verb, Version},
+    protocol::{CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb},
 };
-use mesh::{Problem, settings::nearest, sources::Raw};
+use mesh::{InputProblem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
 use std::{net::Ipv4Addr, path::PathBuf};
 
@@ -16,7 +16,7 @@ const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 pub(crate) fn entry(
     flags: &[(&str, &'static str, Value)],
     object: Option<&str>,
-) -> Result<String, Vec<Problem>> {
+) -> Result<String, Vec<InputProblem>> {
     let mut problems = Vec::new();
     let mut keys = Map::new();
     for (key, value) in object.map(|text| keys_of(text, &mut problems)).unwrap_or_default() {
@@ -25,7 +25,7 @@ pub(crate) fn entry(
     for (flag, key, value) in flags {
         if keys.insert((*key).to_owned(), value.clone()).is_some() {
             let text = format!("gives {key:?}, which --entry gives as well; give it once");
-            problems.push(Problem::of(&format!("--{flag}"), text));
+            problems.push(InputProblem::of(&format!("--{flag}"), text));
         }
     }
     if problems.is_empty() {
@@ -43,9 +43,9 @@ pub(super) fn state_directory(entry: &str) -> PathBuf {
     PartialConfiguration::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
 }
 
-fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
-    let mut blame = |text: String| problems.push(Problem::of("--entry", text));
-    let fields = match Fields::parse(text) {
+fn keys_of(text: &str, problems: &mut Vec<InputProblem>) -> Vec<(String, Value)> {
+    let mut blame = |text: String| problems.push(InputProblem::of("--entry", text));
+    let fields = match PluginFields::parse(text) {
         Ok(fields) => fields,
         Err(error) => {
             blame(format!(
@@ -73,9 +73,9 @@ fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
 }
 
 /// The problems that the plugin would report for these keys.
-fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
+fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
     let mut whole = keys.clone();
-    whole.insert("cniVersion".to_owned(), Version::LATEST.name().into());
+    whole.insert("cniVersion".to_owned(), CniVersion::LATEST.name().into());
     whole.insert("name".to_owned(), "any".into());
     whole.insert("type".to_owned(), PLUGIN.into());
     let text = Value::Object(whole).to_string();
@@ -89,16 +89,16 @@ fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
 }
 
 /// The problems of settings, in a namespace with some address.
-fn unresolvable(raw: Raw) -> Vec<Problem> {
+fn unresolvable(raw: Raw) -> Vec<InputProblem> {
     match resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
         Ok(_) => Vec::new(),
         Err(fault) => problems(&fault),
     }
 }
 
-fn problems(fault: &Fault) -> Vec<Problem> {
+fn problems(fault: &CniError) -> Vec<InputProblem> {
     let lines = if fault.details.is_empty() { &fault.msg } else { &fault.details };
-    lines.lines().map(|line| Problem::of("--entry", line)).collect()
+    lines.lines().map(|line| InputProblem::of("--entry", line)).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum InstallError {
     #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
     NoFolder { folder: PathBuf, flag: &'static str },
     #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]

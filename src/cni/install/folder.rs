@@ -1,10 +1,10 @@
 //! The folder of network configurations: finds the file that the runtime uses, and inserts or removes our entry.
 
-use super::conflist::{FileKind, Network, Unusable};
+use super::conflist::{FileKind, NetworkConfiguration, Unusable};
 use super::replace::{self, Put};
 use crate::cni::{
     PLUGIN,
-    files::{self, Links, Unread},
+    files::{self, Links, UnreadableFile},
 };
 use std::{
     fs,
@@ -52,7 +52,7 @@ impl Attempt {
 #[derive(Debug, Default)]
 pub(super) struct Broken(Option<(PathBuf, Instant)>);
 
-struct View {
+struct FolderScan {
     first: Option<(PathBuf, FileKind, String)>,
     /// Those before it.
     unusable: Vec<(PathBuf, Unusable)>,
@@ -61,7 +61,7 @@ struct View {
 /// Inserts our entry into the first usable file, once.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     for _ in 0..ATTEMPTS {
-        let View { first, unusable } = scan(folder)?;
+        let FolderScan { first, unusable } = scan(folder)?;
         let mut warnings: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
@@ -73,7 +73,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             let why = if warnings.is_empty() { none } else { warnings.join("; ") };
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         };
-        let network = Network::read(&text, kind).expect("it was usable just now");
+        let network = NetworkConfiguration::read(&text, kind).expect("it was usable just now");
         if let Err(why) = network.serves() {
             // A file behind it would not be used.
             let why = format!("{} {why}", path.display());
@@ -129,14 +129,14 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
         let bytes = match content(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(false),
-            Err(Unread::Io(error)) => return Err(error),
+            Err(UnreadableFile::Io(error)) => return Err(error),
             Err(why) => {
                 tracing::warn!(target: "install", "{} {why}: passed over", path.display());
                 return Ok(false);
             }
         };
         let text = String::from_utf8_lossy(&bytes);
-        let put = match Network::read(&text, FileKind::List) {
+        let put = match NetworkConfiguration::read(&text, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &text, &single, &original)?,
                 (None, Some(without)) => replace::replace(path, &bytes, without.as_bytes())?,
@@ -162,7 +162,7 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
 }
 
 /// The file that a list of ours was made of.
-fn single_of(path: &Path, network: &Network<'_>) -> Option<PathBuf> {
+fn single_of(path: &Path, network: &NetworkConfiguration<'_>) -> Option<PathBuf> {
     let single = Path::new(network.made_of()?);
     let is_name =
         single.file_name() == Some(single.as_os_str()) && FileKind::of(single) == Some(FileKind::Single);
@@ -197,7 +197,12 @@ impl InsertOutcome {
 }
 
 /// Makes a list of a single plugin. The list is created before the single one is removed, so that one of them always exists.
-fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::Result<InsertOutcome> {
+fn convert(
+    path: &Path,
+    network: &NetworkConfiguration<'_>,
+    text: &str,
+    entry: &str,
+) -> io::Result<InsertOutcome> {
     let list = path.with_extension("conflist");
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let new = network.list(&file, entry);
@@ -205,14 +210,14 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
         return Ok(InsertOutcome::Blocked(grown(path)));
     }
     let put = match content(&list) {
-        Err(Unread::Io(error)) => return Err(error),
+        Err(UnreadableFile::Io(error)) => return Err(error),
         Err(why) => return Ok(InsertOutcome::Blocked(format!("{} {why}; remove it", list.display()))),
         Ok(None) => replace::create(&list, new.as_bytes(), path)?,
         Ok(Some(there)) if there == new.as_bytes() => Put::Done,
         Ok(Some(there)) => {
             let text = String::from_utf8_lossy(&there);
-            let is_ours =
-                Network::read(&text, FileKind::List).is_ok_and(|list| list.made_of() == Some(&file));
+            let is_ours = NetworkConfiguration::read(&text, FileKind::List)
+                .is_ok_and(|list| list.made_of() == Some(&file));
             if !is_ours {
                 let (one, other) = (path.display(), list.display());
                 return Ok(InsertOutcome::Blocked(format!(
@@ -228,8 +233,8 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
     })
 }
 
-fn scan(folder: &Path) -> io::Result<View> {
-    let mut view = View { first: None, unusable: Vec::new() };
+fn scan(folder: &Path) -> io::Result<FolderScan> {
+    let mut view = FolderScan { first: None, unusable: Vec::new() };
     for (path, kind) in files(folder)? {
         let text = match content(&path) {
             Ok(None) => continue,
@@ -237,7 +242,7 @@ fn scan(folder: &Path) -> io::Result<View> {
             Err(why) => Err(Unusable::Unread(why.to_string())),
         };
         let usable = text.and_then(|text| {
-            let single = single_of(&path, &Network::read(&text, kind)?);
+            let single = single_of(&path, &NetworkConfiguration::read(&text, kind)?);
             Ok((text, single))
         });
         match usable {
@@ -257,7 +262,7 @@ fn scan(folder: &Path) -> io::Result<View> {
 /// The text of a file that holds a usable single plugin.
 fn readable(file: &Path) -> Option<String> {
     let text = String::from_utf8(content(file).ok()??).ok()?;
-    Network::read(&text, FileKind::Single).is_ok().then_some(text)
+    NetworkConfiguration::read(&text, FileKind::Single).is_ok().then_some(text)
 }
 
 /// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).
@@ -274,7 +279,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
 }
 
 /// The content of a file, also through a link; `None` if it does not exist.
-pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
+pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
     match files::read(path, MAX_BYTES, Links::Followed) {
         Err(absent) if absent.is_absence() => Ok(None),
         other => other.map(Some),

@@ -1,7 +1,7 @@
 //! The install loop: it checks, repairs, and sleeps until a directory changes.
 
 use super::{
-    Error, Folders, InstallOptions, Removed, WatchOptions,
+    CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions,
     entry::state_directory,
     folder::{self, Broken, InstallState},
     metrics::Installer,
@@ -41,25 +41,25 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)
 
 /// How the time ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum InstallOutcome {
     /// Installed, without `--watch`.
     Installed(PathBuf),
     /// Ended by a signal; what was uninstalled then, if anything.
-    Asked(Option<Removed>),
+    Asked(Option<RemovedInstallation>),
 }
 
 /// Installs, and with `--watch` keeps running.
-pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
+pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, InstallError> {
     options.folders.exist()?;
     options.warn_of_missing_node();
     // Before there is any other thread, which would take the signals.
-    let requests = Requests::take().map_err(Error::Watch)?;
-    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| Error::Watch(error.into()))?;
+    let requests = Requests::take().map_err(InstallError::Watch)?;
+    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
     let installer = Mutex::new(Installer::default());
     let status = Arc::new(SharedStatus { state: state_directory(&options.entry), installer });
     for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
-        let served =
-            serve::serve(*address, Arc::clone(&status)).map_err(|error| Error::Serve(*address, error))?;
+        let served = serve::serve(*address, Arc::clone(&status))
+            .map_err(|error| InstallError::Serve(*address, error))?;
         tracing::info!(target: "install", "listening at http://{served}");
     }
     let end = options.wait.and_then(|wait| Instant::now().checked_add(wait));
@@ -76,22 +76,26 @@ pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
     };
     install.show(false)?;
     let Some(_held) = install.lock()? else {
-        return if options.watch.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
+        return if options.watch.is_some() {
+            Ok(InstallOutcome::Asked(None))
+        } else {
+            Err(InstallError::Ended)
+        };
     };
     options.folders.sweep()?;
     let ended = install.run()?;
-    install.show(matches!(ended, End::Installed(_)))?;
+    install.show(matches!(ended, InstallOutcome::Installed(_)))?;
     match (ended, &options.watch) {
-        (End::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
-            remove(&options.folders, false).map(|removed| End::Asked(Some(removed)))
+        (InstallOutcome::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
+            remove(&options.folders, false).map(|removed| InstallOutcome::Asked(Some(removed)))
         }
-        (End::Asked(_), None) => Err(Error::Ended),
+        (InstallOutcome::Asked(_), None) => Err(InstallError::Ended),
         (ended, _) => Ok(ended),
     }
 }
 
 struct InstallLoop<'a> {
-    options: &'a InstallOptions,
+    options: &'a CniInstallOptions,
     requests: Requests,
     /// A source without events, for plain sleeps.
     silence: Inotify,
@@ -131,12 +135,12 @@ impl RetryInterval {
 
 impl InstallLoop<'_> {
     /// Locks the folder, once no other installer holds it; `None` if a signal arrives before.
-    fn lock(&mut self) -> Result<Option<Flock<File>>, Error> {
+    fn lock(&mut self) -> Result<Option<Flock<File>>, InstallError> {
         loop {
             if let Some(held) = self.options.folders.lock()? {
                 return Ok(Some(held));
             }
-            let busy = Error::Busy(self.options.folders.configurations.clone());
+            let busy = InstallError::Busy(self.options.folders.configurations.clone());
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(busy);
             }
@@ -147,26 +151,26 @@ impl InstallLoop<'_> {
         }
     }
 
-    fn run(&mut self) -> Result<End, Error> {
+    fn run(&mut self) -> Result<InstallOutcome, InstallError> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
             let (state, again) = self.check(&mut broken)?;
             match state {
                 InstallState::Installed(path) if self.options.watch.is_none() => {
-                    return Ok(End::Installed(path));
+                    return Ok(InstallOutcome::Installed(path));
                 }
                 InstallState::Installed(_) => {}
                 InstallState::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
-                    return Err(Error::Late(why));
+                    return Err(InstallError::Late(why));
                 }
                 InstallState::Waiting(_) => {}
             }
             let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
             let until = limits.into_iter().flatten().min();
             loop {
-                match self.requests.wait(&watcher.0, until).map_err(Error::Watch)? {
-                    Woken::Asked => return Ok(End::Asked(None)),
+                match self.requests.wait(&watcher.0, until).map_err(InstallError::Watch)? {
+                    Woken::Asked => return Ok(InstallOutcome::Asked(None)),
                     Woken::Late => break,
                     Woken::Ready if watcher.has_relevant_events(&self.options.folders)? => break,
                     Woken::Ready => {}
@@ -175,20 +179,20 @@ impl InstallLoop<'_> {
             if let Some(pause) = self.interval.pause()
                 && self.sleep(pause)? == Woken::Asked
             {
-                return Ok(End::Asked(None));
+                return Ok(InstallOutcome::Asked(None));
             }
         }
     }
 
     /// Checks and repairs. With `--watch`, failures are retried.
-    fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), Error> {
-        let InstallOptions { folders, entry, watch, .. } = self.options;
+    fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), InstallError> {
+        let CniInstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
-            return Err(Error::Removed(folder.to_owned()));
+            return Err(InstallError::Removed(folder.to_owned()));
         }
         let done = folders.put_programs(&mut self.placed).and_then(|new| {
             let attempt = folder::insert(&folders.configurations, entry, broken)
-                .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
+                .map_err(|error| InstallError::Configurations(folders.configurations.clone(), error))?;
             Ok((new, attempt))
         });
         let (new, attempt) = match done {
@@ -232,7 +236,7 @@ impl InstallLoop<'_> {
     }
 
     /// Publishes whether it is installed.
-    fn show(&self, is_installed: bool) -> Result<(), Error> {
+    fn show(&self, is_installed: bool) -> Result<(), InstallError> {
         self.status.change(|installer| installer.is_installed = is_installed);
         let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
             return Ok(());
@@ -242,7 +246,7 @@ impl InstallLoop<'_> {
             (false, true) => fs::remove_file(file),
             (true, true) | (false, false) => Ok(()),
         };
-        done.map_err(|error| Error::ReadyFile(file.clone(), error))
+        done.map_err(|error| InstallError::ReadyFile(file.clone(), error))
     }
 
     fn report_once(&mut self, what: String) {
@@ -252,8 +256,8 @@ impl InstallLoop<'_> {
         }
     }
 
-    fn sleep(&self, time: Duration) -> Result<Woken, Error> {
-        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(Error::Watch)
+    fn sleep(&self, time: Duration) -> Result<Woken, InstallError> {
+        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(InstallError::Watch)
     }
 }
 
@@ -261,7 +265,7 @@ impl InstallLoop<'_> {
 struct DirectoryWatcher(Inotify);
 
 impl DirectoryWatcher {
-    fn open(folders: &Folders) -> Result<Self, Error> {
+    fn open(folders: &Folders) -> Result<Self, InstallError> {
         let open = || {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
             let changes = AddWatchFlags::IN_CLOSE_WRITE
@@ -284,17 +288,17 @@ impl DirectoryWatcher {
             }
             nix::Result::Ok(inotify)
         };
-        open().map(Self).map_err(|error| Error::Watch(error.into()))
+        open().map(Self).map_err(|error| InstallError::Watch(error.into()))
     }
 
     /// Takes all that was seen. Says whether any of it concerns us.
-    fn has_relevant_events(&self, folders: &Folders) -> Result<bool, Error> {
+    fn has_relevant_events(&self, folders: &Folders) -> Result<bool, InstallError> {
         let mut concerns = false;
         loop {
             let events = match self.0.read_events() {
                 Err(Errno::EAGAIN) => return Ok(concerns),
                 Err(Errno::EINTR) => continue,
-                other => other.map_err(|error| Error::Watch(io::Error::from(error)))?,
+                other => other.map_err(|error| InstallError::Watch(io::Error::from(error)))?,
             };
             // An event without a name is of a folder itself, or of more than was kept.
             let concern = |name: &OsString| is_of_concern(Path::new(name));

@@ -3,7 +3,7 @@
 //! The text format is version 0.0.4 of Prometheus' "Exposition formats"; names follow its "Metric and label naming":
 //! base units, `_total` for what only grows.
 
-use crate::cni::counters::{BOUNDS, Calls, Counters, REPAIR};
+use crate::cni::counters::{BOUNDS, CallCounters, CniCounters, REPAIR};
 use std::fmt::Write;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -17,11 +17,11 @@ pub(super) struct Installer {
     pub(super) entries: u64,
 }
 
-pub(super) fn text(counters: &Counters, installer: &Installer) -> String {
-    let mut text = Text(String::new());
+pub(super) fn text(counters: &CniCounters, installer: &Installer) -> String {
+    let mut text = MetricsText(String::new());
     let calls = || counters.verbs.iter().filter(|(verb, _)| verb.as_str() != REPAIR);
     text.head("sidecar_cni_calls_total", "counter", "Calls of the plugin by verb and outcome.");
-    for (verb, Calls { outcomes, .. }) in calls() {
+    for (verb, CallCounters { outcomes, .. }) in calls() {
         for (outcome, count) in outcomes {
             text.value("sidecar_cni_calls_total", &[("verb", verb), ("outcome", outcome)], count);
         }
@@ -44,9 +44,9 @@ pub(super) fn text(counters: &Counters, installer: &Installer) -> String {
     text.0
 }
 
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
@@ -61,7 +61,7 @@ impl Text {
     }
 
     /// Buckets are cumulative.
-    fn histogram(&mut self, name: &str, verb: &str, calls: &Calls) {
+    fn histogram(&mut self, name: &str, verb: &str, calls: &CallCounters) {
         let bucket = format!("{name}_bucket");
         let counts = calls.buckets.iter().copied().chain(std::iter::repeat(0));
         let mut sum = 0;
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn counters_become_lines() {
-        let counters: Counters = serde_json::from_str(concat!(
+        let counters: CniCounters = serde_json::from_str(concat!(
             r#"{"verbs":{"ADD":{"outcomes":{"captured":3,"o\"dd\\":1},"milliseconds":17.5,"buckets":[1,0,2,0,0,0,0,0,0,0,0,0,1]},"#,
             r#""repair":{"outcomes":{"repaired":2},"milliseconds":1.0,"buckets":[2]}}}"#
         ))

@@ -17,7 +17,7 @@ mod replace;
 mod serve;
 
 pub(crate) use entry::entry;
-pub(crate) use failure::Error;
-pub(crate) use keep::{End, keep};
-pub(crate) use options::{Folders, InstallOptions, WatchOptions};
-pub(crate) use removal::{Removed, uninstall};
+pub(crate) use failure::InstallError;
+pub(crate) use keep::{InstallOutcome, keep};
+pub(crate) use options::{CniInstallOptions, Folders, WatchOptions};
+pub(crate) use removal::{RemovedInstallation, uninstall};

@@ -1,6 +1,6 @@
 //! What is to be installed, and into which folders.
 
-use super::failure::Error;
+use super::failure::InstallError;
 use super::replace;
 use nix::{
     fcntl::{Flock, FlockArg},
@@ -25,7 +25,7 @@ pub(crate) struct Folders {
 
 /// What is to be installed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InstallOptions {
+pub(crate) struct CniInstallOptions {
     pub(crate) folders: Folders,
     /// Our entry, as JSON on one line.
     pub(crate) entry: String,
@@ -47,10 +47,10 @@ pub(crate) struct WatchOptions {
 }
 
 impl Folders {
-    pub(super) fn exist(&self) -> Result<(), Error> {
+    pub(super) fn exist(&self) -> Result<(), InstallError> {
         let named = [(&self.configurations, "--conf-dir"), (&self.programs, "--bin-dir")];
         match named.into_iter().find(|(folder, _)| !folder.is_dir()) {
-            Some((folder, flag)) => Err(Error::NoFolder { folder: folder.clone(), flag }),
+            Some((folder, flag)) => Err(InstallError::NoFolder { folder: folder.clone(), flag }),
             None => Ok(()),
         }
     }
@@ -63,8 +63,8 @@ impl Folders {
 
     /// Locks the folder of configurations; `None` if another installer has the lock. The kernel releases it when the process
     /// ends.
-    pub(super) fn lock(&self) -> Result<Option<Flock<File>>, Error> {
-        let failed = |error| Error::Configurations(self.configurations.clone(), error);
+    pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
+        let failed = |error| InstallError::Configurations(self.configurations.clone(), error);
         let mut options = File::options();
         let folder =
             options.read(true).custom_flags(O_DIRECTORY).open(&self.configurations).map_err(failed)?;
@@ -75,10 +75,10 @@ impl Folders {
         }
     }
 
-    pub(super) fn sweep(&self) -> Result<(), Error> {
+    pub(super) fn sweep(&self) -> Result<(), InstallError> {
         let swept = |folder: &Path| replace::sweep(folder);
         swept(&self.configurations)
-            .map_err(|error| Error::Configurations(self.configurations.clone(), error))?;
-        swept(&self.programs).map_err(|error| Error::Programs(self.programs.clone(), error))
+            .map_err(|error| InstallError::Configurations(self.configurations.clone(), error))?;
+        swept(&self.programs).map_err(|error| InstallError::Programs(self.programs.clone(), error))
     }
 }

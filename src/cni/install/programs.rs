@@ -2,7 +2,7 @@
 //! if it is next to this program. It is optional: without a kubeconfig it is not used.
 
 use super::{
-    Error, Folders, InstallOptions,
+    CniInstallOptions, Folders, InstallError,
     replace::{self, FileIdentity},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
@@ -29,8 +29,8 @@ impl Folders {
     }
 
     /// Puts the programs among the plugins, that which is started by the other one first. Returns how many were missing.
-    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, Error> {
-        let failed = |error| Error::Programs(self.programs.clone(), error);
+    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
+        let failed = |error| InstallError::Programs(self.programs.clone(), error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
         let is_new_node = ours.is_file()
             && !is_one_file(&ours, &place)
@@ -41,7 +41,7 @@ impl Folders {
     }
 
     /// Removes them, and returns which existed.
-    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, Error> {
+    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
         let mut programs = vec![self.program()];
         if !self.holds_originals() {
             programs.push(self.node_program());
@@ -50,7 +50,7 @@ impl Folders {
         for program in programs {
             match fs::remove_file(&program) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::Programs(self.programs.clone(), error)),
+                Err(error) => return Err(InstallError::Programs(self.programs.clone(), error)),
                 Ok(()) => removed.push(program),
             }
         }
@@ -65,7 +65,7 @@ impl Folders {
     }
 }
 
-impl InstallOptions {
+impl CniInstallOptions {
     /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
     pub(super) fn warn_of_missing_node(&self) {
         let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());

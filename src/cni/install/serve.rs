@@ -40,13 +40,13 @@ impl SharedStatus {
 }
 
 /// An answer: status, type, text.
-type Answer = (&'static str, &'static str, String);
+type InstallerResponse = (&'static str, &'static str, String);
 
 /// Serves at an address from now on. Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let server = Arc::new(Server { status, open: Mutex::default() });
+    let server = Arc::new(InstallerServer { status, open: Mutex::default() });
     let work = move || {
         loop {
             let served = listener.accept().and_then(|(stream, _)| server.start(stream));
@@ -61,13 +61,13 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
     Ok(address)
 }
 
-struct Server {
+struct InstallerServer {
     status: Arc<SharedStatus>,
     /// In the order in which they came.
     open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
-impl Server {
+impl InstallerServer {
     fn open(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,8 @@ fn answer(head: &str, status: &SharedStatus) -> String {
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
-    let (status, kind, body): Answer = match (method, target.split('?').next().unwrap_or_default()) {
+    let (status, kind, body): InstallerResponse = match (method, target.split('?').next().unwrap_or_default())
+    {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
         ("GET" | "HEAD", "/metrics") => (
             "200 OK",

@@ -1,7 +1,7 @@
 //! Settings within a network configuration, by the names of their flags.
 
-use super::fields::Fields;
-use mesh::{Problem, pod::configured, sources::Raw};
+use super::fields::PluginFields;
+use mesh::{InputProblem, pod::configured, sources::Raw};
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// All problems of its form and names. Values are validated later.
-pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
-    let fields = Fields::parse(value.get())
-        .map_err(|error| vec![Problem::of(key, format!("{error}; expected an object of settings"))])?;
-    let mut problems: Vec<Problem> = fields.doubles().map(|name| twice(key, name)).collect();
+pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem>> {
+    let fields = PluginFields::parse(value.get())
+        .map_err(|error| vec![InputProblem::of(key, format!("{error}; expected an object of settings"))])?;
+    let mut problems: Vec<InputProblem> = fields.doubles().map(|name| twice(key, name)).collect();
     let mut values = BTreeMap::new();
     for (name, value) in fields.iter() {
         match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
             Some(text) => drop(values.insert(name.to_owned(), text)),
             None => {
                 let form = "expected a string, a number, true, false, or a list of strings and numbers";
-                problems.push(Problem::of(
+                problems.push(InputProblem::of(
                     &format!("{key}.{name}"),
                     format!("is not a value of a setting; {form}"),
                 ));
@@ -31,8 +31,8 @@ pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
     if problems.is_empty() { Ok(read.raw) } else { Err(problems) }
 }
 
-fn twice(key: &str, name: &str) -> Problem {
-    Problem::of(&format!("{key}.{name}"), "is there twice; remove one")
+fn twice(key: &str, name: &str) -> InputProblem {
+    InputProblem::of(&format!("{key}.{name}"), "is there twice; remove one")
 }
 
 /// A value as its flag would be given.

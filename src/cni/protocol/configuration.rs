@@ -1,8 +1,10 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
+use super::{
+    CniError, CniErrorCode, CniVersion, Verb, capture::layer, environment::is_id, fields::PluginFields, keys,
+};
 use mesh::{
-    Problem, Setting,
+    InputProblem, Setting,
     pod::EXCLUDED_NAMESPACES,
     sources::{Raw, duration},
 };
@@ -57,24 +59,24 @@ pub(crate) struct Attachment {
 /// A configuration as far as it could be read.
 #[derive(Debug)]
 pub(crate) struct PartialConfiguration<'a> {
-    pub(crate) version: Result<Version, Fault>,
+    pub(crate) version: Result<CniVersion, CniError>,
     pub(crate) places: Places,
     /// Whether these places are valid: where one is not, no trace is left elsewhere.
     pub(crate) are_asked_for: bool,
     pub(crate) timeout: Duration,
     name: Option<String>,
-    rest: Configuration<'a>,
+    rest: PluginConfiguration<'a>,
     /// The problems of the keys that identify the network.
-    of_network: Vec<Problem>,
+    of_network: Vec<InputProblem>,
     /// The other problems.
-    problems: Vec<Problem>,
-    unsupported: Vec<Problem>,
+    problems: Vec<InputProblem>,
+    unsupported: Vec<InputProblem>,
 }
 
 /// A valid configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Configuration<'a> {
-    pub(crate) version: Version,
+pub(crate) struct PluginConfiguration<'a> {
+    pub(crate) version: CniVersion,
     pub(crate) name: String,
     /// The result of the previous plugins.
     pub(crate) before: Option<&'a RawValue>,
@@ -94,42 +96,42 @@ pub(crate) struct Configuration<'a> {
 }
 
 impl<'a> PartialConfiguration<'a> {
-    pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
+    pub(crate) fn of(input: &'a [u8]) -> Result<Self, CniError> {
         let what = "the network configuration on standard input can't be decoded";
-        let undecodable = |error: &dyn std::error::Error| Fault::caused(Code::Decode, what, error);
+        let undecodable = |error: &dyn std::error::Error| CniError::caused(CniErrorCode::Decode, what, error);
         let text = str::from_utf8(input).map_err(|error| undecodable(&error))?;
-        let fields = Fields::parse(text).map_err(|error| undecodable(&error))?;
-        Ok(Reader { fields, problems: Vec::new() }.read())
+        let fields = PluginFields::parse(text).map_err(|error| undecodable(&error))?;
+        Ok(PluginConfigurationReader { fields, problems: Vec::new() }.read())
     }
 
     /// The version and the network's name.
-    pub(crate) fn network(&self) -> Result<(Version, &str), Fault> {
+    pub(crate) fn network(&self) -> Result<(CniVersion, &str), CniError> {
         let version = self.version.clone()?;
         match &self.name {
             Some(name) if self.of_network.is_empty() => Ok((version, name)),
-            _ => Err(fault(Code::Configuration, &self.of_network)),
+            _ => Err(fault(CniErrorCode::Configuration, &self.of_network)),
         }
     }
 
     /// All of it, for a verb.
-    pub(crate) fn configuration(self, verb: Verb) -> Result<Configuration<'a>, Fault> {
+    pub(crate) fn configuration(self, verb: Verb) -> Result<PluginConfiguration<'a>, CniError> {
         let version = self.version?;
         version.require(verb)?;
         let Self { name, rest, of_network, problems, unsupported, .. } = self;
         let code = match of_network.is_empty() && problems.is_empty() {
-            true => Code::UnsupportedField,
-            false => Code::Configuration,
+            true => CniErrorCode::UnsupportedField,
+            false => CniErrorCode::Configuration,
         };
-        let problems: Vec<Problem> = of_network.into_iter().chain(unsupported).chain(problems).collect();
+        let problems: Vec<InputProblem> = of_network.into_iter().chain(unsupported).chain(problems).collect();
         match name {
-            Some(name) if problems.is_empty() => Ok(Configuration { version, name, ..rest }),
+            Some(name) if problems.is_empty() => Ok(PluginConfiguration { version, name, ..rest }),
             _ => Err(fault(code, &problems)),
         }
     }
 }
 
-fn fault(code: Code, problems: &[Problem]) -> Fault {
-    Fault::of_problems(code, "the network configuration is not as it should be", problems)
+fn fault(code: CniErrorCode, problems: &[InputProblem]) -> CniError {
+    CniError::of_problems(code, "the network configuration is not as it should be", problems)
 }
 
 /// The start of a value, for messages.
@@ -145,24 +147,24 @@ fn is_absolute(text: &str) -> bool {
     text.starts_with('/') && !text.contains('\0')
 }
 
-struct Reader<'a> {
-    fields: Fields<'a>,
-    problems: Vec<Problem>,
+struct PluginConfigurationReader<'a> {
+    fields: PluginFields<'a>,
+    problems: Vec<InputProblem>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PluginConfigurationReader<'a> {
     fn read(mut self) -> PartialConfiguration<'a> {
         let version = self.version();
         let name = self.text("name", is_id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
-            self.problems.push(Problem::of("name", "is not there; the network needs one"));
+            self.problems.push(InputProblem::of("name", "is not there; the network needs one"));
         }
         let before = self.problems.len();
         let places = self.places();
         let are_asked_for = self.problems.len() == before;
         let of_network = std::mem::take(&mut self.problems);
-        let rest = Configuration {
-            version: Version::LATEST,
+        let rest = PluginConfiguration {
+            version: CniVersion::LATEST,
             name: String::new(),
             before: self.before(),
             annotations: self.annotations(),
@@ -176,11 +178,11 @@ impl<'a> Reader<'a> {
             backend: self.backend(),
         };
         let timeout = self.timeout();
-        let twice = |name: &str| Problem::of(name, "is there twice; remove one");
+        let twice = |name: &str| InputProblem::of(name, "is there twice; remove one");
         self.problems.extend(self.fields.doubles().map(twice));
         // The specification wants to see the key and its value.
         let complaint = |(name, value): (&str, &RawValue)| {
-            Some(Problem::of(
+            Some(InputProblem::of(
                 name,
                 format!("{} (its value is {})", keys::complaint(name)?, short(value.get())),
             ))
@@ -212,7 +214,7 @@ impl<'a> Reader<'a> {
 
     /// A problem with a value, as JSON has it.
     fn blame(&mut self, name: &str, value: &str, text: &str) {
-        self.problems.push(Problem::of(name, format!("{} {text}", short(value))));
+        self.problems.push(InputProblem::of(name, format!("{} {text}", short(value))));
     }
 
     /// A string with a condition.
@@ -221,18 +223,19 @@ impl<'a> Reader<'a> {
         if is_right(&text) {
             return Some(text);
         }
-        self.problems.push(Problem::with_item(name, &short(&text), format!("is not right; {form}")));
+        self.problems.push(InputProblem::with_item(name, &short(&text), format!("is not right; {form}")));
         None
     }
 
-    fn version(&mut self) -> Result<Version, Fault> {
+    fn version(&mut self) -> Result<CniVersion, CniError> {
         match self.fields.value("cniVersion").map(|value| serde_json::from_str::<String>(value.get())) {
-            Some(Ok(text)) => Version::parse(&text),
+            Some(Ok(text)) => CniVersion::parse(&text),
             // Before there was the key, there was 0.1.0.
-            None => Version::parse("0.1.0"),
+            None => CniVersion::parse("0.1.0"),
             Some(Err(_)) => {
-                let problem = Problem::of("cniVersion", "is not a string; expected one such as \"1.0.0\"");
-                Err(fault(Code::Configuration, &[problem]))
+                let problem =
+                    InputProblem::of("cniVersion", "is not a string; expected one such as \"1.0.0\"");
+                Err(fault(CniErrorCode::Configuration, &[problem]))
             }
         }
     }
@@ -275,7 +278,7 @@ impl<'a> Reader<'a> {
 
     fn annotations(&mut self) -> Option<BTreeMap<String, String>> {
         let given = self.fields.value("runtimeConfig")?;
-        let Ok(given) = Fields::parse(given.get()) else {
+        let Ok(given) = PluginFields::parse(given.get()) else {
             self.blame("runtimeConfig", given.get(), "is not an object of capabilities");
             return None;
         };

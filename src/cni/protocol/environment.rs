@@ -1,16 +1,16 @@
 //! The parameters of a call, from variables ("Parameters" in the specification).
 
-use super::{Code, Fault, Verb};
-use mesh::Problem;
+use super::{CniError, CniErrorCode, Verb};
+use mesh::InputProblem;
 use std::{ffi::OsString, path::PathBuf};
 
 /// A call, as far as variables define it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    Add(Target, PathBuf),
-    Check(Target, PathBuf),
+pub(crate) enum CniRequest {
+    Add(AttachmentTarget, PathBuf),
+    Check(AttachmentTarget, PathBuf),
     /// The namespace may be gone.
-    Del(Target, Option<PathBuf>),
+    Del(AttachmentTarget, Option<PathBuf>),
     Gc,
     Status,
     Version,
@@ -18,22 +18,22 @@ pub(crate) enum Request {
 
 /// The attachment that a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct AttachmentTarget {
     pub(crate) container: String,
     pub(crate) interface: String,
-    pub(crate) pod: Pod,
+    pub(crate) pod: RuntimePod,
 }
 
 /// The pod, as far as the runtime names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pod {
+pub(crate) struct RuntimePod {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
 }
 
-impl Request {
-    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Fault> {
-        let mut reader = Reader { variable, problems: Vec::new() };
+impl CniRequest {
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
+        let mut reader = CniEnvironmentReader { variable, problems: Vec::new() };
         let Some(verb) = reader.verb() else { return Err(reader.fault()) };
         let request = match verb {
             Verb::Gc => Self::Gc,
@@ -57,7 +57,7 @@ impl Request {
         }
     }
 
-    pub(crate) fn target(&self) -> Option<&Target> {
+    pub(crate) fn target(&self) -> Option<&AttachmentTarget> {
         match self {
             Self::Add(target, _) | Self::Check(target, _) | Self::Del(target, _) => Some(target),
             Self::Gc | Self::Status | Self::Version => None,
@@ -65,15 +65,15 @@ impl Request {
     }
 }
 
-struct Reader<V> {
+struct CniEnvironmentReader<V> {
     variable: V,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
 }
 
-impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
-    fn fault(&self) -> Fault {
-        Fault::of_problems(
-            Code::Environment,
+impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
+    fn fault(&self) -> CniError {
+        CniError::of_problems(
+            CniErrorCode::Environment,
             "the environment is not as the runtime should set it",
             &self.problems,
         )
@@ -87,7 +87,7 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         let value = self.optional(name);
         if value.is_none() {
             self.problems
-                .push(Problem::of(name, "is not set; the runtime has to set it for this CNI_COMMAND"));
+                .push(InputProblem::of(name, "is not set; the runtime has to set it for this CNI_COMMAND"));
         }
         value
     }
@@ -97,7 +97,7 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         let Some(value) = self.required(name) else { return String::new() };
         let text = value.to_string_lossy().into_owned();
         if value.to_str().is_none_or(|value| !is_right(value)) {
-            self.problems.push(Problem::with_item(name, &text, complaint));
+            self.problems.push(InputProblem::with_item(name, &text, complaint));
         }
         text
     }
@@ -106,18 +106,18 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
         let names = Verb::ALL.map(Verb::name).join(", ");
         let Some(value) = self.optional("CNI_COMMAND") else {
             let text = format!("is not set; a container runtime sets it to one of {names}");
-            self.problems.push(Problem::of("CNI_COMMAND", text));
+            self.problems.push(InputProblem::of("CNI_COMMAND", text));
             return None;
         };
         let verb = Verb::ALL.into_iter().find(|verb| value == verb.name());
         if verb.is_none() {
             let text = format!("is not a command; expected one of {names}");
-            self.problems.push(Problem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
+            self.problems.push(InputProblem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
         }
         verb
     }
 
-    fn target(&mut self) -> Target {
+    fn target(&mut self) -> AttachmentTarget {
         let container = self.text(
             "CNI_CONTAINERID",
             is_id,
@@ -128,7 +128,7 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
             is_interface,
             "is not an interface name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
         );
-        Target { container, interface, pod: self.pod() }
+        AttachmentTarget { container, interface, pod: self.pod() }
     }
 
     fn namespace(&mut self) -> Option<PathBuf> {
@@ -136,14 +136,14 @@ impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
     }
 
     /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.
-    fn pod(&self) -> Pod {
+    fn pod(&self) -> RuntimePod {
         let arguments = self.optional("CNI_ARGS").unwrap_or_default();
         let value = |key: &str| {
             let pairs = arguments.to_str()?.split(';');
             let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(k, _)| k.trim() == key)?.1;
             Some(value.to_owned()).filter(|value| !value.is_empty())
         };
-        Pod { name: value("K8S_POD_NAME"), namespace: value("K8S_POD_NAMESPACE") }
+        RuntimePod { name: value("K8S_POD_NAME"), namespace: value("K8S_POD_NAMESPACE") }
     }
 }
 
@@ -159,7 +159,7 @@ fn is_interface(text: &str) -> bool {
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)
 }
 
-impl Pod {
+impl RuntimePod {
     /// `NAMESPACE/NAME`.
     pub(crate) fn label(&self) -> Option<String> {
         let name = self.name.as_deref()?;

@@ -1,13 +1,13 @@
 //! Errors as the specification has them ("Error"): a number, a sentence, details.
 
-use super::Version;
-use mesh::Problem;
+use super::CniVersion;
+use mesh::InputProblem;
 use serde::Serialize;
 use std::{error::Error, fmt::Display};
 
 /// The numbers. Those from 100 on are a plugin's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum CniErrorCode {
     IncompatibleVersion = 1,
     /// An unknown field of the network configuration.
     UnsupportedField = 2,
@@ -30,8 +30,8 @@ pub(crate) enum Code {
 
 /// Why a call fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) code: Code,
+pub(crate) struct CniError {
+    pub(crate) code: CniErrorCode,
     pub(crate) msg: String,
     /// Details, line by line.
     pub(crate) details: String,
@@ -40,8 +40,8 @@ pub(crate) struct Fault {
 /// The limit of details, which end up in the runtime's log and in an event of the pod.
 const DETAILS: usize = 16 * 1024;
 
-impl Fault {
-    pub(crate) fn new(code: Code, msg: impl Display, details: impl Display) -> Self {
+impl CniError {
+    pub(crate) fn new(code: CniErrorCode, msg: impl Display, details: impl Display) -> Self {
         let mut details = details.to_string();
         if details.len() > DETAILS {
             let end = (0..=DETAILS).rev().find(|at| details.is_char_boundary(*at)).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Fault {
     }
 
     /// An error with its causes.
-    pub(crate) fn caused(code: Code, msg: impl Display, error: &dyn Error) -> Self {
+    pub(crate) fn caused(code: CniErrorCode, msg: impl Display, error: &dyn Error) -> Self {
         let mut details = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -63,7 +63,7 @@ impl Fault {
     }
 
     /// Everything that is wrong with the input; at least one problem.
-    pub(crate) fn of_problems(code: Code, what: &str, problems: &[Problem]) -> Self {
+    pub(crate) fn of_problems(code: CniErrorCode, what: &str, problems: &[InputProblem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let more = match lines.len() - 1 {
             0 => String::new(),
@@ -73,10 +73,10 @@ impl Fault {
     }
 
     /// As standard output has it.
-    pub(crate) fn json(&self, version: Version) -> String {
+    pub(crate) fn json(&self, version: CniVersion) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Printed<'a> {
+        struct SerializedCniError<'a> {
             cni_version: &'static str,
             code: u16,
             msg: &'a str,
@@ -84,7 +84,7 @@ impl Fault {
             details: &'a str,
         }
         let Self { code, msg, details } = self;
-        let printed = Printed { cni_version: version.name(), code: *code as u16, msg, details };
+        let printed = SerializedCniError { cni_version: version.name(), code: *code as u16, msg, details };
         serde_json::to_string(&printed).expect("our own data has text keys")
     }
 }

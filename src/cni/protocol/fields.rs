@@ -9,9 +9,9 @@ use std::fmt;
 
 /// The fields in their order, doubles included.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(crate) struct PluginFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'a> Fields<'a> {
+impl<'a> PluginFields<'a> {
     /// # Errors
     /// When the text is not an object.
     pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
@@ -43,11 +43,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for PluginFields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+        struct PluginFieldsVisitor;
+        impl<'de> Visitor<'de> for PluginFieldsVisitor {
+            type Value = PluginFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -58,9 +58,9 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(PluginFields(fields))
             }
         }
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(PluginFieldsVisitor)
     }
 }

@@ -1,10 +1,10 @@
 //! The keys of our network configuration in one table, and those that are not ours.
 
-use super::fields::Fields;
+use super::fields::PluginFields;
 use mesh::settings::nearest;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct PluginKey {
     pub(crate) name: &'static str,
     /// What its value looks like.
     pub(crate) form: &'static str,
@@ -21,44 +21,44 @@ pub(crate) const LOG: &str = "log";
 pub(crate) const LOG_MAX_BYTES: &str = "log_max_bytes";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
 
-pub(crate) const KEYS: [Key; 9] = [
-    Key {
+pub(crate) const KEYS: [PluginKey; 9] = [
+    PluginKey {
         name: CAPTURE,
         form: "{SETTING: VALUE, ..}",
         help: "Capture settings of every container of the network, by the names of flags; a pod's annotations override them",
     },
-    Key {
+    PluginKey {
         name: DEFAULTS,
         form: "{SETTING: VALUE, ..}",
         help: "Defaults for settings that the annotations of an injected pod omit",
     },
-    Key {
+    PluginKey {
         name: EXCLUDE_NAMESPACES,
         form: "[NAMESPACE, ..]",
         help: "Namespaces of Kubernetes whose pods are bypassed [default: kube-system]",
     },
-    Key {
+    PluginKey {
         name: KUBECONFIG,
         form: "PATH",
         help: "Kubeconfig with which sidecar-node, in the plugin's folder, reads each pod [default: none]",
     },
-    Key {
+    PluginKey {
         name: BACKEND,
         form: "BACKEND",
         help: "nftables, iptables, iptables-nft or iptables-legacy [default: nftables]",
     },
-    Key { name: TIMEOUT, form: "TIME", help: "Time limit of a call, 100ms to 10m [default: 10s]" },
-    Key {
+    PluginKey { name: TIMEOUT, form: "TIME", help: "Time limit of a call, 100ms to 10m [default: 10s]" },
+    PluginKey {
         name: STATE_DIR,
         form: "PATH",
         help: "Directory of attachments and counters [default: /run/sidecar-init/cni]",
     },
-    Key {
+    PluginKey {
         name: LOG,
         form: "PATH",
         help: "Log file with a line of JSON for each call, or journal, or none [default: /var/log/sidecar-init/cni.log]",
     },
-    Key {
+    PluginKey {
         name: LOG_MAX_BYTES,
         form: "NUMBER",
         help: "Size at which the log file is renamed to PATH.1 [default: 10485760]",
@@ -87,7 +87,7 @@ const RESERVED: &str = "cni.dev/";
 
 /// Whether the plugin would contact the API server by an entry.
 pub(crate) fn names_kubeconfig(entry: &str) -> bool {
-    Fields::parse(entry).is_ok_and(|fields| fields.value(KUBECONFIG).is_some())
+    PluginFields::parse(entry).is_ok_and(|fields| fields.value(KUBECONFIG).is_some())
 }
 
 /// What is wrong with a key that is there; `None` if nothing is.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_guide_has_each_key_as_help_has_it() {
         let guide = include_str!("../../../docs/cni.md");
-        for Key { name, form, help } in KEYS {
+        for PluginKey { name, form, help } in KEYS {
             assert!(guide.contains(&format!("| `{name}` | {form} | {help} |")), "{name}");
         }
     }

@@ -14,12 +14,12 @@ mod verb;
 mod version;
 
 pub(crate) use configuration::{
-    Attachment, Configuration, LogTarget, MAX_BYTES, PartialConfiguration, Places, TIMEOUT,
+    Attachment, LogTarget, MAX_BYTES, PartialConfiguration, Places, PluginConfiguration, TIMEOUT,
 };
-pub(crate) use environment::{Pod, Request, Target};
-pub(crate) use fault::{Code, Fault};
-pub(crate) use fields::Fields;
+pub(crate) use environment::{AttachmentTarget, CniRequest, RuntimePod};
+pub(crate) use fault::{CniError, CniErrorCode};
+pub(crate) use fields::PluginFields;
 pub(crate) use keys::{KEYS, names_kubeconfig};
 pub(crate) use result::result;
 pub(crate) use verb::Verb;
-pub(crate) use version::Version;
+pub(crate) use version::CniVersion;

@@ -1,17 +1,17 @@
 //! Versions of the specification.
 
-use super::{Code, Fault, Verb};
+use super::{CniError, CniErrorCode, Verb};
 
 /// A version that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Version {
+pub(crate) enum CniVersion {
     V0_3_1,
     V0_4_0,
     V1_0_0,
     V1_1_0,
 }
 
-impl Version {
+impl CniVersion {
     pub(crate) const ALL: [Self; 4] = [Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
     pub(crate) const LATEST: Self = Self::V1_1_0;
 
@@ -26,10 +26,10 @@ impl Version {
 
     /// # Errors
     /// When this version is not spoken here.
-    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
         Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
-            Fault::new(
-                Code::IncompatibleVersion,
+            CniError::new(
+                CniErrorCode::IncompatibleVersion,
                 format!("cniVersion: {text:?} is not spoken here"),
                 format!("expected one of {}", Self::list()),
             )
@@ -37,7 +37,7 @@ impl Version {
     }
 
     /// Whether a verb is there in this version.
-    pub(crate) fn require(self, verb: Verb) -> Result<(), Fault> {
+    pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
         let since = match verb {
             Verb::Add | Verb::Del | Verb::Version => Self::V0_3_1,
             Verb::Check => Self::V0_4_0,
@@ -50,7 +50,7 @@ impl Version {
             format!("{} is not there in cniVersion {}", verb.name(), self.name()),
             format!("it came with {}; raise cniVersion in the network configuration", since.name()),
         );
-        Err(Fault::new(Code::IncompatibleVersion, msg, details))
+        Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
     }
 
     fn list() -> String {

@@ -1,8 +1,8 @@
 //! One trial under way, and what it comes to.
 
-use super::listeners::{Arrival, Listeners, Place, read_into};
-use super::{Confidence, End, Experiment, Flows, NoResult, Observation};
-use crate::sys::dial::{self, Call, NoCall};
+use super::listeners::{ArrivalPoint, DestinationState, ProbeListeners, read_into};
+use super::{ConnectionOutcome, Flows, NoResult, ProbeEvidence, ProbeObservation, ProbeTrial};
+use crate::sys::dial::{self, DialedSocket, NoCall};
 use rules::{Family, Protocol};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -20,10 +20,10 @@ const QUIET: Duration = Duration::from_millis(300);
 /// servers ignore.
 const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-pub(super) struct Attempt<'a> {
-    trial: &'a Experiment,
-    place: Place,
-    call: Option<Call>,
+pub(super) struct ProbeAttempt<'a> {
+    trial: &'a ProbeTrial,
+    place: DestinationState,
+    call: Option<DialedSocket>,
     local: Option<SocketAddr>,
     /// The random bytes that identify it.
     token: Vec<u8>,
@@ -33,22 +33,22 @@ pub(super) struct Attempt<'a> {
     complaint: Option<ErrorKind>,
     /// When it was first seen to be accepted.
     accepted: Option<Instant>,
-    arrival: Option<(Arrival, TcpStream, Vec<u8>)>,
+    arrival: Option<(ArrivalPoint, TcpStream, Vec<u8>)>,
     /// Where its datagram was read, and whether the answer has to come back.
     read: Option<(SocketAddr, bool)>,
-    outcome: Option<Result<Observation, NoResult>>,
+    outcome: Option<Result<ProbeObservation, NoResult>>,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> ProbeAttempt<'a> {
     /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
     /// rules. Conntrack is queried again before an answer can have arrived.
     pub(super) fn start(
-        trial: &'a Experiment,
-        place: Place,
+        trial: &'a ProbeTrial,
+        place: DestinationState,
         source: Option<IpAddr>,
         flows: &mut Flows<'_>,
     ) -> Self {
-        let Experiment { protocol, owner, from, to, .. } = *trial;
+        let ProbeTrial { protocol, owner, from, to, .. } = *trial;
         let mut attempt = Self {
             trial,
             place,
@@ -66,7 +66,7 @@ impl<'a> Attempt<'a> {
         let is_fresh =
             |port| source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none());
         let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
-            if let Call::Udp(socket) = &call {
+            if let DialedSocket::Udp(socket) = &call {
                 socket.send(&attempt.token)?;
             }
             Ok((call.local()?, call))
@@ -79,7 +79,7 @@ impl<'a> Attempt<'a> {
             }
             Err(NoCall::Refused(error)) if error.kind() == ErrorKind::PermissionDenied => {
                 // A rule has dropped it in the output hook.
-                attempt.end(End::Nowhere, Confidence::Answer);
+                attempt.end(ConnectionOutcome::Nowhere, ProbeEvidence::Answer);
             }
             Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoWay(error))),
             Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(NoResult::Owner(owner))),
@@ -105,8 +105,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// A listener of ours has accepted it: its token is sent now.
-    pub(super) fn accepted(&mut self, at: Arrival, stream: TcpStream) {
-        if let Some(Call::Tcp(call)) = &mut self.call {
+    pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
+        if let Some(DialedSocket::Tcp(call)) = &mut self.call {
             // If sending fails, the token does not arrive.
             let _ = call.write_all(&self.token);
         }
@@ -117,14 +117,14 @@ impl<'a> Attempt<'a> {
         self.read = Some((at, answers));
     }
 
-    fn end(&mut self, end: End, proof: Confidence) {
-        self.outcome = Some(Ok(Observation { end, proof, original: None }));
+    fn end(&mut self, end: ConnectionOutcome, proof: ProbeEvidence) {
+        self.outcome = Some(Ok(ProbeObservation { end, proof, original: None }));
     }
 
     /// Looks how far it has come.
-    pub(super) fn look(&mut self, listeners: &Listeners, flows: &mut Flows<'_>, now: Instant) {
+    pub(super) fn look(&mut self, listeners: &ProbeListeners, flows: &mut Flows<'_>, now: Instant) {
         let (false, Some(call), Some(local)) = (self.is_over(), &self.call, self.local) else { return };
-        let Experiment { protocol, to, .. } = *self.trial;
+        let ProbeTrial { protocol, to, .. } = *self.trial;
         if self.goes_to.is_none() {
             self.goes_to = flows.goes_to(protocol, (local, to));
         }
@@ -149,82 +149,93 @@ impl<'a> Attempt<'a> {
         let original = dial::original_destination(stream);
         let (at, local) = (*at, stream.local_addr());
         let end = match (at, local) {
-            (Arrival::Destination, _) => End::Passed,
-            (Arrival::Port(port), Ok(local)) if local == self.trial.to => End::Handed(Some(port)),
-            (Arrival::Port(_), Ok(local)) => End::Redirected(local),
-            (Arrival::Port(_), Err(_)) => return,
+            (ArrivalPoint::Destination, _) => ConnectionOutcome::Passed,
+            (ArrivalPoint::Port(port), Ok(local)) if local == self.trial.to => {
+                ConnectionOutcome::Handed(Some(port))
+            }
+            (ArrivalPoint::Port(_), Ok(local)) => ConnectionOutcome::Redirected(local),
+            (ArrivalPoint::Port(_), Err(_)) => return,
         };
-        self.outcome = Some(Ok(Observation { end, proof: Confidence::Token, original }));
+        self.outcome = Some(Ok(ProbeObservation { end, proof: ProbeEvidence::Token, original }));
     }
 
     /// Reads the answer to a datagram that has arrived.
     fn hear(&mut self) {
-        let (Some(Call::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
+        let (Some(DialedSocket::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
         if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.token) {
-            self.end(End::Redirected(at), Confidence::Token);
+            self.end(ConnectionOutcome::Redirected(at), ProbeEvidence::Token);
         }
     }
 
     /// Concludes what it can of one that has not arrived.
-    fn conclude(&mut self, listeners: &Listeners, has_conntrack: bool, now: Instant) {
-        let Experiment { protocol, to, patient, .. } = *self.trial;
-        if let Some(complaint) = self.call.as_ref().and_then(Call::complaint) {
+    fn conclude(&mut self, listeners: &ProbeListeners, has_conntrack: bool, now: Instant) {
+        let ProbeTrial { protocol, to, patient, .. } = *self.trial;
+        if let Some(complaint) = self.call.as_ref().and_then(DialedSocket::complaint) {
             self.complaint = Some(complaint.kind());
         }
         let refused = self.complaint == Some(ErrorKind::ConnectionRefused);
         // A router's ICMP error: it has left this machine.
-        let has_left = self.complaint.is_some() && !refused && self.place == Place::Elsewhere;
+        let has_left = self.complaint.is_some() && !refused && self.place == DestinationState::Elsewhere;
         let waited = self.accepted.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
                 if refused || !listeners.hold(protocol, there) {
-                    self.end(End::Redirected(there), Confidence::Conntrack);
+                    self.end(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack);
                 }
             }
-            (Some(_), Place::Elsewhere | Place::Own) => self.end(End::Passed, Confidence::Conntrack),
-            (Some(_), Place::Listening) if waited && listeners.may_be_handed_to_others() => {
-                self.end(End::Handed(None), Confidence::Answer);
+            (Some(_), DestinationState::Elsewhere | DestinationState::Own) => {
+                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack)
             }
-            (Some(_), Place::Taken) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), DestinationState::Listening) if waited && listeners.may_be_handed_to_others() => {
+                self.end(ConnectionOutcome::Handed(None), ProbeEvidence::Answer);
+            }
+            (Some(_), DestinationState::Taken) if waited && listeners.may_be_handed_to_others() => {
                 self.outcome = Some(Err(NoResult::Taken(to)));
             }
-            (Some(_), Place::Taken) if waited => self.end(End::Passed, Confidence::Conntrack),
-            (Some(_), Place::Listening | Place::Taken) => {}
-            (None, _) if refused => self.end(End::Refused, Confidence::Answer),
-            (None, _) if has_left => self.end(End::Silent, Confidence::Silence),
-            (None, Place::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
+            (Some(_), DestinationState::Taken) if waited => {
+                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack)
+            }
+            (Some(_), DestinationState::Listening | DestinationState::Taken) => {}
+            (None, _) if refused => self.end(ConnectionOutcome::Refused, ProbeEvidence::Answer),
+            (None, _) if has_left => self.end(ConnectionOutcome::Silent, ProbeEvidence::Silence),
+            (None, DestinationState::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
             (None, _) if waited && listeners.may_go_to_others() => {
-                self.end(End::Accepted, Confidence::Answer);
+                self.end(ConnectionOutcome::Accepted, ProbeEvidence::Answer);
             }
             (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
-                self.end(End::Silent, Confidence::Silence);
+                self.end(ConnectionOutcome::Silent, ProbeEvidence::Silence);
             }
             (None, _) => {}
         }
     }
 
     /// The outcome when time is up. `tracked`: for each family, whether conntrack knows any connection.
-    pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Observation, NoResult> {
+    pub(super) fn outcome(
+        self,
+        tracked: [bool; 2],
+        flows: &mut Flows<'_>,
+    ) -> Result<ProbeObservation, NoResult> {
         // Both ends are closed first, so that their FINs still find their conntrack entry.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
-        let seen = |end, proof| Ok(Observation { end, proof, original: None });
+        let seen = |end, proof| Ok(ProbeObservation { end, proof, original: None });
         // A destination on this machine always reacts: what arrives is read there.
-        let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Listening;
+        let is_tracked =
+            tracked[Family::of(self.trial.to.ip()) as usize] || self.place == DestinationState::Listening;
         match (self.outcome, self.goes_to, self.read) {
-            (Some(Ok(Observation { end: End::Silent, .. })), ..) if is_tracked => {
-                seen(End::Nowhere, Confidence::Conntrack)
+            (Some(Ok(ProbeObservation { end: ConnectionOutcome::Silent, .. })), ..) if is_tracked => {
+                seen(ConnectionOutcome::Nowhere, ProbeEvidence::Conntrack)
             }
             (Some(outcome), ..) => outcome,
-            (None, _, Some((at, _))) => seen(End::Unanswered(at.port()), Confidence::Token),
+            (None, _, Some((at, _))) => seen(ConnectionOutcome::Unanswered(at.port()), ProbeEvidence::Token),
             (None, Some(there), None) if there != self.trial.to => {
-                seen(End::Redirected(there), Confidence::Conntrack)
+                seen(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack)
             }
-            (None, None, None) if !is_tracked => seen(End::Silent, Confidence::Silence),
-            (None, ..) => seen(End::Nowhere, Confidence::Silence),
+            (None, None, None) if !is_tracked => seen(ConnectionOutcome::Silent, ProbeEvidence::Silence),
+            (None, ..) => seen(ConnectionOutcome::Nowhere, ProbeEvidence::Silence),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The sockets at which calls may arrive: one at each port that rules may lead to, one at each destination that is this
 //! machine's.
 
-use super::attempt::Attempt;
-use super::{Experiment, Listener, Probe};
+use super::attempt::ProbeAttempt;
+use super::{DeliveryPorts, Probe, ProbeTrial};
 use crate::sys::{
     dial::{self, NoCall},
     route_lookup,
@@ -21,7 +21,7 @@ const LOOPBACK: &str = "lo";
 
 /// Whether calls to an address end on this machine, and whether we listen there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DestinationState {
     Elsewhere,
     /// This machine's, and a listener of ours is there.
     Listening,
@@ -33,7 +33,7 @@ pub(super) enum Place {
 
 /// What has arrived at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum ArrivalPoint {
     /// A port that rules lead to.
     Port(u16),
     Destination,
@@ -58,10 +58,10 @@ impl DatagramListener {
     }
 }
 
-pub(super) struct Listeners {
-    connections: Vec<(Arrival, SocketAddr, TcpListener)>,
+pub(super) struct ProbeListeners {
+    connections: Vec<(ArrivalPoint, SocketAddr, TcpListener)>,
     datagrams: Vec<DatagramListener>,
-    destinations: BTreeMap<SocketAddr, Place>,
+    destinations: BTreeMap<SocketAddr, DestinationState>,
     /// Whether another process has the port of a transparent listener.
     transparent_taken: bool,
     /// Whether another process has any of the ports.
@@ -69,7 +69,7 @@ pub(super) struct Listeners {
     streams: Vec<TcpStream>,
 }
 
-impl Listeners {
+impl ProbeListeners {
     /// Opens what can be opened for the families of the trials.
     pub(super) fn open(what: &Probe) -> Self {
         let mut all = Self {
@@ -95,11 +95,11 @@ impl Listeners {
         all
     }
 
-    fn add(&mut self, listener: &Listener, address: SocketAddr) {
-        let Listener { protocol, transparent, owner, .. } = *listener;
+    fn add(&mut self, listener: &DeliveryPorts, address: SocketAddr) {
+        let DeliveryPorts { protocol, transparent, owner, .. } = *listener;
         let opened = match protocol {
             Protocol::Tcp => listen(address, transparent)
-                .map(|socket| self.connections.push((Arrival::Port(address.port()), address, socket)))
+                .map(|socket| self.connections.push((ArrivalPoint::Port(address.port()), address, socket)))
                 .map_err(NoCall::from),
             Protocol::Udp => {
                 DatagramListener::open(owner, address).map(|listener| self.datagrams.push(listener))
@@ -114,26 +114,26 @@ impl Listeners {
 
     /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
     /// called.
-    pub(super) fn at_destination(&mut self, trial: &Experiment) -> (Place, Option<IpAddr>) {
+    pub(super) fn at_destination(&mut self, trial: &ProbeTrial) -> (DestinationState, Option<IpAddr>) {
         let way = route_lookup::to(trial.to.ip()).ok();
         let source = trial.from.or_else(|| way.as_ref()?.source);
         (self.place(trial, way.is_some_and(|way| way.interface == LOOPBACK)), source)
     }
 
-    fn place(&mut self, trial: &Experiment, ours: bool) -> Place {
+    fn place(&mut self, trial: &ProbeTrial, ours: bool) -> DestinationState {
         match (ours, trial.protocol) {
-            (false, _) => Place::Elsewhere,
-            (true, Protocol::Udp) => Place::Own,
+            (false, _) => DestinationState::Elsewhere,
+            (true, Protocol::Udp) => DestinationState::Own,
             (true, Protocol::Tcp) => {
                 if let Some(place) = self.destinations.get(&trial.to) {
                     return *place;
                 }
                 let place = match dial::listen(trial.to, false) {
                     Ok(socket) => {
-                        self.connections.push((Arrival::Destination, trial.to, socket));
-                        Place::Listening
+                        self.connections.push((ArrivalPoint::Destination, trial.to, socket));
+                        DestinationState::Listening
                     }
-                    Err(_) => Place::Taken,
+                    Err(_) => DestinationState::Taken,
                 };
                 self.destinations.insert(trial.to, place);
                 place
@@ -142,7 +142,7 @@ impl Listeners {
     }
 
     /// Takes what has arrived.
-    pub(super) fn serve(&mut self, attempts: &mut [Attempt<'_>]) {
+    pub(super) fn serve(&mut self, attempts: &mut [ProbeAttempt<'_>]) {
         let Self { connections, datagrams, streams, .. } = self;
         for (at, _, listener) in connections.iter() {
             while let Ok((stream, peer)) = listener.accept() {

@@ -11,12 +11,14 @@ mod flows;
 mod listeners;
 mod trial;
 
-pub use trial::{Confidence, End, Experiment, Listener, NoResult, Observation, Outcomes, Probe};
+pub use trial::{
+    ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
+};
 
 use crate::sys::wait;
-use attempt::Attempt;
+use attempt::ProbeAttempt;
 use flows::Flows;
-use listeners::Listeners;
+use listeners::ProbeListeners;
 use rules::Family;
 use std::{
     io,
@@ -35,12 +37,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     let end = Instant::now() + what.timeout;
     let _turn = turn(end - what.timeout / 2);
-    let mut listeners = Listeners::open(what);
+    let mut listeners = ProbeListeners::open(what);
     let mut conntrack = Flows::open(&what.zones);
-    let mut attempts: Vec<Attempt<'_>> = Vec::new();
+    let mut attempts: Vec<ProbeAttempt<'_>> = Vec::new();
     for trial in &what.trials {
         let (place, source) = listeners.at_destination(trial);
-        attempts.push(Attempt::start(trial, place, source, &mut conntrack));
+        attempts.push(ProbeAttempt::start(trial, place, source, &mut conntrack));
     }
     loop {
         listeners.serve(&mut attempts);
@@ -48,7 +50,7 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
         for attempt in &mut attempts {
             attempt.look(&listeners, &mut conntrack, now);
         }
-        if now >= end || attempts.iter().all(Attempt::is_over) {
+        if now >= end || attempts.iter().all(ProbeAttempt::is_over) {
             break;
         }
         wait::for_any(&listeners.sources(), POLL_INTERVAL.min(end - now))?;

@@ -10,7 +10,7 @@ use std::{
 
 /// A connection or a datagram to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Experiment {
+pub struct ProbeTrial {
     pub protocol: Protocol,
     /// User and group of the calling socket, as rules see them.
     pub owner: (u32, u32),
@@ -23,7 +23,7 @@ pub struct Experiment {
 
 /// Ports at which rules may deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listener {
+pub struct DeliveryPorts {
     pub protocol: Protocol,
     pub ports: PortRange,
     /// Whether connections may be handed over with their own destination (TPROXY).
@@ -35,8 +35,8 @@ pub struct Listener {
 /// All that is tried at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    pub trials: Vec<Experiment>,
-    pub listeners: Vec<Listener>,
+    pub trials: Vec<ProbeTrial>,
+    pub listeners: Vec<DeliveryPorts>,
     /// The zones of conntrack that the rules use.
     pub zones: Vec<u16>,
     /// How long to wait for all together.
@@ -45,7 +45,7 @@ pub struct Probe {
 
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionOutcome {
     /// A rule rewrote its destination to this one.
     Redirected(SocketAddr),
     /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process.
@@ -66,7 +66,7 @@ pub enum End {
 
 /// How that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confidence {
+pub enum ProbeEvidence {
     /// A listener of ours has read its token.
     Token,
     /// By the entry in conntrack.
@@ -79,9 +79,9 @@ pub enum Confidence {
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation {
-    pub end: End,
-    pub proof: Confidence,
+pub struct ProbeObservation {
+    pub end: ConnectionOutcome,
+    pub proof: ProbeEvidence,
     /// Its original destination, where the listener could read it.
     pub original: Option<SocketAddr>,
 }
@@ -104,7 +104,7 @@ pub enum NoResult {
 #[derive(Debug)]
 pub struct Outcomes {
     /// Of each, in their order.
-    pub each: Vec<Result<Observation, NoResult>>,
+    pub each: Vec<Result<ProbeObservation, NoResult>>,
     /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
     pub conntrack_readable: bool,
 }

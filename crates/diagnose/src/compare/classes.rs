@@ -3,7 +3,7 @@
 use mesh::recognition::summary::field_condition;
 use rules::nft::{Condition as FieldCondition, Field, Interval, Intervals, interface_number};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Condition, Disposition, Target, WriteSet};
+use rules::{Action, Disposition, ListedCondition, Target, WriteSet};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,9 +43,9 @@ impl Conditions {
     /// Adds those of rules that do the same, and of which a packet may meet several as if it met one. So it makes no difference
     /// which of those it meets that differ in the values of one field alone: their values are one set.
     fn add_block(&mut self, rules: &[ViewRule]) {
-        let mut kinds: BTreeMap<Kind, Vec<Vec<Asked<'_>>>> = BTreeMap::new();
+        let mut kinds: BTreeMap<FieldSignature, Vec<Vec<SplitCondition<'_>>>> = BTreeMap::new();
         for rule in rules {
-            let asked: Vec<Asked<'_>> =
+            let asked: Vec<SplitCondition<'_>> =
                 rule.conditions.iter().map(|condition| (field_condition(condition), condition)).collect();
             let kind = asked.iter().map(|(known, _)| match known {
                 Some(known) => (Some(known.field), known.negated),
@@ -222,19 +222,19 @@ pub(super) fn interface_name(number: u128) -> String {
 }
 
 /// The fields that a rule looks at, each with whether the values must differ.
-type Kind = Vec<(Option<Field>, bool)>;
+type FieldSignature = Vec<(Option<Field>, bool)>;
 
 /// A condition, as one on a field where it is.
-type Asked<'a> = (Option<Cow<'a, FieldCondition>>, &'a Condition);
+type SplitCondition<'a> = (Option<Cow<'a, FieldCondition>>, &'a ListedCondition);
 
 /// Rules by what they ask beside one of their conditions, with the values of that one.
-type Joined<'a> = BTreeMap<Vec<&'a Condition>, ((Field, Vec<Interval>), Vec<Asked<'a>>)>;
+type JoinedRules<'a> = BTreeMap<Vec<&'a ListedCondition>, ((Field, Vec<Interval>), Vec<SplitCondition<'a>>)>;
 
-fn joined<'a>(rules: &[Vec<Asked<'a>>], index: usize) -> Joined<'a> {
-    let mut joined = Joined::new();
+fn joined<'a>(rules: &[Vec<SplitCondition<'a>>], index: usize) -> JoinedRules<'a> {
+    let mut joined = JoinedRules::new();
     for asked in rules {
         let Some(known) = &asked[index].0 else { continue };
-        let others: Vec<&Asked<'a>> =
+        let others: Vec<&SplitCondition<'a>> =
             asked.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
         let key = others.iter().map(|(_, condition)| *condition).collect();
         let entry = joined

@@ -17,7 +17,7 @@ pub use text::text;
 pub use words::Packets;
 
 use crate::Subject;
-use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Scene, explain};
+use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, RuleView, explain};
 use crate::status;
 use mesh::sources::{Dialect, STAND_IN};
 use mesh::{Capture, Proxy};
@@ -26,7 +26,7 @@ use rules::Family;
 use rules::shadow::Work;
 use rules::simulate::{Observer, Packet, Step, Verdict, View, walk};
 use serde::Serialize;
-use space::{Axis, Cell, Place, Space};
+use space::{AddressLocation, Axis, Cell, Space};
 use std::ops::ControlFlow;
 
 /// Rules met by packets, in all: some tenths of a second.
@@ -37,22 +37,22 @@ const MAX_CHANGED: usize = 20_000;
 
 /// One of two configurations, or the rules that are there.
 #[derive(Debug)]
-pub struct Side {
+pub struct ComparedSide {
     /// Both families, IPv4 first.
-    scenes: [Scene; 2],
+    scenes: [RuleView; 2],
     dialect: Dialect,
     /// Why nothing is captured at all, where that is so.
     nothing: Option<String>,
     proxy: Proxy,
 }
 
-impl Side {
+impl ComparedSide {
     /// The rules that a subject describes; `pod` as [`pod`] makes it of both sides.
-    pub fn of_subject(subject: &Subject, capture: &Capture, pod: &Pod) -> Self {
+    pub fn of_subject(subject: &Subject, capture: &Capture, pod: &PodContext) -> Self {
         let side = Self::of_capture(capture, subject.dialect(), pod);
         match subject.skip() {
             Some(reason) => {
-                let scenes = Family::BOTH.map(|family| Scene::without_rules(family, pod));
+                let scenes = Family::BOTH.map(|family| RuleView::without_rules(family, pod));
                 Self { scenes, nothing: Some(reason.to_string()), ..side }
             }
             None => side,
@@ -60,16 +60,16 @@ impl Side {
     }
 
     /// The rules of a configuration.
-    pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &Pod) -> Self {
-        let scenes = Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod));
+    pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &PodContext) -> Self {
+        let scenes = Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod));
         Self { scenes, dialect, nothing: None, proxy: capture.proxy() }
     }
 
     /// Live rules of all programs; those of a family that is missing are none.
-    pub fn of_rules(mut scenes: Vec<Scene>, pod: &Pod) -> Self {
+    pub fn of_rules(mut scenes: Vec<RuleView>, pod: &PodContext) -> Self {
         let scenes = Family::BOTH.map(|family| {
             let at = scenes.iter().position(|scene| scene.family == family);
-            at.map_or_else(|| Scene::without_rules(family, pod), |at| scenes.swap_remove(at))
+            at.map_or_else(|| RuleView::without_rules(family, pod), |at| scenes.swap_remove(at))
         });
         let proxy = scenes.iter().map(|scene| status::proxy(&scene.view)).reduce(|one, other| {
             let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
@@ -78,7 +78,7 @@ impl Side {
         Self { scenes, dialect: Dialect::default(), nothing: None, proxy: proxy.unwrap_or_default() }
     }
 
-    fn scene(&self, family: Family) -> &Scene {
+    fn scene(&self, family: Family) -> &RuleView {
         let [v4, v6] = &self.scenes;
         if v4.family == family { v4 } else { v6 }
     }
@@ -87,12 +87,12 @@ impl Side {
         self.scene(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
-    fn end(&self, packet: &Packet, called: &Called) -> End {
+    fn end(&self, packet: &Packet, called: &Called) -> PacketEnd {
         let scene = self.scene(packet.family());
         let explained = explain(&scene.view, &scene.routing, packet).calling(called);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.nothing.as_ref());
         let report = explained.report();
-        End {
+        PacketEnd {
             verdict: report.verdict,
             port: report.port,
             last_port: report.last_port,
@@ -104,7 +104,7 @@ impl Side {
 
 /// A pod that has the addresses of all of these, as rules of one are compared with those of another: where a family has none,
 /// a placeholder.
-pub fn pod(of: &[Pod]) -> Pod {
+pub fn pod(of: &[PodContext]) -> PodContext {
     let mut addresses = Vec::new();
     let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
     for address in known {
@@ -118,7 +118,7 @@ pub fn pod(of: &[Pod]) -> Pod {
             addresses.push(stand_in);
         }
     }
-    Pod { is_known, ..Pod::new(addresses, None) }
+    PodContext { is_known, ..PodContext::new(addresses, None) }
 }
 
 /// What differs between two configurations.
@@ -147,16 +147,16 @@ pub struct Change {
     pub packet: Packet,
     /// How the example ends by the first configuration.
     #[serde(rename = "old")]
-    pub before: End,
+    pub before: PacketEnd,
     /// How the example ends by the second configuration.
     #[serde(rename = "new")]
-    pub after: End,
+    pub after: PacketEnd,
 }
 
 /// How a packet ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct End {
+pub struct PacketEnd {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
     /// The listener's port, the first of a range; null where no listener gets it.
@@ -170,11 +170,16 @@ pub struct End {
 }
 
 /// Compares what becomes of all packets; `pod` as [`pod`] makes it of both sides.
-pub fn compare(before: &Side, after: &Side, pod: &Pod) -> Comparison {
+pub fn compare(before: &ComparedSide, after: &ComparedSide, pod: &PodContext) -> Comparison {
     compare_within(Work::new(MAX_WORK), before, after, pod)
 }
 
-fn compare_within(mut work: Work, before: &Side, after: &Side, pod: &Pod) -> Comparison {
+fn compare_within(
+    mut work: Work,
+    before: &ComparedSide,
+    after: &ComparedSide,
+    pod: &PodContext,
+) -> Comparison {
     let mut found: Vec<Change> = Vec::new();
     let mut complete = true;
     let mut captured: Vec<Family> = Vec::new();
@@ -221,7 +226,7 @@ struct Changed {
     any_captured: bool,
 }
 
-fn changed(space: &Space, [before, after]: [&Scene; 2], work: &mut Work) -> Changed {
+fn changed(space: &Space, [before, after]: [&RuleView; 2], work: &mut Work) -> Changed {
     let (mut cells, mut any_captured) = (Vec::new(), false);
     for differing in 0..=Axis::ALL.len() {
         let stopped = space.each_cell(differing, &mut |cell| {
@@ -233,7 +238,7 @@ fn changed(space: &Space, [before, after]: [&Scene; 2], work: &mut Work) -> Chan
                 return ControlFlow::Continue(());
             }
             let packet = space.packet(cell);
-            let mut verdict = |scene: &Scene| {
+            let mut verdict = |scene: &RuleView| {
                 let mut counter = Counter(0);
                 let verdict = walk(&scene.view, &scene.routing, &packet, &mut counter).verdict;
                 work.spend(counter.0).map(|()| verdict)
@@ -264,7 +269,13 @@ impl Observer for Counter {
 }
 
 /// The changes in words, those that a usual packet shows first.
-fn described(space: &Space, changed: &Changed, before: &Side, after: &Side, pod: &Pod) -> Vec<Change> {
+fn described(
+    space: &Space,
+    changed: &Changed,
+    before: &ComparedSide,
+    after: &ComparedSide,
+    pod: &PodContext,
+) -> Vec<Change> {
     let mut kinds: Vec<(Verdict, Verdict)> = Vec::new();
     for (_, kind) in &changed.cells {
         if !kinds.contains(kind) {
@@ -289,18 +300,18 @@ fn described(space: &Space, changed: &Changed, before: &Side, after: &Side, pod:
 }
 
 /// The names of addresses that were not given.
-fn called(space: &Space, cell: &Cell, pod: &Pod) -> Called {
+fn called(space: &Space, cell: &Cell, pod: &PodContext) -> Called {
     let place = |axis: Axis| space.place(&space.classes(axis)[cell[axis as usize] as usize]);
     let mut called = Called::default();
     let (to, from) = (place(Axis::Destination), cell[Axis::Source as usize]);
     match to {
-        Place::Pod if !pod.is_known => called = called.to(OF_POD),
-        Place::Elsewhere if cell[Axis::Destination as usize] == 0 => called = called.to(OF_OTHERS),
-        Place::Pod | Place::Elsewhere | Place::Loopback => {}
+        AddressLocation::Pod if !pod.is_known => called = called.to(OF_POD),
+        AddressLocation::Elsewhere if cell[Axis::Destination as usize] == 0 => called = called.to(OF_OTHERS),
+        AddressLocation::Pod | AddressLocation::Elsewhere | AddressLocation::Loopback => {}
     }
     if space.is_inbound && from == 0 {
         called = called.from(OF_OTHERS);
-    } else if !space.is_inbound && from == 0 && to != Place::Loopback && !pod.is_known {
+    } else if !space.is_inbound && from == 0 && to != AddressLocation::Loopback && !pod.is_known {
         called = called.from(OF_POD);
     }
     called

@@ -1,6 +1,6 @@
 //! Combinations of classes joined to as few descriptions as cover them: of each axis some classes, or all.
 
-use super::space::{Axis, Cell, Place, Space};
+use super::space::{AddressLocation, Axis, Cell, Space};
 use std::collections::{BTreeSet, HashSet};
 
 /// On each axis some classes; all combinations of these.
@@ -63,8 +63,9 @@ fn grown(space: &Space, example: Cell, all: &HashSet<Cell>) -> Region {
             region.classes[axis as usize] = classes(axis).collect();
         }
     }
-    let is_within =
-        |class: u32| space.place(&space.classes(Axis::Destination)[class as usize]) != Place::Elsewhere;
+    let is_within = |class: u32| {
+        space.place(&space.classes(Axis::Destination)[class as usize]) != AddressLocation::Elsewhere
+    };
     for axis in GROWTH {
         for class in classes(axis) {
             // Calls within the pod are described on their own.

@@ -2,7 +2,7 @@
 //! that one of each combination answers for all.
 
 use super::classes::{Class, Conditions, LOOPBACK, holds, interface_name};
-use crate::explain::{Pod, Scene};
+use crate::explain::{PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
@@ -70,7 +70,7 @@ const OWNERS: Interval = Interval { first: 0, last: u32::MAX as u128 - 1 };
 
 impl Space {
     /// The packets of a family that rules of both scenes distinguish.
-    pub(super) fn of(scenes: [&Scene; 2], pod: &Pod, is_inbound: bool) -> Self {
+    pub(super) fn of(scenes: [&RuleView; 2], pod: &PodContext, is_inbound: bool) -> Self {
         let family = scenes[0].family;
         let mut conditions = Conditions::default();
         scenes.iter().for_each(|scene| conditions.add(&scene.view));
@@ -163,12 +163,12 @@ impl Space {
     }
 
     /// Where a class of destinations or of sources is.
-    pub(super) fn place(&self, class: &Class) -> Place {
+    pub(super) fn place(&self, class: &Class) -> AddressLocation {
         let [loopback, passthrough] = within(self.family);
         match class.value {
-            value if self.owned.iter().any(|own| number(*own) == value) => Place::Pod,
-            value if holds(net(loopback), value) || value == number(passthrough) => Place::Loopback,
-            _ => Place::Elsewhere,
+            value if self.owned.iter().any(|own| number(*own) == value) => AddressLocation::Pod,
+            value if holds(net(loopback), value) || value == number(passthrough) => AddressLocation::Loopback,
+            _ => AddressLocation::Elsewhere,
         }
     }
 
@@ -214,7 +214,7 @@ impl Space {
         if self.is_inbound {
             return true;
         }
-        let is_within = self.place(self.class(Axis::Destination, cell)) != Place::Elsewhere;
+        let is_within = self.place(self.class(Axis::Destination, cell)) != AddressLocation::Elsewhere;
         let by_loopback = value(Axis::Interface) == interface_number(LOOPBACK);
         // Calls to the pod itself go by the loopback interface, from whichever of its addresses.
         is_within == by_loopback && (is_within || cell[Axis::Source as usize] == 0)
@@ -229,7 +229,7 @@ impl Space {
         let direction = match self.is_inbound {
             true => Direction::Inbound {
                 interface,
-                local: self.place(self.class(Axis::Destination, cell)) == Place::Pod,
+                local: self.place(self.class(Axis::Destination, cell)) == AddressLocation::Pod,
             },
             false => Direction::Outbound {
                 interface,
@@ -264,7 +264,7 @@ impl Space {
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum AddressLocation {
     Pod,
     Loopback,
     Elsewhere,

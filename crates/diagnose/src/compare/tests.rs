@@ -3,11 +3,11 @@
 
 use super::regions::{Region, regions};
 use super::space::{Axis, Cell, Space, number};
-use super::{Comparison, MAX_WORK, Side, changed, compare, compare_within, pod};
+use super::{ComparedSide, Comparison, MAX_WORK, changed, compare, compare_within, pod};
 use crate::Subject;
-use crate::explain::{Pod, Scene};
+use crate::explain::{PodContext, RuleView};
 use crate::lint::probes;
-use crate::random::{any_of, said};
+use crate::random::{any_of, configured};
 use mesh::sources::{Host, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use proptest::prelude::*;
@@ -23,17 +23,17 @@ fn machine(_: &Raw) -> Box<dyn Host> {
     Box::new(NullHost)
 }
 
-fn the_pod() -> Pod {
+fn the_pod() -> PodContext {
     let addresses = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
-    pod(&[Pod::new(addresses, None)])
+    pod(&[PodContext::new(addresses, None)])
 }
 
-fn side((raw, capture): &(Raw, Capture)) -> Side {
-    Side::of_subject(&Subject::of_flags(raw.clone(), Vec::new(), machine), capture, &the_pod())
+fn side((raw, capture): &(Raw, Capture)) -> ComparedSide {
+    ComparedSide::of_subject(&Subject::of_flags(raw.clone(), Vec::new(), machine), capture, &the_pod())
 }
 
 fn compared(mesh: Mesh, before: &[(&str, &str)], after: &[(&str, &str)]) -> Comparison {
-    let [before, after] = [before, after].map(|flags| side(&said(mesh, flags).expect("valid")));
+    let [before, after] = [before, after].map(|flags| side(&configured(mesh, flags).expect("valid")));
     compare(&before, &after, &the_pod())
 }
 
@@ -150,7 +150,8 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
             "outbound TCP within the pod to port 33 by the proxy's user 1337: captured -> not captured",
         ],
     );
-    let [before, after] = [before, after].map(|list| side(&said(Mesh::Istio, &[all, list]).expect("valid")));
+    let [before, after] =
+        [before, after].map(|list| side(&configured(Mesh::Istio, &[all, list]).expect("valid")));
     let little = compare_within(Work::new(1000), &before, &after, &the_pod());
     assert!(!little.complete, "with little work it says that it did not compare all");
 }
@@ -206,7 +207,7 @@ fn holds(region: &Region, cell: &Cell) -> bool {
     Axis::ALL.into_iter().all(|axis| region.has(axis, cell[axis as usize]))
 }
 
-fn verdict(scene: &Scene, packet: &Packet) -> Verdict {
+fn verdict(scene: &RuleView, packet: &Packet) -> Verdict {
     walk(&scene.view, &scene.routing, packet, &mut ()).verdict
 }
 
@@ -215,7 +216,7 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
     let mut compared = 0;
     for family in Family::BOTH {
         let pod = the_pod();
-        let scenes = [before, after].map(|(_, capture)| Scene::of_config(&**capture, family, &pod));
+        let scenes = [before, after].map(|(_, capture)| RuleView::of_config(&**capture, family, &pod));
         for is_inbound in [false, true] {
             let space = Space::of([&scenes[0], &scenes[1]], &pod, is_inbound);
             let changed = changed(&space, [&scenes[0], &scenes[1]], &mut Work::new(10 * MAX_WORK));

@@ -1,6 +1,6 @@
 //! A comparison for people: each change in a line, and how one packet of it ends before and after.
 
-use super::{Change, Comparison, End};
+use super::{Change, Comparison, PacketEnd};
 use crate::{Style, fold};
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ impl Change {
         let ends = |with_port| [&self.before, &self.after].map(|end| end.short(with_port));
         let [before, after] = ends(false);
         let [before, after] = if before == after { ends(true) } else { [before, after] };
-        let paint = |end: &End, text: &str| end.style().paint(text).to_string();
+        let paint = |end: &PacketEnd, text: &str| end.style().paint(text).to_string();
         let _ = write!(
             line,
             "{}: {} -> {}",
@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-impl End {
+impl PacketEnd {
     /// The verdict in a word or two; with the listener where it alone differs.
     pub fn short(&self, with_port: bool) -> String {
         let word = match self.verdict {

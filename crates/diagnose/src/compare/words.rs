@@ -2,7 +2,7 @@
 
 use super::classes::{Class, LOOPBACK};
 use super::regions::Region;
-use super::space::{Axis, Place, Space, address, state_of};
+use super::space::{AddressLocation, Axis, Space, address, state_of};
 use mesh::Proxy;
 use rules::nft::{Interval, Intervals};
 use rules::{Family, Protocol};
@@ -201,7 +201,7 @@ fn interfaces(space: &Space, region: &Region) -> Option<Values> {
 /// The destinations within the pod or those outside, whichever the region has.
 fn destinations(space: &Space, region: &Region) -> Option<Values> {
     let place = |class: &Class| space.place(class);
-    let outside = |class: &Class| place(class) == Place::Elsewhere;
+    let outside = |class: &Class| place(class) == AddressLocation::Elsewhere;
     let within = |class: &Class| !outside(class);
     let has =
         |is_such: &dyn Fn(&Class) -> bool| !members(space, region, Axis::Destination, is_such).is_empty();
@@ -211,9 +211,9 @@ fn destinations(space: &Space, region: &Region) -> Option<Values> {
         (true, _, _) => chosen(space, region, Axis::Destination, &outside),
         (false, _, _) => {
             let classes = members(space, region, Axis::Destination, &within);
-            let own = classes.iter().any(|class| place(class) == Place::Pod);
+            let own = classes.iter().any(|class| place(class) == AddressLocation::Pod);
             let loopback: Vec<&Class> =
-                classes.iter().copied().filter(|class| place(class) == Place::Loopback).collect();
+                classes.iter().copied().filter(|class| place(class) == AddressLocation::Loopback).collect();
             let own = own.then(|| OWN.to_owned());
             let values = own.into_iter().chain(texts(space, Axis::Destination, &loopback)).collect();
             Some(Values { except: false, values })
@@ -223,7 +223,7 @@ fn destinations(space: &Space, region: &Region) -> Option<Values> {
 
 /// Whether the region has packets to the pod's own address.
 pub(super) fn includes_own(space: &Space, region: &Region) -> bool {
-    let is_own = |class: &Class| space.place(class) == Place::Pod;
+    let is_own = |class: &Class| space.place(class) == AddressLocation::Pod;
     !members(space, region, Axis::Destination, &is_own).is_empty()
 }
 

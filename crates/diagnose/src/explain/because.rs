@@ -4,13 +4,13 @@
 //! known.
 
 use super::Explanation;
-use mesh::Reason;
-use mesh::reason::{Effect, Meaning, MeaningRow};
+use mesh::RuleReason;
+use mesh::reason::{Meaning, MeaningRow, TrafficEffect};
 use mesh::recognition::{captures, read_at, summary::field_condition};
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
-use rules::{Action, Condition, ConnState, Origin, Target};
+use rules::{Action, ConnState, ListedCondition, Origin, Target};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -54,8 +54,8 @@ impl Explanation<'_> {
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| self.reason_of(at));
-        let whose = |reason: Reason| match reason.meaning().row() {
-            MeaningRow { effect: Effect::Captured | Effect::HandedOver, direction, .. } => {
+        let whose = |reason: RuleReason| match reason.meaning().row() {
+            MeaningRow { effect: TrafficEffect::Captured | TrafficEffect::HandedOver, direction, .. } => {
                 Some(match *direction {
                     "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
                     direction => format!("the proxy's {direction}"),
@@ -67,15 +67,15 @@ impl Explanation<'_> {
     }
 
     /// Why a rule is there: by its own word, as it is read, or by its chain.
-    fn reason_of(&self, at: At) -> Option<Reason> {
-        let of_chain = || Reason::of_chain(&self.view.chains()[at.chain].chain);
+    fn reason_of(&self, at: At) -> Option<RuleReason> {
+        let of_chain = || RuleReason::of_chain(&self.view.chains()[at.chain].chain);
         self.stated_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
     }
 
     /// The same, where sentences may name it.
-    pub(super) fn stated_reason(&self, at: At) -> Option<Reason> {
+    pub(super) fn stated_reason(&self, at: At) -> Option<RuleReason> {
         match self.view.rule(at)?.origin {
-            Some(origin) => Reason::named(origin.name),
+            Some(origin) => RuleReason::named(origin.name),
             None => read_at(self.view, at).map(|(reason, _)| reason),
         }
     }
@@ -124,10 +124,10 @@ impl Explanation<'_> {
     /// Whether a listener was in reach, but not for packets with the mark that this one has.
     fn misses_by_mark(&self) -> bool {
         let port = self.packet.destination.port();
-        let spares_mark = |condition: &Condition| {
+        let spares_mark = |condition: &ListedCondition| {
             field_condition(condition).is_some_and(|one| one.negated && matches!(one.field, Field::Mark(_)))
         };
-        let is_of_port = |condition: &Condition| {
+        let is_of_port = |condition: &ListedCondition| {
             field_condition(condition)
                 .is_none_or(|one| one.field != Field::DestinationPort || one.holds(port.into()))
         };
@@ -147,10 +147,10 @@ impl Explanation<'_> {
             let Some(rule) = self.view.rule(step.at) else { return false };
             let Matched::No(index) = step.matched else { return false };
             let condition = &rule.conditions[index];
-            let is_protocol = matches!(condition, Condition::Known(_) | Condition::Nft(_))
+            let is_protocol = matches!(condition, ListedCondition::Known(_) | ListedCondition::Nft(_))
                 && condition.field() == Some(Field::Protocol);
             let leads_there = || {
-                let meaning = self.reason_of(step.at).map(Reason::meaning);
+                let meaning = self.reason_of(step.at).map(RuleReason::meaning);
                 matches!(meaning, Some(Meaning::Inbound | Meaning::Outbound))
             };
             is_protocol && (captures(rule) || leads_there())
@@ -166,7 +166,7 @@ impl Explanation<'_> {
     }
 
     fn of_origin(&self, at: At, origin: Origin) -> String {
-        let sentence = Reason::named(origin.name).and_then(|reason| self.say(at, reason, origin));
+        let sentence = RuleReason::named(origin.name).and_then(|reason| self.say(at, reason, origin));
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
     }
 
@@ -182,11 +182,11 @@ impl Explanation<'_> {
 
     /// The option that made a rule, as its author calls it.
     pub(super) fn option_text(&self, origin: Origin) -> String {
-        let name = Reason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
+        let name = RuleReason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
         name.map_or_else(|| origin.option_text(), str::to_owned)
     }
 
-    fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {
+    fn say(&self, at: At, reason: RuleReason, origin: Origin) -> Option<String> {
         let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
         let sentence = reason.sentence(value.as_deref(), &self.option_text(origin))?;
         Some(self.dialect.render(&sentence))
@@ -194,10 +194,10 @@ impl Explanation<'_> {
 }
 
 /// The packet's own value beside a condition that failed.
-pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> {
+pub(super) fn instead(condition: &ListedCondition, packet: &Packet) -> Option<String> {
     let owner = |what: &str, id: u32| format!("{what} {id}");
     let field = match condition {
-        Condition::Known(_) | Condition::Nft(_) => condition.field()?,
+        ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,
         _ => return None,
     };
     // Addresses, ports and marks may have changed on the way.

@@ -1,10 +1,10 @@
 //! The packets of a matrix: callers and destinations, by all that the configuration distinguishes.
 
-use super::pod::{OUTSIDE, Pod, Sender};
+use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question;
 use super::ways::{Arriving, Routes};
 use mesh::settings::Setting;
-use mesh::{DNS_PORT, ListItem, Policy, Selector};
+use mesh::{CapturePolicy, DNS_PORT, ListItem, Selector};
 use rules::nft::Interval;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
@@ -18,7 +18,7 @@ pub struct Case {
     /// Which table: packets from the pod, or to it.
     pub table: &'static str,
     /// The row: a list of which several items may share one, and what the row is about.
-    pub row: Row,
+    pub row: CaseRow,
     /// The column: who sends it, and over what.
     pub column: &'static str,
     /// The packet; `None` where there is none to be had.
@@ -27,7 +27,7 @@ pub struct Case {
 
 /// What a row is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CaseRow {
     /// A word before the item, such as `port`.
     pub noun: &'static str,
     /// The item of an option's list, or what it is where no option names it.
@@ -63,7 +63,7 @@ const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 const MAX_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
-pub fn usual_cases(pod: &Pod, ways: &dyn Routes, config: Option<&dyn Policy>) -> Vec<Case> {
+pub fn usual_cases(pod: &PodContext, ways: &dyn Routes, config: Option<&dyn CapturePolicy>) -> Vec<Case> {
     let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
     let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
@@ -83,7 +83,7 @@ struct Cases<'a> {
     own: IpAddr,
     /// The interface at which packets from outside arrive.
     outside: String,
-    pod: &'a Pod,
+    pod: &'a PodContext,
     ways: &'a dyn Routes,
     lists: &'a [ListItem],
     cases: Vec<Case>,
@@ -94,8 +94,9 @@ impl Cases<'_> {
         let port = self.plain_port();
         let elsewhere = self.elsewhere();
         let loopback = mesh::loopback(self.family);
-        self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
-        let itself = if self.pod.is_known { Row::of("itself", &self.own) } else { Row::plain("itself") };
+        self.call(&CaseRow::of("loopback", &loopback), SocketAddr::new(loopback, port));
+        let itself =
+            if self.pod.is_known { CaseRow::of("itself", &self.own) } else { CaseRow::plain("itself") };
         self.call(&itself, SocketAddr::new(self.own, port));
         let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
@@ -105,17 +106,17 @@ impl Cases<'_> {
             match &listed.selector {
                 Selector::Destination(network) if network.family() == self.family => {
                     let to = self.within(*network, listed.captured);
-                    self.call(&Row::listed("", network, listed), SocketAddr::new(to, port));
+                    self.call(&CaseRow::listed("", network, listed), SocketAddr::new(to, port));
                 }
                 Selector::OutboundPort(ports, _) => {
                     let to = if listed.captured { elsewhere } else { captured };
-                    self.call(&Row::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
+                    self.call(&CaseRow::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
                 }
                 Selector::Server(server) if Family::of(*server) == self.family => {
-                    self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
+                    self.call(&CaseRow::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
                 }
                 Selector::Interface(interface) => {
-                    let row = Row::listed("by", interface, listed);
+                    let row = CaseRow::listed("by", interface, listed);
                     self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
                 }
                 Selector::Destination(_)
@@ -128,8 +129,8 @@ impl Cases<'_> {
                 | Selector::Group(_) => {}
             }
         }
-        self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT.number()));
-        self.call(&Row::plain("anywhere else"), SocketAddr::new(elsewhere, port));
+        self.call(&CaseRow::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT.number()));
+        self.call(&CaseRow::plain("anywhere else"), SocketAddr::new(elsewhere, port));
     }
 
     fn arrivals(&mut self) {
@@ -140,21 +141,21 @@ impl Cases<'_> {
         for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
             match &listed.selector {
                 Selector::InboundPort(ports) => {
-                    self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), &outside, true);
+                    self.arrive(&CaseRow::ports(*ports, listed), own(ports.first().number()), &outside, true);
                 }
                 Selector::Tunnel(port) => {
-                    self.arrive(&Row::ports((*port).into(), listed), own(port.number()), &outside, true);
+                    self.arrive(&CaseRow::ports((*port).into(), listed), own(port.number()), &outside, true);
                 }
                 Selector::Source(network) if network.family() == self.family => {
-                    let row = Row::listed("", network, listed);
+                    let row = CaseRow::listed("", network, listed);
                     self.arrive_from(&row, self.within(*network, false), own(port));
                 }
                 Selector::Interface(name) => {
-                    self.arrive(&Row::listed("at", name, listed), own(port), &member(name), true);
+                    self.arrive(&CaseRow::listed("at", name, listed), own(port), &member(name), true);
                 }
                 Selector::Machine(name) => {
                     let to = SocketAddr::new(self.elsewhere(), port);
-                    self.arrive(&Row::listed("out of", name, listed), to, &member(name), false);
+                    self.arrive(&CaseRow::listed("out of", name, listed), to, &member(name), false);
                 }
                 Selector::Destination(_)
                 | Selector::Source(_)
@@ -164,15 +165,15 @@ impl Cases<'_> {
                 | Selector::Server(_) => {}
             }
         }
-        self.arrive(&Row::plain("any other port"), own(port), &outside, true);
+        self.arrive(&CaseRow::plain("any other port"), own(port), &outside, true);
     }
 
-    fn call(&mut self, row: &Row, to: SocketAddr) {
+    fn call(&mut self, row: &CaseRow, to: SocketAddr) {
         self.call_by(row, to, None);
     }
 
     /// The pod's processes call.
-    fn call_by(&mut self, row: &Row, to: SocketAddr, by: Option<&str>) {
+    fn call_by(&mut self, row: &CaseRow, to: SocketAddr, by: Option<&str>) {
         for (column, sender, protocol) in [
             ("app tcp", Sender::App, Protocol::Tcp),
             ("app udp", Sender::App, Protocol::Udp),
@@ -190,7 +191,7 @@ impl Cases<'_> {
     }
 
     /// A call from outside the pod, or from a virtual machine within it.
-    fn arrive(&mut self, row: &Row, to: SocketAddr, at: &str, is_local: bool) {
+    fn arrive(&mut self, row: &CaseRow, to: SocketAddr, at: &str, is_local: bool) {
         for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
             let usual = question::usual(
                 Sender::External,
@@ -206,7 +207,7 @@ impl Cases<'_> {
     }
 
     /// A call from this address outside the pod.
-    fn arrive_from(&mut self, row: &Row, from: IpAddr, to: SocketAddr) {
+    fn arrive_from(&mut self, row: &CaseRow, from: IpAddr, to: SocketAddr) {
         let (first, outside) = (self.cases.len(), self.outside.clone());
         self.arrive(row, to, &outside, true);
         for packet in self.cases[first..].iter_mut().filter_map(|case| case.packet.as_mut()) {
@@ -293,7 +294,7 @@ impl ItemCounts {
     }
 }
 
-impl Row {
+impl CaseRow {
     fn plain(item: &str) -> Self {
         Self { noun: "", item: item.to_owned(), list: None }
     }

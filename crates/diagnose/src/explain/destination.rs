@@ -1,8 +1,8 @@
 //! Where a packet is to go: an address, a name, or a port of the pod's.
 
-use super::question::{OF_POD, Place};
+use super::question::{OF_POD, QuestionContext};
 use mesh::settings::Setting;
-use mesh::sources::{Reader, Source};
+use mesh::sources::{SettingReader, Source};
 use rules::{Family, Port};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +15,11 @@ pub(super) struct Destination {
 }
 
 /// Reads where the packet goes; `None` if there is a problem.
-pub(super) fn destination(reader: &mut Reader<'_>, place: &Place<'_>, inbound: bool) -> Option<Destination> {
+pub(super) fn destination(
+    reader: &mut SettingReader<'_>,
+    place: &QuestionContext<'_>,
+    inbound: bool,
+) -> Option<Destination> {
     let Some(given) = reader.raw.get(Setting::Destination) else {
         let text = "is needed: where the packet goes, such as 10.0.0.5:443";
         reader.whole(&Source::Flag(Setting::Destination.row().long), text);

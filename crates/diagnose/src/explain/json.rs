@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What becomes of a packet.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Report {
+pub struct ExplanationReport {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
     /// The listener's port, the first of a range; null without a listener.
@@ -67,7 +67,7 @@ pub struct TraceEntry {
 
 impl Explanation<'_> {
     /// The explanation as data.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ExplanationReport {
         let (verdict, ports) = match self.outcome.verdict {
             Verdict::Pass => ("pass", None),
             Verdict::Redirect(ports) => ("redirect", Some(ports)),
@@ -75,7 +75,7 @@ impl Explanation<'_> {
             Verdict::Drop => ("drop", None),
             Verdict::Unknown => ("unknown", None),
         };
-        Report {
+        ExplanationReport {
             verdict,
             port: ports.map(|ports| ports.first().number()),
             last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),

@@ -4,11 +4,11 @@
 use super::Explanation;
 use super::cases::number;
 use mesh::Mesh;
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::reason::{About, Meaning};
 use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{At, Direction, Packet};
-use rules::{Condition, Match, Negatable, render};
+use rules::{ListedCondition, Match, Negatable, render};
 
 /// How many items of a list a sentence names.
 const NAMED: usize = 5;
@@ -20,7 +20,8 @@ impl Explanation<'_> {
         let places = chains.flat_map(|(chain, chain_rules)| {
             (0..chain_rules.rules.len()).map(move |rule| At { chain, rule })
         });
-        let known: Vec<(Reason, At)> = places.filter_map(|at| Some((self.stated_reason(at)?, at))).collect();
+        let known: Vec<(RuleReason, At)> =
+            places.filter_map(|at| Some((self.stated_reason(at)?, at))).collect();
         let lists: &[(Meaning, &str)] = match self.packet.direction {
             Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
             Direction::Outbound { .. } => {
@@ -30,8 +31,9 @@ impl Explanation<'_> {
         let meshes = Mesh::ALL.iter().filter(|mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh));
         let lists = meshes.flat_map(|mesh| {
             let of_mesh = lists.iter().filter_map(move |(meaning, noun)| {
-                let mut made = Reason::all().filter(|reason| reason.mesh() == *mesh);
-                let is_list = |reason: &Reason| reason.meaning() == *meaning && !reason.settings().is_empty();
+                let mut made = RuleReason::all().filter(|reason| reason.mesh() == *mesh);
+                let is_list =
+                    |reason: &RuleReason| reason.meaning() == *meaning && !reason.settings().is_empty();
                 Some((made.find(is_list)?, *noun))
             });
             // The first list is the one that captures in general.
@@ -52,7 +54,7 @@ impl Explanation<'_> {
     }
 
     /// What the rule is about: of a list that one rule holds, the item that the packet has.
-    pub(super) fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
+    pub(super) fn value(&self, conditions: &[ListedCondition], meaning: Meaning) -> Option<String> {
         let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
         let condition =
             conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
@@ -63,7 +65,7 @@ impl Explanation<'_> {
         let items = items(condition);
         match (items.iter().find(holds), condition) {
             (Some((text, _)), _) => Some(text.clone()),
-            (None, Condition::Known(_)) => Some(values([condition]).join(",")),
+            (None, ListedCondition::Known(_)) => Some(values([condition]).join(",")),
             (None, _) => Some(items.into_iter().next()?.0),
         }
     }
@@ -71,7 +73,7 @@ impl Explanation<'_> {
 
 /// The items of a list that are nearest to the packet's own value, and how many more there are; a range of ports counts as
 /// its ports. `None` where the list is empty.
-fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet) -> Option<String> {
+fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &Packet) -> Option<String> {
     let mut listed: Vec<(u128, Interval, String)> = Vec::new();
     let mut are_ports = false;
     for condition in conditions {
@@ -105,7 +107,7 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet)
 }
 
 /// Whether rules of this meaning are about the condition, though others precede it.
-fn is_point(condition: &Condition, meaning: Meaning) -> bool {
+fn is_point(condition: &ListedCondition, meaning: Meaning) -> bool {
     let field = condition.field();
     let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
     let is_interface = field == Some(Field::InInterface);
@@ -117,21 +119,21 @@ fn is_point(condition: &Condition, meaning: Meaning) -> bool {
 }
 
 /// What the rule is about: the items of the option's list that made it.
-pub(crate) fn values<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Vec<String> {
+pub(crate) fn values<'a>(conditions: impl IntoIterator<Item = &'a ListedCondition>) -> Vec<String> {
     let mut lists = conditions.into_iter().map(items);
     lists.find(|items| !items.is_empty()).into_iter().flatten().map(|(text, _)| text).collect()
 }
 
 /// The items of a list that a condition holds, each with its values.
-fn items(condition: &Condition) -> Vec<(String, Interval)> {
+fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
     match condition {
-        Condition::Known(Match::DestinationPorts(ports)) => {
+        ListedCondition::Known(Match::DestinationPorts(ports)) => {
             let each =
                 ports.value().ranges().iter().map(|ports| Match::DestinationPort(Negatable::Is(*ports)));
             each.filter_map(|port| item(&port)).collect()
         }
-        Condition::Known(known) => item(known).into_iter().collect(),
-        Condition::Nft(condition) => {
+        ListedCondition::Known(known) => item(known).into_iter().collect(),
+        ListedCondition::Nft(condition) => {
             let noun = match condition.field {
                 Field::Uid => "user ",
                 Field::Gid => "group ",
@@ -149,11 +151,11 @@ fn items(condition: &Condition) -> Vec<(String, Interval)> {
             let texts = texts.iter().map(|value| format!("{noun}{}", value.trim_matches('"')));
             texts.zip(condition.values.ranges().iter().copied()).collect()
         }
-        Condition::Protocol(_)
-        | Condition::DestinationLocal(_)
-        | Condition::TcpFlags { .. }
-        | Condition::Always(_)
-        | Condition::Unknown(_) => Vec::new(),
+        ListedCondition::Protocol(_)
+        | ListedCondition::DestinationLocal(_)
+        | ListedCondition::TcpFlags { .. }
+        | ListedCondition::Always(_)
+        | ListedCondition::Unknown(_) => Vec::new(),
     }
 }
 
@@ -171,7 +173,7 @@ fn item(known: &Match) -> Option<(String, Interval)> {
 }
 
 /// The packet's value of the field that a condition looks at, as it was sent.
-fn own(condition: &Condition, packet: &Packet) -> Option<u128> {
+fn own(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
     match (condition.field()?, &packet.direction) {
         (Field::Source(_), _) => Some(number(source.ip())),

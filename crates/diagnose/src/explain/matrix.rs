@@ -1,7 +1,7 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
-use super::cases::{Case, FROM_POD, List, Row, TO_POD};
-use super::{Explanation, Scene, explain};
+use super::cases::{Case, CaseRow, FROM_POD, List, TO_POD};
+use super::{Explanation, RuleView, explain};
 use crate::{Style, columns, fold};
 use mesh::sources::Dialect;
 use rules::Family;
@@ -11,16 +11,16 @@ use std::fmt::Write;
 /// The tables of all families, and the legend of their words.
 #[derive(Debug, Default)]
 pub struct Matrix<'a> {
-    pub tables: Vec<Table<'a>>,
+    pub tables: Vec<MatrixTable<'a>>,
     /// Each word for a verdict with its meaning, once.
-    pub words: Vec<Word>,
+    pub words: Vec<VerdictWord>,
     /// The options that rows name.
     pub lists: Vec<List>,
 }
 
 /// The packets of a family in one direction.
 #[derive(Debug)]
-pub struct Table<'a> {
+pub struct MatrixTable<'a> {
     pub family: Family,
     /// The title of the rules, above the first table of theirs where there are several.
     pub heading: Option<&'a str>,
@@ -32,7 +32,7 @@ pub struct Table<'a> {
 
 /// A word for a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Word {
+pub struct VerdictWord {
     pub word: String,
     pub style: Style,
     pub meaning: String,
@@ -41,15 +41,15 @@ pub struct Word {
 /// A row, or several of one option with the same text.
 #[derive(Debug)]
 pub struct Line<'a> {
-    rows: Vec<Row>,
-    pub cells: Vec<Cell>,
+    rows: Vec<CaseRow>,
+    pub cells: Vec<MatrixCell>,
     /// What becomes of the packets of each cell, of all rows.
     pub explained: Vec<Vec<Explanation<'a>>>,
 }
 
 /// A cell: its text and its style; none, where no such packet is to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct MatrixCell {
     pub text: String,
     pub style: Option<Style>,
 }
@@ -59,7 +59,7 @@ const GAP: usize = 2;
 
 /// The tables as text of lines of so many columns, with a legend: rows by destination, columns by sender and protocol, in the
 /// order of the cases, those of each family below the title of its rules.
-pub fn matrix(scenes: &[&Scene], cases: &[Case], dialect: &Dialect, width: usize) -> String {
+pub fn matrix(scenes: &[&RuleView], cases: &[Case], dialect: &Dialect, width: usize) -> String {
     // In words where they have room, else with an arrow, which the legend explains.
     let matrix = tables(scenes, cases, true);
     let text = matrix.text(width);
@@ -74,7 +74,7 @@ pub fn matrix(scenes: &[&Scene], cases: &[Case], dialect: &Dialect, width: usize
 }
 
 /// The same as data, for front ends that have tables. `in_words` is whether cells say more than an arrow and a port.
-pub fn tables<'a>(scenes: &[&'a Scene], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
+pub fn tables<'a>(scenes: &[&'a RuleView], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
     let mut matrix = Matrix::default();
     for scene in scenes {
         let mut heading = (scenes.len() > 1).then_some(scene.title.as_str());
@@ -89,7 +89,7 @@ pub fn tables<'a>(scenes: &[&'a Scene], cases: &'a [Case], in_words: bool) -> Ma
             }
             if !heads.is_empty() {
                 let lines = matrix.lines(scene, &cases, heads.len(), in_words);
-                matrix.tables.push(Table {
+                matrix.tables.push(MatrixTable {
                     family: scene.family,
                     heading: heading.take(),
                     title,
@@ -103,7 +103,7 @@ pub fn tables<'a>(scenes: &[&'a Scene], cases: &'a [Case], in_words: bool) -> Ma
     matrix
 }
 
-fn table_text(Table { title, heads, lines, .. }: &Table<'_>, width: usize) -> String {
+fn table_text(MatrixTable { title, heads, lines, .. }: &MatrixTable<'_>, width: usize) -> String {
     let column = |index: usize| {
         let cells = lines.iter().map(|line| line.cells[index].text.len());
         cells.chain([heads[index].len()]).max().unwrap_or_default() + GAP
@@ -125,7 +125,7 @@ fn table_text(Table { title, heads, lines, .. }: &Table<'_>, width: usize) -> St
     let _ = writeln!(text, "{}{:2$}{heads}", Style::Strong.paint(title), "", label - title.len().min(label));
     for line in lines {
         let name = line.label(label);
-        let shown = cells(&mut line.cells.iter().map(|Cell { text, style }| match style {
+        let shown = cells(&mut line.cells.iter().map(|MatrixCell { text, style }| match style {
             Some(style) => (style.paint(text).to_string(), text.len()),
             None => (text.clone(), text.len()),
         }));
@@ -145,7 +145,7 @@ const LEAST_LABEL: usize = 22;
 impl Line<'_> {
     /// As many items as fit into so many columns, at least one, and how many more there are.
     pub fn label(&self, room: usize) -> String {
-        let Row { noun, list, .. } = &self.rows[0];
+        let CaseRow { noun, list, .. } = &self.rows[0];
         let option = list.map(|list| format!(" ({})", list.option())).unwrap_or_default();
         let noun = match (*noun, self.rows.len()) {
             ("", _) => String::new(),
@@ -164,14 +164,20 @@ impl Line<'_> {
 }
 
 impl<'a> Matrix<'a> {
-    fn lines(&mut self, scene: &'a Scene, cases: &[&'a Case], heads: usize, in_words: bool) -> Vec<Line<'a>> {
+    fn lines(
+        &mut self,
+        scene: &'a RuleView,
+        cases: &[&'a Case],
+        heads: usize,
+        in_words: bool,
+    ) -> Vec<Line<'a>> {
         let mut lines: Vec<Line<'a>> = Vec::new();
         for row in cases.chunks(heads) {
             let explained: Vec<Option<Explanation<'a>>> = row
                 .iter()
                 .map(|case| Some(explain(&scene.view, &scene.routing, case.packet.as_ref()?)))
                 .collect();
-            let cells: Vec<Cell> =
+            let cells: Vec<MatrixCell> =
                 explained.iter().map(|explained| self.cell(explained.as_ref(), in_words)).collect();
             let of = row[0].row.clone();
             self.lists.extend(of.list.filter(|list| !self.lists.contains(list)));
@@ -192,19 +198,19 @@ impl<'a> Matrix<'a> {
         lines
     }
 
-    fn cell(&mut self, explained: Option<&Explanation<'_>>, in_words: bool) -> Cell {
-        let Some(explained) = explained else { return Cell { text: "-".to_owned(), style: None } };
+    fn cell(&mut self, explained: Option<&Explanation<'_>>, in_words: bool) -> MatrixCell {
+        let Some(explained) = explained else { return MatrixCell { text: "-".to_owned(), style: None } };
         let (word, meaning) = words(explained, in_words);
         let style = explained.style();
         if !self.words.iter().any(|known| known.word == word) {
-            self.words.push(Word { word: word.clone(), style, meaning });
+            self.words.push(VerdictWord { word: word.clone(), style, meaning });
         }
-        Cell { text: word, style: Some(style) }
+        MatrixCell { text: word, style: Some(style) }
     }
 
     /// The tables in lines of so many columns, if possible.
     fn text(&self, width: usize) -> String {
-        let part = |table: &Table<'_>| {
+        let part = |table: &MatrixTable<'_>| {
             let heading = table.heading.map(|heading| format!("== {heading}\n")).unwrap_or_default();
             heading + &table_text(table, width)
         };
@@ -214,8 +220,9 @@ impl<'a> Matrix<'a> {
     /// The legend, in lines of so many columns.
     fn legend(&self, dialect: &Dialect, width: usize) -> String {
         let mut text = String::new();
-        let longest = self.words.iter().map(|Word { word, .. }| word.len()).max().unwrap_or_default() + GAP;
-        for Word { word, style, meaning } in &self.words {
+        let longest =
+            self.words.iter().map(|VerdictWord { word, .. }| word.len()).max().unwrap_or_default() + GAP;
+        for VerdictWord { word, style, meaning } in &self.words {
             let room = longest - word.len();
             let line = format!("{}{:room$}{meaning}\n", style.paint(word), "");
             text.push_str(&fold(&line, longest, width));

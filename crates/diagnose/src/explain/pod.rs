@@ -3,13 +3,13 @@
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw, STAND_IN};
-use mesh::{OWNERS, Policy, Proxy};
+use mesh::{CapturePolicy, OWNERS, Proxy};
 use rules::{Family, Gid, Uid};
 use std::net::IpAddr;
 
 /// What a question about a packet leaves open.
 #[derive(Clone, Debug)]
-pub struct Pod {
+pub struct PodContext {
     /// Its addresses; where [`Pod::is_known`] is false, placeholders for them.
     pub addresses: Vec<IpAddr>,
     /// Whether the addresses are its own.
@@ -35,9 +35,9 @@ const APPLICATION: u32 = 1000;
 /// The interface of a pod, as container runtimes name it.
 pub(super) const OUTSIDE: &str = "eth0";
 
-impl Pod {
+impl PodContext {
     /// A pod that has some of these addresses: those by which others reach it.
-    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn Policy>) -> Self {
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
@@ -62,7 +62,7 @@ impl Pod {
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
     /// is known, a placeholder.
-    pub fn from_settings(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
+    pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
         let declared = raw.get(Setting::PodIps).map(|given| {
             given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
         });

@@ -1,10 +1,10 @@
 //! The packet of a question, from settings. Strict: every problem at once.
 
 use super::destination::destination;
-use super::pod::{OUTSIDE, Pod, Sender};
+use super::pod::{OUTSIDE, PodContext, Sender};
 use super::ways::{Arriving, Leaving, Routes};
 use mesh::settings::Setting;
-use mesh::sources::{Reader, Source};
+use mesh::sources::{SettingReader, Source};
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) const SOURCE_PORT: u16 = 40_000;
 
 /// Where a question about a packet applies.
-pub struct Place<'a> {
-    pub pod: &'a Pod,
+pub struct QuestionContext<'a> {
+    pub pod: &'a PodContext,
     pub ways: &'a dyn Routes,
     /// The addresses of a name; `None` where names are not resolved.
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
@@ -92,7 +92,7 @@ pub(crate) const OF_POD: &str = "the pod's address";
 pub(crate) const OF_OTHERS: &str = "an address outside";
 
 /// Reads the packet; `None` if there is a problem.
-pub fn packet(reader: &mut Reader<'_>, place: &Place<'_>) -> Option<PacketQuery> {
+pub fn packet(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
         "app" => Some(Sender::App),
@@ -168,10 +168,10 @@ struct Question {
 
 /// The route of a packet; its source, with a name where the address is a placeholder for one that is not known; and why there
 /// is none for it. `None` where nothing is known of the pod's address.
-type Found = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
+type PacketRoute = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
 
 impl Question {
-    fn arriving(&self, place: &Place<'_>) -> Found {
+    fn arriving(&self, place: &QuestionContext<'_>) -> PacketRoute {
         let Self { to, from, by, mark, of_pod, .. } = self;
         let from_whom = from.map(|from| from.ip());
         let arriving = Arriving { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
@@ -191,7 +191,7 @@ impl Question {
         Some((Direction::Inbound { interface, local }, source, lost))
     }
 
-    fn leaving(&self, place: &Place<'_>) -> Found {
+    fn leaving(&self, place: &QuestionContext<'_>) -> PacketRoute {
         let Self { to, from, by, owner: (uid, gid), protocol, mark, .. } = self;
         let asked = Leaving {
             to: *to,
@@ -230,7 +230,7 @@ impl Question {
 /// of the pod's address, or where no caller outside can send it.
 pub(crate) fn usual(
     sender: Sender,
-    pod: &Pod,
+    pod: &PodContext,
     ways: &dyn Routes,
     protocol: Protocol,
     destination: SocketAddr,
@@ -252,7 +252,7 @@ pub(crate) fn usual(
     Some(Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New })
 }
 
-fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {
+fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     let given = reader.one_of(Setting::Direction, "outbound or inbound", |text| match text {
         "outbound" => Some(false),
         "inbound" => Some(true),
@@ -280,7 +280,7 @@ pub(super) fn outsider(to: IpAddr) -> IpAddr {
 }
 
 /// From where the pod's own packets come, and whether that is known. `None` for a pod that has no address of the family.
-pub(super) fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
+pub(super) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of all of 127.0.0.0/8 names this source.
         IpAddr::V4(to) if to.is_loopback() => Some((Ipv4Addr::LOCALHOST.into(), true)),
@@ -297,7 +297,12 @@ pub(super) fn default_source(pod: &Pod, to: IpAddr) -> Option<(IpAddr, bool)> {
 const LOOPBACK: &str = "lo";
 
 /// The user and the group that send the packet.
-fn owner(reader: &mut Reader<'_>, pod: &Pod, sender: Option<Sender>, inbound: bool) -> (Uid, Gid) {
+fn owner(
+    reader: &mut SettingReader<'_>,
+    pod: &PodContext,
+    sender: Option<Sender>,
+    inbound: bool,
+) -> (Uid, Gid) {
     let preset = pod.owner(sender.unwrap_or(Sender::App));
     if inbound {
         refuse(reader, &[Setting::SenderUid, Setting::SenderGid], "inbound");
@@ -310,7 +315,7 @@ fn owner(reader: &mut Reader<'_>, pod: &Pod, sender: Option<Sender>, inbound: bo
 }
 
 /// The interface by which the packet comes or goes, if given.
-fn by(reader: &mut Reader<'_>, inbound: bool) -> Option<String> {
+fn by(reader: &mut SettingReader<'_>, inbound: bool) -> Option<String> {
     let (own, other, direction) = match inbound {
         true => (Setting::InInterface, Setting::OutInterface, "inbound"),
         false => (Setting::OutInterface, Setting::InInterface, "outbound"),
@@ -322,7 +327,7 @@ fn by(reader: &mut Reader<'_>, inbound: bool) -> Option<String> {
     })
 }
 
-fn refuse(reader: &mut Reader<'_>, settings: &[Setting], direction: &str) {
+fn refuse(reader: &mut SettingReader<'_>, settings: &[Setting], direction: &str) {
     for setting in settings {
         if let Some(given) = reader.raw.get(*setting) {
             reader.whole(&given.source, format!("is nothing that an {direction} packet has"));

@@ -1,13 +1,13 @@
 //! Rules to walk through, and where they come from.
 
-use super::pod::Pod;
-use mesh::Policy;
+use super::pod::PodContext;
+use mesh::CapturePolicy;
 use rules::simulate::{Routing, View};
 use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Object};
 
 /// Rules of one family, with the routing that they rely on.
 #[derive(Debug)]
-pub struct Scene {
+pub struct RuleView {
     /// Where the rules come from, if that needs saying.
     pub title: String,
     pub family: Family,
@@ -15,14 +15,14 @@ pub struct Scene {
     pub routing: Routing,
 }
 
-impl Scene {
+impl RuleView {
     /// The rules that a configuration asks for.
-    pub fn of_config(config: &dyn Policy, family: Family, pod: &Pod) -> Self {
+    pub fn of_config(config: &dyn CapturePolicy, family: Family, pod: &PodContext) -> Self {
         Self::of_rules(&config.rules(family), config, pod)
     }
 
     /// The rules of one family that a configuration asks for, where they are made already.
-    pub(crate) fn of_rules(rules: &Checked, config: &dyn Policy, pod: &Pod) -> Self {
+    pub(crate) fn of_rules(rules: &Checked, config: &dyn CapturePolicy, pod: &PodContext) -> Self {
         let family = rules.rules().family;
         let marks = config.routing().into_iter().filter_map(|object| match object {
             Object::Rule { family: of, mark, .. } if of == family => Some(mark),
@@ -37,13 +37,13 @@ impl Scene {
     }
 
     /// No rules.
-    pub(crate) fn without_rules(family: Family, pod: &Pod) -> Self {
+    pub(crate) fn without_rules(family: Family, pod: &PodContext) -> Self {
         let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
         Self { title: family.to_string(), family, view: View::empty(family), routing }
     }
 
     /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
-    pub fn of_listing(listing: Listing, pod: &Pod) -> Self {
+    pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let routing = Routing { local_marks: handed_over(&listing), addresses: pod.addresses.clone() };
         Self { title: family.to_string(), family, view: View::of_listing(listing), routing }

@@ -1,7 +1,7 @@
 //! Limits of ambient mode, each on the way of the packets that run into it.
 
-use super::{Pod, Scene, explain};
-use crate::random::said;
+use super::{PodContext, RuleView, explain};
+use crate::random::configured;
 use mesh::Mesh;
 use mesh::ambient::defaults::{PROBE_V4, PROBE_V6};
 use rules::simulate::{Direction, Packet, Verdict};
@@ -30,9 +30,9 @@ fn packet(way: &str, protocol: Protocol, mark: u32, source: &str, destination: &
 
 /// Where the packet ends, and the limits that it runs into.
 fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &[&str]) {
-    let (_, capture) = said(Mesh::Ambient, flags).expect("good words");
+    let (_, capture) = configured(Mesh::Ambient, flags).expect("good words");
     let own = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
-    let scene = Scene::of_config(&*capture, packet.family(), &Pod::new(own, Some(&*capture)));
+    let scene = RuleView::of_config(&*capture, packet.family(), &PodContext::new(own, Some(&*capture)));
     let explained = explain(&scene.view, &scene.routing, packet);
     let ends = match explained.outcome().verdict {
         Verdict::Redirect(ports) => Some(ports.first().number()),

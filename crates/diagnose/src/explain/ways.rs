@@ -1,6 +1,6 @@
 //! The routes of packets: those that the kernel of a namespace gives, or those of a typical pod.
 
-use super::pod::{OUTSIDE, Pod};
+use super::pod::{OUTSIDE, PodContext};
 use rules::{Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,7 +54,7 @@ pub trait Routes {
 }
 
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
-impl Routes for Pod {
+impl Routes for PodContext {
     fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
         Ok(Route { interface: self.route(packet.to.ip()).to_owned(), source: None })
     }

@@ -1,6 +1,6 @@
 //! A packet as the words that ask about it, so that a front end can offer it.
 
-use super::pod::{OUTSIDE, Pod, Sender};
+use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question::{SOURCE_PORT, default_source, outsider};
 use mesh::settings::Setting;
 use rules::simulate::{Direction, Packet};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// The destination and the flags that [`super::packet`] reads as this packet. `None` where words can't describe it: to the
 /// pod itself while its address is unknown. The source is left out unless `source_matters`.
-pub fn written(packet: &Packet, pod: &Pod, source_matters: bool) -> Option<String> {
+pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
     let to = packet.destination;
     let is_own = pod.addresses.contains(&to.ip());
     let mut words = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Where the findings' settings are written.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place<'a> {
+pub struct FindingLocation<'a> {
     /// The path of the manifest; `None` for flags, and for standard input.
     pub file: Option<&'a str>,
     /// What the file holds.
@@ -15,7 +15,7 @@ pub struct Place<'a> {
 }
 
 /// One line for each finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
-pub fn github(items: &[Item<'_>], place: &Place<'_>) -> String {
+pub fn github(items: &[Item<'_>], place: &FindingLocation<'_>) -> String {
     let line = |item: &Item<'_>| {
         let command = if item.is_warning() { "warning" } else { "notice" };
         let file = place.file.map(|file| format!("file={},line={},", property(file), place.line(item)));
@@ -26,7 +26,7 @@ pub fn github(items: &[Item<'_>], place: &Place<'_>) -> String {
 }
 
 /// The findings about one object as results of SARIF.
-pub fn sarif_results(items: &[Item<'_>], place: &Place<'_>) -> Vec<Value> {
+pub fn sarif_results(items: &[Item<'_>], place: &FindingLocation<'_>) -> Vec<Value> {
     let result = |item: &Item<'_>| {
         let mut result = json!({
             "ruleId": item.code,
@@ -61,7 +61,7 @@ pub fn sarif(results: &[Value], version: &str) -> String {
     format!("{log:#}\n")
 }
 
-impl Place<'_> {
+impl FindingLocation<'_> {
     fn message(&self, item: &Item<'_>) -> String {
         let title = self.title.map(|title| format!("{title}: ")).unwrap_or_default();
         let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Containers of an application that run as the proxy: rules match the proxy's packets by their owner, so they take those of
 //! such a container for the proxy's own.
 
-use super::comparison::{Comparison, MAX_WORK};
+use super::comparison::{LintComparison, MAX_WORK};
 use super::{Code, Finding};
 use crate::Subject;
 use mesh::Capture;
@@ -39,7 +39,7 @@ pub fn runs_as_proxy(subject: &Subject, capture: &Capture) -> Vec<Finding> {
         Direction::Inbound { .. } => false,
     };
     let captures_others = || {
-        let mut comparison = Comparison::new(&subject.raw, capture, Work::new(MAX_WORK));
+        let mut comparison = LintComparison::new(&subject.raw, capture, Work::new(MAX_WORK));
         comparison.captures(|packet| is_others(&packet.direction))
     };
     // Where nothing of an application is captured anyway, it makes no difference.

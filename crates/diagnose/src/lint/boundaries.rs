@@ -34,14 +34,14 @@ pub(super) struct Boundaries {
     pub(super) invalid: bool,
 }
 
-type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
+type MatchGroup<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
 
 impl Boundaries {
     /// What these rules match, and all that `focus` matches.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
         let mut boundaries = Self::default();
         // The items of a list are in rules of one origin, and some lists have thousands.
-        let mut lists: BTreeMap<&str, Vec<Kind<'_>>> = BTreeMap::new();
+        let mut lists: BTreeMap<&str, Vec<MatchGroup<'_>>> = BTreeMap::new();
         for statement in &rules.rules().statements {
             let reason = statement.origin.map_or("", |origin| origin.name);
             let kinds = lists.entry(reason).or_default();

@@ -2,7 +2,7 @@
 
 use mesh::Setting;
 use mesh::finding::{Edit, Finding};
-use mesh::sources::{Given, Host, Raw, Reader};
+use mesh::sources::{Given, Host, Raw, SettingReader};
 use mesh::{Capture, ListItem, Selector};
 use rules::{Cidr, Family, Gid, Statement, Target, Uid};
 use std::cell::OnceCell;
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Change {
+pub(crate) struct AdvisedChange {
     pub(crate) setting: Setting,
     /// The item of its list; `None` for the option as a whole.
     pub(crate) item: Option<Selector>,
@@ -23,7 +23,7 @@ pub(crate) struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Redundant {
     pub(super) finding: Finding,
-    pub(super) change: Change,
+    pub(super) change: AdvisedChange,
 }
 
 impl Redundant {
@@ -73,7 +73,7 @@ impl Configured {
     }
 }
 
-impl Change {
+impl AdvisedChange {
     pub(crate) fn without_option(setting: Setting) -> Self {
         Self { setting, item: None, once: false }
     }
@@ -114,7 +114,7 @@ impl Change {
 }
 
 fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
-    let mut reader = Reader::new(raw, Vec::new());
+    let mut reader = SettingReader::new(raw, Vec::new());
     let capture = mesh::configure(&mut reader, host, false);
     reader.finish().ok().map(|_| capture)
 }

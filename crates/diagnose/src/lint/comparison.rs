@@ -1,9 +1,9 @@
 //! Walks packets before anything is claimed or advised: lint reports of a configuration what the simulator confirms.
 
-use super::change::{Change, Configured, Redundant};
+use super::change::{AdvisedChange, Configured, Redundant};
 use super::difference::Difference;
 use super::probes::each_probe;
-use crate::explain::{Pod, Scene, values};
+use crate::explain::{PodContext, RuleView, values};
 use mesh::Capture;
 use mesh::Setting;
 use mesh::limit::Limit;
@@ -24,23 +24,23 @@ const PLACEHOLDERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
 /// Compares what becomes of packets in a configuration and in another one, as long as there is work left.
-pub(super) struct Comparison<'a> {
+pub(super) struct LintComparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
     configured: Configured,
     /// The configuration after all advice so far, if there was any.
     followed: Option<Followed>,
-    pod: Pod,
+    pod: PodContext,
     /// The rules that the configuration makes, one set a family.
     pub(super) rules: Vec<Checked>,
     /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
-    scenes: OnceCell<Vec<Scene>>,
+    scenes: OnceCell<Vec<RuleView>>,
     /// The hooks that lead to those rules, likewise.
     ways: OnceCell<Vec<Reachability>>,
     pub(super) work: Work,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> LintComparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
         let mut addresses = declared(raw);
         addresses.extend(
@@ -48,7 +48,7 @@ impl<'a> Comparison<'a> {
                 .into_iter()
                 .filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
         );
-        let pod = Pod::new(addresses, Some(&**capture));
+        let pod = PodContext::new(addresses, Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
         let (scenes, ways) = (OnceCell::new(), OnceCell::new());
@@ -66,7 +66,7 @@ impl<'a> Comparison<'a> {
         let mut seen = BTreeSet::new();
         let mut idle = Vec::new();
         for candidate in candidates {
-            let Change { setting, item, .. } = &candidate.change;
+            let AdvisedChange { setting, item, .. } = &candidate.change;
             if !seen.insert((*setting, item.clone())) {
                 continue;
             }
@@ -81,7 +81,7 @@ impl<'a> Comparison<'a> {
 
     /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
-    pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
+    pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { capture, configured, followed, pod, rules, scenes, ways, work, .. } = self;
         let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
         let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
@@ -106,11 +106,11 @@ impl<'a> Comparison<'a> {
     /// if the settings do not determine the outcome.
     pub(super) fn captures_without(
         &mut self,
-        change: &Change,
+        change: &AdvisedChange,
         is_selected: impl Fn(&Packet) -> bool,
     ) -> bool {
         let Some(after) = change.follow(&self.configured) else { return false };
-        let mut comparison = Comparison::new(&after.raw, &after.capture, self.work);
+        let mut comparison = LintComparison::new(&after.raw, &after.capture, self.work);
         let captures = comparison.captures(is_selected);
         self.work = comparison.work;
         captures && !self.work.is_spent()
@@ -137,7 +137,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-impl Comparison<'_> {
+impl LintComparison<'_> {
     /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
     /// they meet then; those that are found with this work.
     pub(super) fn limits_reached(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
@@ -189,7 +189,7 @@ impl Comparison<'_> {
 struct Baseline<'a> {
     capture: &'a Capture,
     rules: &'a [Checked],
-    scenes: &'a [Scene],
+    scenes: &'a [RuleView],
     ways: &'a [Reachability],
 }
 
@@ -197,7 +197,7 @@ struct Baseline<'a> {
 struct Followed {
     configured: Configured,
     rules: Vec<Checked>,
-    scenes: Vec<Scene>,
+    scenes: Vec<RuleView>,
     ways: Vec<Reachability>,
 }
 
@@ -212,7 +212,7 @@ impl Followed {
 struct Experiment<'a> {
     /// The rules whose borders are tried beside those of what differs.
     rules_tried: &'a [Checked],
-    pod: &'a Pod,
+    pod: &'a PodContext,
     work: &'a mut Work,
 }
 
@@ -226,7 +226,7 @@ impl Experiment<'_> {
         }
         for (at, scene) in before.scenes.iter().enumerate() {
             let rules = capture.rules(scene.family);
-            let after = Scene::of_rules(&rules, &**capture, self.pod);
+            let after = RuleView::of_rules(&rules, &**capture, self.pod);
             if capture != before.capture {
                 self.work.spend(rules_in(&after))?;
                 let difference =
@@ -247,8 +247,8 @@ impl Experiment<'_> {
         &mut self,
         difference: &Difference<'_>,
         rules_tried: &Checked,
-        before: &Scene,
-        after: &Scene,
+        before: &RuleView,
+        after: &RuleView,
     ) -> bool {
         let work = &mut *self.work;
         let mut compare = |packet: &Packet| {
@@ -274,32 +274,32 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
 }
 
 #[cfg(test)]
-pub(super) fn scenes(capture: &Capture, pod: &Pod) -> Vec<Scene> {
-    capture.families().map(|family| Scene::of_config(&**capture, family, pod)).collect()
+pub(super) fn scenes(capture: &Capture, pod: &PodContext) -> Vec<RuleView> {
+    capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect()
 }
 
 /// Rules of a configuration that are made already.
-fn walkable(rules: &[Checked], config: &Capture, pod: &Pod) -> Vec<Scene> {
-    rules.iter().map(|rules| Scene::of_rules(rules, &**config, pod)).collect()
+fn walkable(rules: &[Checked], config: &Capture, pod: &PodContext) -> Vec<RuleView> {
+    rules.iter().map(|rules| RuleView::of_rules(rules, &**config, pod)).collect()
 }
 
-fn rules_in(scene: &Scene) -> usize {
+fn rules_in(scene: &RuleView) -> usize {
     scene.view.chains().iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// What becomes of the packet; `None` without enough work left for its walk.
-fn verdict(scene: &Scene, packet: &Packet, work: &mut Work) -> Option<Verdict> {
+fn verdict(scene: &RuleView, packet: &Packet, work: &mut Work) -> Option<Verdict> {
     if work.is_spent() {
         return None;
     }
-    let mut counter = Counter(work);
+    let mut counter = WorkCounter(work);
     let verdict = walk(&scene.view, &scene.routing, packet, &mut counter).verdict;
     (!work.is_spent()).then_some(verdict)
 }
 
-struct Counter<'a>(&'a mut Work);
+struct WorkCounter<'a>(&'a mut Work);
 
-impl Observer for Counter<'_> {
+impl Observer for WorkCounter<'_> {
     fn rule_met(&mut self, _: Step) {
         // The end of the walk shows whether it was enough.
         let _ = self.0.spend(1);

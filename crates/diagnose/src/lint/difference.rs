@@ -1,6 +1,6 @@
 //! How a change of a configuration changes the rules of one family, and which packets may show it.
 
-use crate::explain::Scene;
+use crate::explain::RuleView;
 use rules::simulate::{Packet, Reachability, Reachable, Routing};
 use rules::{Chain, Checked, Match, Rule, Statement, Table, Target};
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub(super) struct Difference<'a> {
 impl<'a> Difference<'a> {
     /// What differs between the rules of two scenes; `ways` are those through the rules before.
     pub(super) fn of(
-        (before, scene): (&'a Checked, &Scene),
-        (after, scene_after): (&'a Checked, &Scene),
+        (before, scene): (&'a Checked, &RuleView),
+        (after, scene_after): (&'a Checked, &RuleView),
         ways: &Reachability,
     ) -> Self {
         let changed = changed(before, after);
@@ -49,15 +49,15 @@ impl<'a> Difference<'a> {
     }
 }
 
-type Key<'a> = (Table, &'a Chain, &'a Rule);
+type StatementKey<'a> = (Table, &'a Chain, &'a Rule);
 
-fn key(statement: &Statement) -> Key<'_> {
+fn key(statement: &Statement) -> StatementKey<'_> {
     (statement.table, &statement.chain, &statement.rule)
 }
 
 /// Rules that one of the two has more often.
-fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeMap<Key<'a>, &'a Statement> {
-    let mut counts: BTreeMap<Key<'_>, (i32, &Statement)> = BTreeMap::new();
+fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeMap<StatementKey<'a>, &'a Statement> {
+    let mut counts: BTreeMap<StatementKey<'_>, (i32, &Statement)> = BTreeMap::new();
     for (rules, step) in [(before, 1), (after, -1)] {
         for statement in &rules.rules().statements {
             counts.entry(key(statement)).or_insert((0, statement)).0 += step;
@@ -68,7 +68,7 @@ fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeMap<Key<'a>, &'a
 }
 
 /// The rules that stay, in the order in which their chains hold them.
-fn kept(rules: &Checked, stays: impl Fn(&Statement) -> bool) -> Vec<Key<'_>> {
+fn kept(rules: &Checked, stays: impl Fn(&Statement) -> bool) -> Vec<StatementKey<'_>> {
     let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
     chains.flat_map(|(_, chain_rules)| chain_rules).filter(|statement| stays(statement)).map(key).collect()
 }

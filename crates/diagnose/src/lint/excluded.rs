@@ -1,7 +1,7 @@
 //! Exclusions that leave nothing to capture: of all that the application sends, of DNS, or of a family.
 
-use super::change::Change;
-use super::comparison::Comparison;
+use super::change::AdvisedChange;
+use super::comparison::LintComparison;
 use super::{Code, Finding};
 use mesh::Setting;
 use mesh::{DNS_PORT, ListItem, Proxy, Selector};
@@ -10,7 +10,7 @@ use rules::{PortRange, Protocol};
 
 /// The list that excludes all that would be captured of what the application sends.
 pub(super) fn all_excluded(
-    comparison: &mut Comparison<'_>,
+    comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,
 ) -> Option<(Setting, Finding)> {
@@ -28,7 +28,7 @@ pub(super) fn all_excluded(
         return None;
     }
     let decides =
-        |setting: &&Setting| comparison.captures_without(&Change::without_option(**setting), is_call);
+        |setting: &&Setting| comparison.captures_without(&AdvisedChange::without_option(**setting), is_call);
     let setting = *settings.iter().find(decides)?;
     let captures_dns =
         comparison.captures(|packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet));
@@ -44,7 +44,7 @@ pub(super) fn all_excluded(
 
 /// DNS queries that a list of ports excludes although they are to be captured.
 pub(super) fn dns_excluded(
-    comparison: &mut Comparison<'_>,
+    comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,
 ) -> Option<Finding> {
@@ -56,7 +56,7 @@ pub(super) fn dns_excluded(
     let listed = lists.iter().find(excludes)?;
     let is_selected = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
     (!comparison.captures(is_selected)).then(|| Finding {
-        edit: Change::without(listed).edit(comparison.raw),
+        edit: AdvisedChange::without(listed).edit(comparison.raw),
         ..Finding::warning(
             Code::DnsExcluded,
             &listed.setting.row().mention(),
@@ -68,7 +68,7 @@ pub(super) fn dns_excluded(
 
 /// Items that name all there is, so that the rules behind theirs capture nothing.
 pub(super) fn all_traffic_excluded(
-    comparison: &mut Comparison<'_>,
+    comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,
 ) -> Vec<Finding> {

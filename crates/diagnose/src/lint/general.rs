@@ -1,18 +1,18 @@
 //! What is suspicious about a configuration of any mesh, by its rules, its lists and its proxy.
 
-use super::change::{Change, Redundant};
-use super::comparison::Comparison;
+use super::change::{AdvisedChange, Redundant};
+use super::comparison::LintComparison;
 use super::excluded::{all_excluded, all_traffic_excluded, dns_excluded, is_proxys};
 use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
 use super::overlap::overlaps;
 use super::unreachable::unreachable;
 use super::{Code, Finding};
-use mesh::Reason;
-use mesh::limit::Facts;
+use mesh::RuleReason;
+use mesh::limit::CautionContext;
 use mesh::reason::Meaning;
-use mesh::settings::{Kind, Row, Setting, Topic};
+use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Raw, Source};
-use mesh::{ConfigKeys, Feature, ListItem, Policy, Proxy, Selector};
+use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
 use rules::nft::Condition;
 use rules::shadow::Work;
 use rules::simulate::{Direction, Packet};
@@ -36,8 +36,8 @@ pub(super) struct Reach {
 }
 
 /// What is suspicious, and what has no effect, as walks of packets confirm.
-pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], reach: Reach) -> Findings {
-    let policy: &dyn Policy = &**comparison.capture;
+pub(super) fn look(comparison: &mut LintComparison<'_>, held: &[InterfaceAddress], reach: Reach) -> Findings {
+    let policy: &dyn CapturePolicy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
     if let Some((setting, remedy)) = policy.keys().off.filter(|_| policy.captures_nothing()) {
@@ -77,7 +77,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], r
         !is_moot(setting) && !is_preset(setting)
     };
     let mut candidates = overlaps(&lists);
-    let items = Items::of(&lists);
+    let items = ItemsByCondition::of(&lists);
     candidates.extend(unreachable(comparison, |origin, rule| items.that_makes(origin, rule)));
     if lists.len() <= reach.max_items {
         candidates.extend(one_by_one(&lists, policy));
@@ -97,7 +97,7 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[InterfaceAddress], r
 }
 
 /// The mesh's cautions about settings that work as they are given.
-fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
+fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
     let cautions = comparison.capture.mesh().reasons().cautions();
     if cautions.is_empty() {
         return Vec::new();
@@ -106,10 +106,12 @@ fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> V
         let statements = comparison.rules.iter().flat_map(|rules| &rules.rules().statements);
         let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
         names.dedup();
-        names.into_iter().any(|name| Reason::named(name).is_some_and(|reason| reason.meaning() == meaning))
+        names
+            .into_iter()
+            .any(|name| RuleReason::named(name).is_some_and(|reason| reason.meaning() == meaning))
     };
     let (captures_inbound, drops_invalid) = (has(Meaning::InboundPort), has(Meaning::Dropped));
-    let facts = Facts { proxy, lists, captures_inbound, drops_invalid };
+    let facts = CautionContext { proxy, lists, captures_inbound, drops_invalid };
     let found = cautions.iter().filter(|caution| (caution.applies)(&facts));
     found
         .map(|caution| {
@@ -120,7 +122,11 @@ fn cautions(comparison: &Comparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> V
 }
 
 /// Users of the proxy whose calls to their own pod are taken for the application's.
-fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
+fn several_users(
+    comparison: &mut LintComparison<'_>,
+    policy: &dyn CapturePolicy,
+    proxy: &Proxy,
+) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     let others = proxy.uids.get(1..).filter(|others| !others.is_empty())?;
     let calls_own_pod = |packet: &Packet| match &packet.direction {
@@ -139,7 +145,7 @@ fn several_users(comparison: &mut Comparison<'_>, policy: &dyn Policy, proxy: &P
 }
 
 /// What settings, lists and the proxy show without trying a packet.
-pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) -> Vec<Finding> {
+pub(super) fn at_once(raw: &Raw, policy: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Vec<Finding> {
     let mut findings = of_all(raw, policy, held);
     findings.extend(owner(policy, &policy.proxy()));
     findings.extend(of_other_family(raw, policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
@@ -147,7 +153,7 @@ pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress])
 }
 
 /// What is suspicious in any mesh.
-pub(super) fn of_all(raw: &Raw, policy: &dyn Policy, held: &[InterfaceAddress]) -> Vec<Finding> {
+pub(super) fn of_all(raw: &Raw, policy: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let listeners = policy.keys().listeners;
     for (at, (setting, ports)) in listeners.iter().enumerate() {
@@ -179,7 +185,7 @@ fn nothing(keys: &ConfigKeys) -> Finding {
 }
 
 /// Who counts as the proxy.
-fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
+fn owner(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     if proxy.uids.iter().any(|uid| uid.number() == 0) {
         return Some(Finding::warning(
@@ -201,7 +207,7 @@ fn owner(policy: &dyn Policy, proxy: &Proxy) -> Option<Finding> {
 }
 
 /// Items of a family without rules.
-fn of_other_family(raw: &Raw, policy: &dyn Policy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
+fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
     }
@@ -218,33 +224,34 @@ fn of_other_family(raw: &Raw, policy: &dyn Policy, lists: &[ListItem]) -> Vec<(S
         );
         let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
-        let edit = Change::without(listed).edit(raw);
+        let edit = AdvisedChange::without(listed).edit(raw);
         (listed.setting, Finding { edit, ..Finding::warning(Code::OtherFamily, &option, text, remedy) })
     };
     lists.iter().filter(is_network).map(finding).collect()
 }
 
 /// Options that were given, as candidates for what has no effect: those that the configuration explains, and lists.
-fn whole_options(comparison: &Comparison<'_>, is_tried: impl Fn(Setting) -> bool) -> Vec<Redundant> {
+fn whole_options(comparison: &LintComparison<'_>, is_tried: impl Fn(Setting) -> bool) -> Vec<Redundant> {
     let given = |setting: Setting| comparison.raw.get(setting).filter(|given| !given.value.trim().is_empty());
     let redundant = |setting: Setting, text: String, remedy: &str| {
         let source = given(setting)?.source.to_string();
         let finding = Finding::warning(Code::NoEffect, &source, text, remedy);
-        Some(Redundant { finding, change: Change::without_option(setting) })
+        Some(Redundant { finding, change: AdvisedChange::without_option(setting) })
     };
     let unused = comparison.capture.unused();
     let explained = unused
         .iter()
         .filter_map(|one| redundant(one.setting, format!("has no effect: {}", one.because), one.remedy));
-    let takes_several = |row: &&Row| match row.kind {
-        Kind::Value(form) => form.ends_with(".."),
-        Kind::Switch => false,
+    let takes_several = |row: &&SettingRow| match row.kind {
+        SettingKind::Value(form) => form.ends_with(".."),
+        SettingKind::Switch => false,
     };
     // How a drop-in runs makes no rule, and has its effect all the same.
-    let of_capture = |row: &&Row| row.topic == Topic::Capture;
+    let of_capture = |row: &&SettingRow| row.topic == Topic::Capture;
     // The proxy's identity is given even where it is the default.
-    let is_identity = |row: &&Row| row.features.contains(&Feature::Identity);
-    let is_explained = |row: &&Row| unused.iter().any(|one| one.setting == row.setting) || is_identity(row);
+    let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
+    let is_explained =
+        |row: &&SettingRow| unused.iter().any(|one| one.setting == row.setting) || is_identity(row);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
     let text = "has no effect beside the other options";
     let lists = rows
@@ -254,9 +261,9 @@ fn whole_options(comparison: &Comparison<'_>, is_tried: impl Fn(Setting) -> bool
 }
 
 /// The items of lists, by the name of their setting and by what the rules that they make ask.
-pub(super) struct Items<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
+pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
 
-impl<'a> Items<'a> {
+impl<'a> ItemsByCondition<'a> {
     pub(super) fn of(lists: &'a [ListItem]) -> Self {
         let mut items = BTreeMap::new();
         for listed in lists {
@@ -272,7 +279,7 @@ impl<'a> Items<'a> {
 }
 
 /// Each item of lists that hold several, in the order of the settings.
-fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
+fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =
         |listed: &&ListItem| lists.iter().filter(|other| other.setting == listed.setting).count() > 1;
@@ -285,7 +292,7 @@ fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
             format!("lists {item}, which changes nothing beside the other options"),
             format!("drop {item}"),
         );
-        Redundant { finding, change: Change::without(listed) }
+        Redundant { finding, change: AdvisedChange::without(listed) }
     };
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }
@@ -294,7 +301,7 @@ fn one_by_one(lists: &[ListItem], policy: &dyn Policy) -> Vec<Redundant> {
 const MAX_LIMITS_WORK: usize = 4_000_000;
 
 /// A note for each limit of the mesh's own rules that packets can run into, about all that the rules with the limit are about.
-pub(super) fn limits(comparison: &Comparison<'_>) -> Vec<Finding> {
+pub(super) fn limits(comparison: &LintComparison<'_>) -> Vec<Finding> {
     let met = comparison.limits_reached(Work::new(MAX_LIMITS_WORK));
     met.into_iter()
         .map(|(limit, about)| {

@@ -3,7 +3,7 @@
 use super::comparison::declared;
 use super::{Code, Finding};
 use mesh::sources::{Dialect, Raw};
-use mesh::{NoIpv6, Policy};
+use mesh::{CapturePolicy, NoIpv6};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv6 address of the network namespace.
@@ -14,12 +14,12 @@ pub struct InterfaceAddress {
 }
 
 /// Whether IPv6 of the pod is not captured while something else is: only then it matters whether the pod has any.
-pub fn leaves_ipv6(config: &dyn Policy) -> bool {
+pub fn leaves_ipv6(config: &dyn CapturePolicy) -> bool {
     !config.ipv6() && !config.captures_nothing()
 }
 
 /// Reports that the pod has an address whose connections are not captured, by what is declared and by the interfaces.
-pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[InterfaceAddress]) -> Option<Finding> {
+pub fn uncaptured_ipv6(raw: &Raw, config: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Option<Finding> {
     if !leaves_ipv6(config) {
         return None;
     }

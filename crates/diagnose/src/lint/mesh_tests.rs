@@ -1,12 +1,12 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
 use super::change::{Configured, Redundant};
-use super::comparison::{Comparison, scenes};
-use super::general::{Items, look};
+use super::comparison::{LintComparison, scenes};
+use super::general::{ItemsByCondition, look};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
-use crate::explain::Pod;
-use crate::random::{any_of, said};
+use crate::explain::PodContext;
+use crate::random::{any_of, configured};
 use mesh::{ListItem, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::shadow::Work;
@@ -40,9 +40,9 @@ fn rules_lead_to_the_items_that_make_them() {
             ],
         ),
     ] {
-        let (_, capture) = said(mesh, flags).expect("valid");
+        let (_, capture) = configured(mesh, flags).expect("valid");
         let lists = capture.lists();
-        let items = Items::of(&lists);
+        let items = ItemsByCondition::of(&lists);
         let mut found: Vec<&ListItem> = Vec::new();
         for rules in capture.families().map(|family| capture.rules(family)) {
             for statement in &rules.rules().statements {
@@ -62,7 +62,7 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
 
 /// The same of the selected findings.
 fn check_reported(mesh: Mesh, flags: &[(&str, &str)], is_selected: fn(&Finding) -> bool, expected: &[&str]) {
-    let (raw, capture) = said(mesh, flags).expect("valid");
+    let (raw, capture) = configured(mesh, flags).expect("valid");
     let found = lint(&raw, &capture, &[]).into_iter().filter(is_selected);
     let reported: Vec<String> =
         found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
@@ -225,7 +225,7 @@ fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
         (Mesh::Ambient, &[("reroute-virtual-interfaces", &interfaces)], &[]),
     ];
     for (mesh, flags, expected) in cases {
-        let (raw, capture) = said(mesh, flags).unwrap_or_else(|| panic!("{mesh}: {flags:?}"));
+        let (raw, capture) = configured(mesh, flags).unwrap_or_else(|| panic!("{mesh}: {flags:?}"));
         let rules: usize =
             capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
         assert!(rules > BRIEF_RULES, "{mesh}: {rules}");
@@ -262,8 +262,8 @@ proptest! {
         (raw, capture) in any_of(Mesh::ALL),
         packets in vec(packet(), 200),
     ) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
-        let idle = look(&mut Comparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
+        let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
+        let idle = look(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
         let before = Configured::new(capture.clone(), raw.clone());
         let follow = |said: Configured, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));

@@ -29,7 +29,7 @@ pub use report::{Item, items, text};
 
 pub(crate) use probes::probes;
 
-use comparison::{Comparison, MAX_WORK};
+use comparison::{LintComparison, MAX_WORK};
 use general::{Findings, Reach};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
@@ -75,7 +75,7 @@ fn lint_within(
     let dialect = Dialect::of(raw);
     let named =
         |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
-    let mut comparison = Comparison::new(raw, capture, work);
+    let mut comparison = LintComparison::new(raw, capture, work);
     if max_rules.is_some_and(|most| comparison.size() > most) {
         return named(general::of_all(raw, &**capture, held));
     }

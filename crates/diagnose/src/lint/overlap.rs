@@ -1,6 +1,6 @@
 //! Items of lists that lie in other items.
 
-use super::change::{Change, Redundant};
+use super::change::{AdvisedChange, Redundant};
 use super::{Code, Finding};
 use mesh::ListItem;
 use mesh::Setting;
@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Items of one list that select packets by one field, each with its values.
-type Items<'a> = Vec<(&'a ListItem, Interval)>;
+type ItemIntervals<'a> = Vec<(&'a ListItem, Interval)>;
 
 /// Networks and ports that lie in others of the same list.
 pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
-    let mut of_fields: BTreeMap<(Setting, Field), Items<'_>> = BTreeMap::new();
+    let mut of_fields: BTreeMap<(Setting, Field), ItemIntervals<'_>> = BTreeMap::new();
     for listed in lists {
         let condition = listed.selector.condition();
         let is_compared = condition.field.is_port() || condition.field.family().is_some();
@@ -49,5 +49,5 @@ fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
         false => (format!("lists {item}, which lies in {}", wide.selector), format!("drop {item}")),
     };
     let finding = Finding::warning(Code::CoveredItem, &listed.setting.row().mention(), text, remedy);
-    Redundant { finding, change: Change { once, ..Change::without(listed) } }
+    Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
 }

@@ -54,7 +54,7 @@ pub(super) fn each_probe(
     let mut usual: Vec<[Direction; 2]> = outside().map(arriving).collect();
     let mut others: Vec<[Direction; 2]> = arrives.iter().map(|name| arriving(name)).collect();
     let kinds = kinds(&boundaries);
-    let mut packets = Packets::new(&kinds, see);
+    let mut packets = ProbePackets::new(&kinds, see);
     for &address in &boundaries.addresses(own, family) {
         let local = usize::from(own.contains(&address));
         for &port in &ports {
@@ -85,9 +85,9 @@ fn loopback(family: Family) -> [IpAddr; 2] {
 }
 
 /// Marks of the packet and of its connection, and the connection's state.
-type Kind = (u32, u32, ConnState);
+type PacketKind = (u32, u32, ConnState);
 
-fn kinds(boundaries: &Boundaries) -> Vec<Kind> {
+fn kinds(boundaries: &Boundaries) -> Vec<PacketKind> {
     let mut kinds = vec![(0, 0, ConnState::New)];
     kinds.extend(boundaries.marks.iter().map(|mark| (*mark, 0, ConnState::New)));
     kinds.extend(boundaries.connmarks.iter().map(|mark| (0, *mark, ConnState::Established)));
@@ -96,14 +96,14 @@ fn kinds(boundaries: &Boundaries) -> Vec<Kind> {
 }
 
 /// Packets of some directions, of all protocols and kinds. There may be a hundred thousand, so all are one that changes.
-struct Packets<'a> {
-    kinds: &'a [Kind],
+struct ProbePackets<'a> {
+    kinds: &'a [PacketKind],
     packet: Packet,
     see: See<'a>,
 }
 
-impl<'a> Packets<'a> {
-    fn new(kinds: &'a [Kind], see: See<'a>) -> Self {
+impl<'a> ProbePackets<'a> {
+    fn new(kinds: &'a [PacketKind], see: See<'a>) -> Self {
         let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let packet = Packet {
             direction: Direction::Inbound { interface: String::new(), local: false },

@@ -45,8 +45,8 @@ impl<'a> Item<'a> {
     }
 
     /// What `status` finds of the rules that are there, where nothing is known of the settings: its code is the topic.
-    pub fn of_rules(finding: &'a status::Finding) -> Self {
-        let status::Finding { topic, text, remedy, .. } = finding;
+    pub fn of_rules(finding: &'a status::StatusFinding) -> Self {
+        let status::StatusFinding { topic, text, remedy, .. } = finding;
         Self { level: word(Level::Warning), code: topic, option: None, text, remedy: remedy.as_deref() }
     }
 

@@ -1,7 +1,7 @@
 //! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
 
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
-use crate::random::said;
+use crate::random::configured;
 use mesh::Mesh;
 use mesh::Setting;
 use mesh::istio::{
@@ -178,7 +178,8 @@ pub(crate) fn packet() -> impl Strategy<Value = Packet> {
 
 /// Options and remedies of all warnings about settings of Istio's sidecar, but for what makes no difference here.
 fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
-    let (raw, capture) = said(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
+    let (raw, capture) =
+        configured(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
     let found: Vec<Finding> =
         lint(&raw, &capture, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
     let reported: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
@@ -235,7 +236,7 @@ fn where_nothing_is_captured_nothing_else_is_told() {
     let none =
         [&given[..], &[("istio-inbound-interception-mode", "NONE"), (INCLUDED, "10.0.0.0/8")]].concat();
     check(&none, &[]);
-    let (raw, capture) = said(Mesh::Istio, &none).expect("valid");
+    let (raw, capture) = configured(Mesh::Istio, &none).expect("valid");
     let codes: Vec<Code> = lint(&raw, &capture, &[]).iter().map(|finding| finding.code).collect();
     assert_eq!(codes, [Code::ModeNone]);
 }
@@ -244,7 +245,7 @@ fn where_nothing_is_captured_nothing_else_is_told() {
 fn options_without_effect_say_why() {
     let check = |flags: &[(&str, &str)], expected: &str| {
         let flags = [&[INBOUND, ("drop-invalid", "true")], flags].concat();
-        let (raw, capture) = said(Mesh::Istio, &flags).expect("valid");
+        let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
         let found = lint(&raw, &capture, &[]);
         let texts: Vec<&str> =
             found.iter().filter(|f| f.code == Code::NoEffect).map(|f| f.text.as_str()).collect();
@@ -369,7 +370,8 @@ fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
 
 #[test]
 fn what_is_not_looked_at_is_said() {
-    let (raw, capture) = said(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
+    let (raw, capture) =
+        configured(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
     let reported = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
     let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("others may be missing"));
     assert!(is_cut(&reported(1000)) && !reported(1000).iter().any(|f| f.remedy.starts_with("drop")));

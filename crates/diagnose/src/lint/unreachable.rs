@@ -1,20 +1,20 @@
 //! Rules that no packet reaches, reported by the items that made them.
 
-use super::change::{Change, Redundant};
-use super::comparison::Comparison;
+use super::change::{AdvisedChange, Redundant};
+use super::comparison::LintComparison;
 use super::{Code, Finding};
-use mesh::{ListItem, Reason, Selector};
+use mesh::{ListItem, RuleReason, Selector};
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 
 /// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` finds the item that made a
 /// rule.
 pub(super) fn unreachable<'a>(
-    comparison: &mut Comparison<'_>,
+    comparison: &mut LintComparison<'_>,
     made_by: impl Fn(Origin, &Rule) -> Option<&'a ListItem>,
 ) -> Vec<Redundant> {
     let mut found: Vec<Redundant> = Vec::new();
-    let Comparison { rules, work, .. } = comparison;
+    let LintComparison { rules, work, .. } = comparison;
     for rules in rules {
         for shadowed in shadowed(rules.rules(), work) {
             let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
@@ -26,7 +26,7 @@ pub(super) fn unreachable<'a>(
                 continue;
             }
             let finding = finding(origin, &item.selector, &shadowed.rule.rule, &shadowed.by.rule, by);
-            found.push(Redundant { finding, change: Change::without(item) });
+            found.push(Redundant { finding, change: AdvisedChange::without(item) });
         }
     }
     found
@@ -34,7 +34,7 @@ pub(super) fn unreachable<'a>(
 
 /// The option that made a rule, as texts name it.
 fn mention(origin: Origin) -> String {
-    Reason::setting_of(origin).map_or_else(|| origin.option_text(), |setting| setting.row().mention())
+    RuleReason::setting_of(origin).map_or_else(|| origin.option_text(), |setting| setting.row().mention())
 }
 
 fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origin) -> Finding {

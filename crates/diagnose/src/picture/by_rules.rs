@@ -1,16 +1,16 @@
 //! Draws the picture of a configuration from its rules: an arrow is what a rule does to packets, in the order in which rules
 //! decide, and names the setting that makes the rule.
 
-use super::flow::{Disposition, Flow, Is, Place, with_option};
+use super::flow::{FlowDisposition, FlowEndpoint, Is, PictureFlow, with_option};
 use super::label::Label;
 use super::model::{Picture, option};
-use super::panel::{Panel, Part};
+use super::panel::{Panel, TrafficPart};
 use super::walk::{Arrow, Assumptions, arrows};
 use super::words::{Before, Known};
 use super::{exceptions, join};
 use crate::lint::probes;
 use mesh::sources::Dialect;
-use mesh::{Capture, DNS_PORT, Proxy, Reason, Selector};
+use mesh::{Capture, DNS_PORT, Proxy, RuleReason, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Mark, Match, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,9 +22,9 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     let machines: Vec<InterfaceName> = capture.lists().into_iter().filter_map(machine).collect();
     let marks: Vec<Mark> = proxy.mark.into_iter().collect();
     let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
-    let parts = [Part::Inbound, Part::Machines, Part::Outbound, Part::Within];
+    let parts = [TrafficPart::Inbound, TrafficPart::Machines, TrafficPart::Outbound, TrafficPart::Within];
     let panels =
-        parts.into_iter().filter(|part| *part != Part::Machines || !machines.is_empty()).map(|part| {
+        parts.into_iter().filter(|part| *part != TrafficPart::Machines || !machines.is_empty()).map(|part| {
             // What arrives has no mark yet.
             let marks = if part.is_sent_here() { &marks[..] } else { &[] };
             let ground = Assumptions { part, machines: &machines, marks };
@@ -64,15 +64,15 @@ fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
     }
 }
 
-fn flows(arrows: Vec<Arrow>, known: &Known, part: Part, dialect: &Dialect) -> Vec<Flow> {
+fn flows(arrows: Vec<Arrow>, known: &Known, part: TrafficPart, dialect: &Dialect) -> Vec<PictureFlow> {
     let flow = |Arrow { needs, disposition, origin }: Arrow| {
-        let setting = origin.and_then(Reason::setting_of).filter(|setting| dialect.is_given(*setting));
+        let setting = origin.and_then(RuleReason::setting_of).filter(|setting| dialect.is_given(*setting));
         let option = setting.map(|setting| option(setting, dialect));
         let (from, to) = (known.sender(&needs, part), known.recipient(&needs, part, disposition));
         // What it is called depends on what is shown before it.
-        Flow { needs, from, to, disposition, label: Label::default(), option, shown: false }
+        PictureFlow { needs, from, to, disposition, label: Label::default(), option, shown: false }
     };
-    let mut flows: Vec<Flow> = Vec::new();
+    let mut flows: Vec<PictureFlow> = Vec::new();
     for flow in arrows.into_iter().map(flow) {
         match flows.last_mut() {
             Some(last) if is_of_proxy(last) && is_of_proxy(&flow) => take_in(last, flow),
@@ -83,14 +83,14 @@ fn flows(arrows: Vec<Arrow>, known: &Known, part: Part, dialect: &Dialect) -> Ve
 }
 
 /// Whether it lets pass all that the proxy's users or groups send.
-fn is_of_proxy(flow: &Flow) -> bool {
-    flow.from == Place::Proxy
-        && flow.disposition == Disposition::Passing
+fn is_of_proxy(flow: &PictureFlow) -> bool {
+    flow.from == FlowEndpoint::Proxy
+        && flow.disposition == FlowDisposition::Passing
         && matches!(flow.needs[..], [Is::Of(..)])
 }
 
 /// Users and groups of the proxy are one sender, though two settings name them.
-fn take_in(flow: &mut Flow, other: Flow) {
+fn take_in(flow: &mut PictureFlow, other: PictureFlow) {
     for (need, more) in flow.needs.iter_mut().zip(other.needs) {
         if let (Is::Of(users, groups), Is::Of(more_users, more_groups)) = (need, more) {
             users.extend(more_users);
@@ -111,10 +111,10 @@ fn shown(mut picture: Picture, rules: &[Checked], known: &Known) -> Picture {
     taken.sort_unstable();
     taken.dedup();
     for (panel, flow) in taken {
-        picture.panels[panel].flows[flow].shown = picture.panels[panel].part != Part::Within;
+        picture.panels[panel].flows[flow].shown = picture.panels[panel].part != TrafficPart::Within;
     }
     let usual = usual(rules, &known.proxy);
-    for panel in picture.panels.iter_mut().filter(|panel| panel.part == Part::Within) {
+    for panel in picture.panels.iter_mut().filter(|panel| panel.part == TrafficPart::Within) {
         panel.keep_what_matters(&usual);
     }
     for Panel { part, flows } in &mut picture.panels {

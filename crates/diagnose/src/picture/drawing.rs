@@ -76,7 +76,7 @@ impl Text {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum DrawingItem {
     Box(Fill, Area),
     /// A horizontal line; `tip` says whether it ends there or goes on behind a box.
     Arrow {
@@ -104,7 +104,7 @@ pub(super) struct Drawing {
     pub(super) width: u32,
     pub(super) height: u32,
     /// In the order in which they are drawn.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<DrawingItem>,
     /// The area of each arrow with its text, by panel and place there.
     pub(super) rows: Vec<((usize, usize), Area)>,
 }
@@ -118,11 +118,11 @@ impl Drawing {
         pieces: impl IntoIterator<Item = (Ink, String)>,
     ) {
         let pieces = pieces.into_iter().collect();
-        self.items.push(Item::Text(Text { x, y, centred: false, font, pieces }));
+        self.items.push(DrawingItem::Text(Text { x, y, centred: false, font, pieces }));
     }
 
     pub(super) fn centred(&mut self, x: u32, y: u32, font: Font, ink: Ink, text: &str) {
         let pieces = vec![(ink, text.to_owned())];
-        self.items.push(Item::Text(Text { x, y, centred: true, font, pieces }));
+        self.items.push(DrawingItem::Text(Text { x, y, centred: true, font, pieces }));
     }
 }

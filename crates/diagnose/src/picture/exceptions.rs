@@ -1,7 +1,7 @@
 //! Exceptions become arrows: "all TCP but that of the proxy" is first the proxy's TCP, and then all other TCP. So
 //! each arrow names what it takes, and what a rule excepts is seen where it goes.
 
-use super::flow::{Disposition, Is};
+use super::flow::{FlowDisposition, Is};
 use super::walk::Arrow;
 use rules::Origin;
 use std::collections::VecDeque;
@@ -46,8 +46,8 @@ fn candidates(needs: &[Is], excepted: &Is) -> Vec<Vec<Is>> {
 }
 
 /// How packets end that fulfil these conditions and come to the first of these arrows; `None` if that depends on more.
-fn end_of(needs: &[Is], arrows: &VecDeque<Arrow>) -> Option<(Disposition, Option<Origin>)> {
-    let mut end: Option<(Disposition, Option<Origin>)> = None;
+fn end_of(needs: &[Is], arrows: &VecDeque<Arrow>) -> Option<(FlowDisposition, Option<Origin>)> {
+    let mut end: Option<(FlowDisposition, Option<Origin>)> = None;
     for arrow in arrows {
         if arrow.needs.iter().any(|need| excludes(needs, need)) {
             continue;
@@ -97,12 +97,12 @@ mod tests {
     use super::*;
     use rules::Mark;
 
-    fn arrow(disposition: Disposition, needs: &[Is]) -> Arrow {
+    fn arrow(disposition: FlowDisposition, needs: &[Is]) -> Arrow {
         Arrow { needs: needs.to_vec(), disposition, origin: None }
     }
 
-    const PASS: Disposition = Disposition::Passing;
-    const DROP: Disposition = Disposition::Dropped;
+    const PASS: FlowDisposition = FlowDisposition::Passing;
+    const DROP: FlowDisposition = FlowDisposition::Dropped;
 
     fn port(number: &str) -> Is {
         Is::Ports(vec![number.parse().expect("a port")])

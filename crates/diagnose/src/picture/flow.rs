@@ -9,7 +9,7 @@ use rules::{Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protoc
 
 /// What becomes of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disposition {
+pub enum FlowDisposition {
     /// A listener gets them, at one of these ports.
     Captured(PortRange),
     /// They go where they were sent.
@@ -20,7 +20,7 @@ pub enum Disposition {
     Unknown,
 }
 
-impl From<Verdict> for Disposition {
+impl From<Verdict> for FlowDisposition {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Self::Passing,
@@ -32,7 +32,7 @@ impl From<Verdict> for Disposition {
     }
 }
 
-impl Disposition {
+impl FlowDisposition {
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured(_) => "captured",
@@ -54,7 +54,7 @@ impl Disposition {
 
 /// Where an arrow starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FlowEndpoint {
     /// Everything outside of the pod.
     Network,
     /// A virtual machine behind an interface of the pod.
@@ -65,7 +65,7 @@ pub enum Place {
     Proxy,
 }
 
-impl Place {
+impl FlowEndpoint {
     pub fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -143,11 +143,11 @@ impl Is {
 
 /// Packets that start and end alike, and become the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct PictureFlow {
     pub(crate) needs: Vec<Is>,
-    pub(crate) from: Place,
-    pub(crate) to: Place,
-    pub(crate) disposition: Disposition,
+    pub(crate) from: FlowEndpoint,
+    pub(crate) to: FlowEndpoint,
+    pub(crate) disposition: FlowDisposition,
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
     pub(crate) option: Option<String>,
@@ -155,7 +155,7 @@ pub struct Flow {
     pub(crate) shown: bool,
 }
 
-impl Flow {
+impl PictureFlow {
     /// Whether the arrow speaks of such packets, if none before it does.
     pub fn fits(&self, packet: &Packet) -> bool {
         self.needs.iter().all(|need| need.holds(packet))
@@ -163,7 +163,7 @@ impl Flow {
 
     /// Adds the ports of another arrow to this one, if both lead TCP to the proxy's own ports.
     pub(crate) fn takes_in_ports_of(&mut self, other: &Self) -> bool {
-        let is_alike = self.to == Place::Proxy && other.to == Place::Proxy;
+        let is_alike = self.to == FlowEndpoint::Proxy && other.to == FlowEndpoint::Proxy;
         let ([Is::Tcp, Is::Ports(ports)], [Is::Tcp, Is::Ports(more)], true) =
             (&mut self.needs[..], &other.needs[..], is_alike)
         else {
@@ -177,11 +177,11 @@ impl Flow {
 
     /// Whether it is about all that no other rule takes.
     pub(crate) fn is_remainder(&self) -> bool {
-        self.needs.is_empty() && self.disposition == Disposition::Passing
+        self.needs.is_empty() && self.disposition == FlowDisposition::Passing
     }
 
     /// What becomes of the packets.
-    pub fn disposition(&self) -> Disposition {
+    pub fn disposition(&self) -> FlowDisposition {
         self.disposition
     }
 }

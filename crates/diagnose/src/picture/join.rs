@@ -183,10 +183,10 @@ fn alone(arrow: &Arrow, family: Family) -> Arrow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flow::Disposition;
+    use super::super::flow::FlowDisposition;
     use super::*;
 
-    fn arrow(disposition: Disposition, needs: impl IntoIterator<Item = Is>) -> Arrow {
+    fn arrow(disposition: FlowDisposition, needs: impl IntoIterator<Item = Is>) -> Arrow {
         Arrow { needs: needs.into_iter().collect(), disposition, origin: None }
     }
 
@@ -198,8 +198,8 @@ mod tests {
         Is::Ports(vec![number.parse().expect("a port")])
     }
 
-    const PASS: Disposition = Disposition::Passing;
-    const DROP: Disposition = Disposition::Dropped;
+    const PASS: FlowDisposition = FlowDisposition::Passing;
+    const DROP: FlowDisposition = FlowDisposition::Dropped;
 
     #[test]
     fn neighbours_that_differ_in_one_list_are_one_arrow() {

@@ -2,11 +2,11 @@
 //!
 //! What passes the proxy by runs behind its box. What it captures ends there, at a port, and goes on from there.
 
-use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
-use super::flow::{Disposition, Flow, Place};
+use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
+use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
 use super::letters::Font;
-use super::model::{Picture, Way};
-use super::panel::{Panel, Part};
+use super::model::{PacketPath, Picture};
+use super::panel::{Panel, TrafficPart};
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
 const WIDTH: u32 = 700;
@@ -63,7 +63,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     }
     let mut panels: Vec<(usize, &Panel)> = picture.shown_panels().collect();
     // Where others send, after all that the application sends and gets.
-    panels.sort_by_key(|(_, panel)| panel.part == Part::Machines);
+    panels.sort_by_key(|(_, panel)| panel.part == TrafficPart::Machines);
     let top = y + if y > 6 { 14 } else { 2 };
     // Names above the first row.
     y = top + 24 + 15 * u32::try_from(name_lines(picture.proxy, PROXY.1 - 8).len()).unwrap_or(2);
@@ -72,7 +72,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
         let section = match &picture.way {
             Some(way) => way_section(way, number, panel, y),
             None => {
-                let row = |(at, flow)| Row::of((number, at), flow, None, &[]);
+                let row = |(at, flow)| LayoutRow::of((number, at), flow, None, &[]);
                 section(panel.shown_rows().map(row), panel, y)
             }
         };
@@ -95,14 +95,14 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     }
     drawing.height = bottom + MARGIN;
     let page = Area { x: 0, y: 0, width: WIDTH, height: drawing.height };
-    drawing.items.insert(0, Item::Box(Fill::Page, page));
+    drawing.items.insert(0, DrawingItem::Box(Fill::Page, page));
     drawing
 }
 
 /// A part with its rows, measured.
 struct Section<'a> {
     panel: &'a Panel,
-    rows: Vec<Row<'a>>,
+    rows: Vec<LayoutRow<'a>>,
     /// What is left out, with the height of its line.
     omitted: Vec<(u32, String)>,
     top: u32,
@@ -110,10 +110,10 @@ struct Section<'a> {
 }
 
 /// A row, measured.
-struct Row<'a> {
+struct LayoutRow<'a> {
     /// Its panel and its place there.
     at: (usize, usize),
-    flow: &'a Flow,
+    flow: &'a PictureFlow,
     /// Whether the packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
@@ -126,9 +126,9 @@ struct Row<'a> {
     text: u32,
 }
 
-impl<'a> Row<'a> {
+impl<'a> LayoutRow<'a> {
     /// With `rule` below what it is about.
-    fn of(at: (usize, usize), flow: &'a Flow, lit: Option<bool>, rule: &[String]) -> Self {
+    fn of(at: (usize, usize), flow: &'a PictureFlow, lit: Option<bool>, rule: &[String]) -> Self {
         let mut lines = lines(flow, lit);
         let label = lines.len();
         lines.extend(rule.iter().map(|line| vec![(Ink::Plain, line.clone())]));
@@ -136,16 +136,16 @@ impl<'a> Row<'a> {
     }
 
     /// Puts it there. Within the pod, arrows are beside the text; elsewhere they run below it.
-    fn at(mut self, part: Part, top: u32) -> Self {
+    fn at(mut self, part: TrafficPart, top: u32) -> Self {
         let text = u32::try_from(self.lines.len()).unwrap_or(u32::MAX) * LINE;
         self.top = top;
         match part {
-            Part::Within => {
+            TrafficPart::Within => {
                 self.height = (text + 10).max(ROW);
                 self.arrow = top + self.height / 2;
                 self.text = top + (self.height - text) / 2 + 13;
             }
-            Part::Inbound | Part::Outbound | Part::Machines => {
+            TrafficPart::Inbound | TrafficPart::Outbound | TrafficPart::Machines => {
                 self.height = (text + 18).max(ROW);
                 self.arrow = top + self.height - 10;
                 self.text = self.arrow + 8 - text;
@@ -155,7 +155,7 @@ impl<'a> Row<'a> {
     }
 }
 
-fn section<'a>(rows: impl IntoIterator<Item = Row<'a>>, panel: &'a Panel, top: u32) -> Section<'a> {
+fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, top: u32) -> Section<'a> {
     let mut y = top + HEAD;
     let mut placed = Vec::new();
     for row in rows {
@@ -169,8 +169,8 @@ fn section<'a>(rows: impl IntoIterator<Item = Row<'a>>, panel: &'a Panel, top: u
 
 /// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
 /// that is what the packet does not match.
-fn way_section<'a>(way: &Way, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
-    let flows: Vec<(usize, &Flow)> = panel.shown_rows().collect();
+fn way_section<'a>(way: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
+    let flows: Vec<(usize, &PictureFlow)> = panel.shown_rows().collect();
     let at = flows.iter().position(|(row, _)| way.is_at(number, *row)).unwrap_or_default();
     let rule: Vec<String> = way.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
     let of = |from: usize, to: usize, rule_lines: usize| {
@@ -178,7 +178,7 @@ fn way_section<'a>(way: &Way, number: usize, panel: &'a Panel, top: u32) -> Sect
         let indent = if before.is_some() { LINE } else { 0 };
         let rows = (from..to).map(|row| {
             let is_lit = row == at;
-            Row::of(
+            LayoutRow::of(
                 (number, flows[row].0),
                 flows[row].1,
                 Some(is_lit),
@@ -227,30 +227,30 @@ fn shortened(lines: &[String], count: usize) -> Vec<String> {
 /// The pod, its proxy and its application, and what is outside.
 fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (top, bottom): (u32, u32)) {
     let pod = Area { x: POD.0, y: top, width: POD.1, height: bottom - top };
-    drawing.items.push(Item::Box(Fill::Pod, pod));
+    drawing.items.push(DrawingItem::Box(Fill::Pod, pod));
     drawing.text(POD.0 + 10, top + 16, SMALL, [(Ink::Quiet, "pod".to_owned())]);
     let inner = top + 22;
     let mut place = |column: (u32, u32), fill, (top, bottom): (u32, u32), name: &str| {
         let area = Area { x: column.0, y: top, width: column.1, height: bottom - top };
-        drawing.items.push(Item::Box(fill, area));
+        drawing.items.push(DrawingItem::Box(fill, area));
         for (line, y) in name_lines(name, column.1 - 8).iter().zip((top + 17..).step_by(15)) {
             drawing.centred(column.0 + column.1 / 2, y, STRONG, Ink::Plain, line);
         }
     };
     place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.proxy);
-    let machines = sections.iter().find(|section| section.panel.part == Part::Machines);
+    let machines = sections.iter().find(|section| section.panel.part == TrafficPart::Machines);
     match machines {
-        None => place(APPLICATION, Fill::Place, (inner, bottom - 10), Place::Application.name()),
+        None => place(APPLICATION, Fill::Place, (inner, bottom - 10), FlowEndpoint::Application.name()),
         Some(section) => {
             if sections.len() > 1 {
-                place(APPLICATION, Fill::Place, (inner, section.top - 2), Place::Application.name());
+                place(APPLICATION, Fill::Place, (inner, section.top - 2), FlowEndpoint::Application.name());
             }
             let top = if sections.len() > 1 { section.top + 2 } else { inner };
-            place(APPLICATION, Fill::Place, (top, bottom - 10), Place::Machine.name());
+            place(APPLICATION, Fill::Place, (top, bottom - 10), FlowEndpoint::Machine.name());
         }
     }
     // One network, beside all that is sent.
-    place(NETWORK, Fill::Place, (inner, bottom - 10), Place::Network.name());
+    place(NETWORK, Fill::Place, (inner, bottom - 10), FlowEndpoint::Network.name());
 }
 
 /// A name in lines that fit, broken at a space or behind a dash.
@@ -264,7 +264,7 @@ fn name_lines(name: &str, width: u32) -> Vec<String> {
 }
 
 /// What a row is about, and the option.
-fn lines(flow: &Flow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
+fn lines(flow: &PictureFlow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let width = TEXT.1 - WORD;
     let wrapped = |text: &str| font.lines(text, width);
@@ -291,29 +291,29 @@ fn label_font(lit: Option<bool>) -> Font {
     if lit == Some(true) { STRONG } else { BODY }
 }
 
-fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
-    let Row { at, flow, lit, lines, label, top, height, arrow, text } = row;
+fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
+    let LayoutRow { at, flow, lit, lines, label, top, height, arrow, text } = row;
     drawing.rows.push((*at, Area { x: MARGIN, y: *top, width: WIDTH - 2 * MARGIN, height: *height }));
     if *lit == Some(true) {
         let area = Area { x: TEXT.0 - 4, y: top + 1, width: TEXT.1 + 6, height: height - 3 };
-        drawing.items.push(Item::Box(Fill::Lit, area));
+        drawing.items.push(DrawingItem::Box(Fill::Lit, area));
     }
     let quiet = *lit == Some(false);
     let ink = match flow.disposition {
-        Disposition::Captured(_) => Ink::Captured,
-        Disposition::Passing => Ink::Passing,
-        Disposition::Dropped => Ink::Dropped,
-        Disposition::Unknown => Ink::Quiet,
+        FlowDisposition::Captured(_) => Ink::Captured,
+        FlowDisposition::Passing => Ink::Passing,
+        FlowDisposition::Dropped => Ink::Dropped,
+        FlowDisposition::Unknown => Ink::Quiet,
     };
     let word = flow.disposition.word().to_owned();
     // What passes is the quietest.
-    let font = if flow.disposition == Disposition::Passing { label_font(*lit) } else { STRONG };
+    let font = if flow.disposition == FlowDisposition::Passing { label_font(*lit) } else { STRONG };
     drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
     for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
         let font = if number >= *label { SMALL } else { label_font(*lit) };
         drawing.text(TEXT.0 + WORD, y, font, line.clone());
     }
-    if let Disposition::Captured(ports) = flow.disposition {
+    if let FlowDisposition::Captured(ports) = flow.disposition {
         let middle = PROXY.0 + PROXY.1 / 2;
         let ink = if quiet { Ink::Quiet } else { Ink::Plain };
         drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
@@ -322,43 +322,53 @@ fn row_at(drawing: &mut Drawing, part: Part, row: &Row<'_>) {
 }
 
 /// The way of packets at this height, in pieces.
-fn path(part: Part, flow: &Flow, y: u32, quiet: bool) -> Vec<Item> {
+fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<DrawingItem> {
     let stroke = match flow.disposition {
-        Disposition::Captured(_) => Stroke::Captured,
-        Disposition::Passing => Stroke::Passing,
-        Disposition::Dropped => Stroke::Dropped,
-        Disposition::Unknown => Stroke::Unknown,
+        FlowDisposition::Captured(_) => Stroke::Captured,
+        FlowDisposition::Passing => Stroke::Passing,
+        FlowDisposition::Dropped => Stroke::Dropped,
+        FlowDisposition::Unknown => Stroke::Unknown,
     };
-    let at = |from: u32, to: u32, y: u32| Item::Arrow { stroke, quiet, from, to, y, tip: true };
+    let at = |from: u32, to: u32, y: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: true };
     let arrow = |from: u32, to: u32| at(from, to, y);
-    let line = |from: u32, to: u32| Item::Arrow { stroke, quiet, from, to, y, tip: false };
-    let on =
-        |from: u32, to: u32, y: u32| Item::Arrow { stroke: Stroke::HandedOn, quiet, from, to, y, tip: true };
-    let turn = |x: u32, to: u32| Item::Turn { stroke, quiet, x, to, y };
+    let line = |from: u32, to: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: false };
+    let on = |from: u32, to: u32, y: u32| DrawingItem::Arrow {
+        stroke: Stroke::HandedOn,
+        quiet,
+        from,
+        to,
+        y,
+        tip: true,
+    };
+    let turn = |x: u32, to: u32| DrawingItem::Turn { stroke, quiet, x, to, y };
     let (outside, proxy, beyond, application) = (right(NETWORK), PROXY.0, right(PROXY), APPLICATION.0);
     let between = (beyond + application) / 2;
-    let is_ended = matches!(flow.disposition, Disposition::Dropped | Disposition::Unknown);
-    let is_captured = matches!(flow.disposition, Disposition::Captured(_));
-    match (part, flow.from == Place::Proxy) {
-        (Part::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
-        (Part::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
-        (Part::Inbound, _) if flow.to == Place::Proxy => vec![arrow(outside, proxy)],
-        (Part::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
-        (Part::Outbound | Part::Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
-        (Part::Outbound | Part::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
-        (Part::Outbound | Part::Machines, true) => vec![arrow(proxy, outside)],
-        (Part::Outbound | Part::Machines, false) if is_captured => {
+    let is_ended = matches!(flow.disposition, FlowDisposition::Dropped | FlowDisposition::Unknown);
+    let is_captured = matches!(flow.disposition, FlowDisposition::Captured(_));
+    match (part, flow.from == FlowEndpoint::Proxy) {
+        (TrafficPart::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
+        (TrafficPart::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
+        (TrafficPart::Inbound, _) if flow.to == FlowEndpoint::Proxy => vec![arrow(outside, proxy)],
+        (TrafficPart::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
+        (TrafficPart::Outbound | TrafficPart::Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
+        (TrafficPart::Outbound | TrafficPart::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
+        (TrafficPart::Outbound | TrafficPart::Machines, true) => vec![arrow(proxy, outside)],
+        (TrafficPart::Outbound | TrafficPart::Machines, false) if is_captured => {
             vec![arrow(application, beyond), on(proxy, outside, y)]
         }
-        (Part::Outbound | Part::Machines, false) if is_ended => vec![arrow(application, between)],
-        (Part::Outbound | Part::Machines, false) => vec![line(application, beyond), arrow(proxy, outside)],
-        (Part::Within, true) if is_captured => vec![turn(beyond, between)],
-        (Part::Within, true) if is_ended => vec![arrow(beyond, between)],
-        (Part::Within, true) => vec![arrow(beyond, application)],
-        (Part::Within, false) if is_captured => {
+        (TrafficPart::Outbound | TrafficPart::Machines, false) if is_ended => {
+            vec![arrow(application, between)]
+        }
+        (TrafficPart::Outbound | TrafficPart::Machines, false) => {
+            vec![line(application, beyond), arrow(proxy, outside)]
+        }
+        (TrafficPart::Within, true) if is_captured => vec![turn(beyond, between)],
+        (TrafficPart::Within, true) if is_ended => vec![arrow(beyond, between)],
+        (TrafficPart::Within, true) => vec![arrow(beyond, application)],
+        (TrafficPart::Within, false) if is_captured => {
             vec![at(application, beyond, y - 5), on(beyond, application, y + 5)]
         }
-        (Part::Within, false) if is_ended => vec![arrow(application, between)],
-        (Part::Within, false) => vec![turn(application, between)],
+        (TrafficPart::Within, false) if is_ended => vec![arrow(application, between)],
+        (TrafficPart::Within, false) => vec![turn(application, between)],
     }
 }

@@ -25,9 +25,9 @@ mod walk;
 mod words;
 
 pub use by_rules::draw as of;
-pub use flow::{Disposition, Flow, Place};
+pub use flow::{FlowDisposition, FlowEndpoint, PictureFlow};
 pub(crate) use label::grouped;
 pub(crate) use model::option;
 pub use model::{Picture, of_skipped, of_way};
-pub use panel::{Panel, Part};
+pub use panel::{Panel, TrafficPart};
 pub use rows::{DrawnRow, DrawnRows};

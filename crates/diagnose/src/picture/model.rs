@@ -1,8 +1,8 @@
 //! The model of a picture: its parts, and the way of a packet through them.
 
-use super::flow::{Disposition, Flow};
+use super::flow::{FlowDisposition, PictureFlow};
 use super::label::Label;
-use super::panel::{Panel, Part};
+use super::panel::{Panel, TrafficPart};
 use crate::explain::Explanation;
 use mesh::Setting;
 use mesh::sources::Dialect;
@@ -25,11 +25,11 @@ pub struct Picture {
     pub(super) machines: Vec<InterfaceName>,
     /// Marks of packets that it speaks of, beside those that have none.
     pub(super) marks: Vec<Mark>,
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<PacketPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct PacketPath {
     /// The panel and the arrow in it.
     pub(super) at: (usize, usize),
     /// The packet in words.
@@ -38,7 +38,7 @@ pub(super) struct Way {
     pub(super) rule: Option<String>,
 }
 
-impl Way {
+impl PacketPath {
     /// Whether the packet takes this row of this panel.
     pub(super) fn is_at(&self, panel: usize, row: usize) -> bool {
         self.at == (panel, row)
@@ -96,7 +96,7 @@ impl Picture {
     /// The main paths into the pod and out of it, without what always passes.
     pub fn summary(mut self) -> Self {
         self.is_summary = true;
-        self.panels.retain(|panel| matches!(panel.part, Part::Inbound | Part::Outbound));
+        self.panels.retain(|panel| matches!(panel.part, TrafficPart::Inbound | TrafficPart::Outbound));
         self.panels.iter_mut().for_each(Panel::summarize);
         self
     }
@@ -109,7 +109,7 @@ impl Picture {
 
     /// The arrow that speaks of a packet: of one that starts a connection or belongs to none, as it comes from a process
     /// or arrives. `None` for packets that the picture does not speak of.
-    pub fn flow_of(&self, packet: &Packet) -> Option<&Flow> {
+    pub fn flow_of(&self, packet: &Packet) -> Option<&PictureFlow> {
         let (panel, flow) = self.at(packet)?;
         Some(&self.panels[panel].flows[flow])
     }
@@ -117,7 +117,7 @@ impl Picture {
     pub(super) fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         let part = self.part_of(packet)?;
         // The kernel sends nothing to loopback by another interface.
-        if part == Part::Outbound && packet.destination.ip().is_loopback() {
+        if part == TrafficPart::Outbound && packet.destination.ip().is_loopback() {
             return None;
         }
         let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
@@ -128,12 +128,13 @@ impl Picture {
         let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
         let flow = self.panels[panel].of(packet)?;
         // What belongs to no connection is dropped at most; what captures never sees it.
-        let last = self.panels[panel].flows.iter().rposition(|flow| flow.disposition == Disposition::Dropped);
+        let last =
+            self.panels[panel].flows.iter().rposition(|flow| flow.disposition == FlowDisposition::Dropped);
         let seen = packet.state == ConnState::New || last.is_some_and(|last| flow <= last);
         seen.then_some((panel, flow))
     }
 
-    fn part_of(&self, packet: &Packet) -> Option<Part> {
+    fn part_of(&self, packet: &Packet) -> Option<TrafficPart> {
         match &packet.direction {
             // None comes from outside.
             Direction::Inbound { interface, .. }
@@ -145,13 +146,13 @@ impl Picture {
             Direction::Inbound { interface, .. }
                 if self.machines.iter().any(|name| name.covers(interface)) =>
             {
-                Some(Part::Machines)
+                Some(TrafficPart::Machines)
             }
-            Direction::Inbound { .. } => Some(Part::Inbound),
+            Direction::Inbound { .. } => Some(TrafficPart::Inbound),
             Direction::Outbound { interface, .. } if *interface == InterfaceName::loopback().as_str() => {
-                Some(Part::Within)
+                Some(TrafficPart::Within)
             }
-            Direction::Outbound { .. } => Some(Part::Outbound),
+            Direction::Outbound { .. } => Some(TrafficPart::Outbound),
         }
     }
 
@@ -159,7 +160,7 @@ impl Picture {
     /// otherwise, gets a separate arrow.
     pub fn with_way(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
-        let disposition = Disposition::from(explanation.outcome().verdict);
+        let disposition = FlowDisposition::from(explanation.outcome().verdict);
         let at = self
             .at(packet)
             .filter(|(panel, flow)| self.panels[*panel].flows[*flow].disposition == disposition);
@@ -167,19 +168,20 @@ impl Picture {
         self.panels[at.0].flows[at.1].shown = true;
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
-        self.way = Some(Way { at, packet: explanation.packet_line(), rule: explanation.deciding_rule() });
+        self.way =
+            Some(PacketPath { at, packet: explanation.packet_line(), rule: explanation.deciding_rule() });
         self
     }
 
-    fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: Disposition) -> (usize, usize) {
-        let part = self.part_of(explanation.packet()).unwrap_or(Part::Inbound);
+    fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: FlowDisposition) -> (usize, usize) {
+        let part = self.part_of(explanation.packet()).unwrap_or(TrafficPart::Inbound);
         let panel = self.panels.iter().position(|panel| panel.part == part).unwrap_or_else(|| {
             self.panels.push(Panel { part, flows: Vec::new() });
             self.panels.len() - 1
         });
         let (from, to) = part.ends();
         let label = Label::plain("this packet");
-        let flow = Flow { needs: Vec::new(), from, to, disposition, label, option: None, shown: true };
+        let flow = PictureFlow { needs: Vec::new(), from, to, disposition, label, option: None, shown: true };
         self.panels[panel].flows.insert(0, flow);
         (panel, 0)
     }
@@ -187,14 +189,14 @@ impl Picture {
 
 /// The picture of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
-    let panel = |part: Part| {
+    let panel = |part: TrafficPart| {
         let (from, to) = part.ends();
         let label = Label::plain("everything");
-        let flow = Flow {
+        let flow = PictureFlow {
             needs: Vec::new(),
             from,
             to,
-            disposition: Disposition::Passing,
+            disposition: FlowDisposition::Passing,
             label,
             option: None,
             shown: true,
@@ -202,7 +204,7 @@ pub fn of_skipped(reason: &str) -> Picture {
         Panel { part, flows: vec![flow] }
     };
     let note = format!("Nothing of the pod is captured: {reason}.");
-    Picture::new(note, vec![panel(Part::Inbound), panel(Part::Outbound)], true, Vec::new())
+    Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)], true, Vec::new())
 }
 
 /// The way of a packet through rules that no configuration describes.

@@ -2,13 +2,13 @@
 //!
 //! Of several arrows that fit a packet the first one has its disposition, as the first rule that matches decides.
 
-use super::flow::{Flow, Place};
+use super::flow::{FlowEndpoint, PictureFlow};
 use rules::simulate::Packet;
 use std::collections::BTreeSet;
 
 /// A part of the traffic, by where it comes from and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TrafficPart {
     /// From others to the pod.
     Inbound,
     /// From virtual machines of the pod.
@@ -19,7 +19,7 @@ pub enum Part {
     Within,
 }
 
-impl Part {
+impl TrafficPart {
     pub fn title(self) -> &'static str {
         match self {
             Self::Inbound => "Into the pod",
@@ -38,12 +38,12 @@ impl Part {
     }
 
     /// Where its packets come from, and where they were sent to.
-    pub(crate) fn ends(self) -> (Place, Place) {
+    pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
         match self {
-            Self::Inbound => (Place::Network, Place::Application),
-            Self::Machines => (Place::Machine, Place::Network),
-            Self::Outbound => (Place::Application, Place::Network),
-            Self::Within => (Place::Application, Place::Application),
+            Self::Inbound => (FlowEndpoint::Network, FlowEndpoint::Application),
+            Self::Machines => (FlowEndpoint::Machine, FlowEndpoint::Network),
+            Self::Outbound => (FlowEndpoint::Application, FlowEndpoint::Network),
+            Self::Within => (FlowEndpoint::Application, FlowEndpoint::Application),
         }
     }
 }
@@ -51,33 +51,33 @@ impl Part {
 /// A part of the traffic and its arrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    pub(crate) part: Part,
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) part: TrafficPart,
+    pub(crate) flows: Vec<PictureFlow>,
 }
 
 impl Panel {
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> TrafficPart {
         self.part
     }
 
     /// Its arrows; the first of them that fits a packet has its disposition.
-    pub fn flows(&self) -> &[Flow] {
+    pub fn flows(&self) -> &[PictureFlow] {
         &self.flows
     }
 
     /// Those that a picture shows; the others are rare.
-    pub fn shown(&self) -> impl Iterator<Item = &Flow> {
+    pub fn shown(&self) -> impl Iterator<Item = &PictureFlow> {
         self.shown_rows().map(|(_, flow)| flow)
     }
 
     /// The same with their numbers.
-    pub(crate) fn shown_rows(&self) -> impl Iterator<Item = (usize, &Flow)> {
+    pub(crate) fn shown_rows(&self) -> impl Iterator<Item = (usize, &PictureFlow)> {
         self.flows.iter().enumerate().filter(|(_, flow)| flow.shown)
     }
 
     /// Keeps what a summary shows: not what is left to pass, unless that is all, and one arrow for all ports of the proxy.
     pub(crate) fn summarize(&mut self) {
-        let mut kept: Vec<Flow> = Vec::new();
+        let mut kept: Vec<PictureFlow> = Vec::new();
         for flow in self.flows.drain(..).filter(|flow| flow.shown) {
             let is_merged = kept.last_mut().is_some_and(|last| last.takes_in_ports_of(&flow));
             let is_left_out = flow.is_remainder() && !kept.is_empty();
@@ -100,7 +100,7 @@ impl Panel {
         let mut free: BTreeSet<Vec<usize>> = BTreeSet::new();
         for packet in packets {
             let fitting = || self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet));
-            let Some((first, Flow { disposition, .. })) = fitting().next() else { continue };
+            let Some((first, PictureFlow { disposition, .. })) = fitting().next() else { continue };
             let alike = fitting().take_while(|(_, flow)| flow.disposition == *disposition).count();
             is_first[first] = true;
             match fitting().count() > alike {

@@ -1,7 +1,7 @@
 //! Where the arrows of a drawn picture are and what they are about, so that a front end can make them answer.
 
 use super::drawing::Area;
-use super::flow::Disposition;
+use super::flow::FlowDisposition;
 use super::layout::drawing;
 use super::model::Picture;
 use rules::simulate::Packet;
@@ -15,7 +15,7 @@ pub struct DrawnRow {
     /// The packets that it is about.
     pub packets: String,
     pub option: Option<String>,
-    pub disposition: Disposition,
+    pub disposition: FlowDisposition,
     /// Whether the packet that is asked about takes it.
     pub lit: bool,
     /// From the top of the picture, in its own pixels.

@@ -1,8 +1,8 @@
 //! A picture as SVG: no fonts, scripts or hosts; light or dark as its reader's page is.
 
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
-use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke, Text};
-use super::flow::{Disposition, Place};
+use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke, Text};
+use super::flow::{FlowDisposition, FlowEndpoint};
 use super::layout::drawing;
 use super::model::Picture;
 use std::fmt::Write;
@@ -21,16 +21,16 @@ impl Picture {
         );
         for item in items {
             match item {
-                Item::Box(fill, area) => rectangle(&mut out, *fill, *area),
-                Item::Arrow { stroke, quiet, from, to, y, tip } => {
-                    let line = Line { stroke: *stroke, quiet: *quiet, tip: *tip };
+                DrawingItem::Box(fill, area) => rectangle(&mut out, *fill, *area),
+                DrawingItem::Arrow { stroke, quiet, from, to, y, tip } => {
+                    let line = ArrowLine { stroke: *stroke, quiet: *quiet, tip: *tip };
                     line.straight(&mut out, (*from, *to), *y);
                 }
-                Item::Turn { stroke, quiet, x, to, y } => {
-                    let line = Line { stroke: *stroke, quiet: *quiet, tip: true };
+                DrawingItem::Turn { stroke, quiet, x, to, y } => {
+                    let line = ArrowLine { stroke: *stroke, quiet: *quiet, tip: true };
                     line.turn(&mut out, (*x, *to), *y);
                 }
-                Item::Text(text) => text_at(&mut out, text),
+                DrawingItem::Text(text) => text_at(&mut out, text),
             }
         }
         out.push_str("</svg>\n");
@@ -47,11 +47,15 @@ impl Picture {
             for (place, (at, flow)) in panel.shown_rows().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX);
                 let to = match flow.disposition {
-                    Disposition::Captured(ports) => {
+                    FlowDisposition::Captured(ports) => {
                         format!(" by {} at {}", self.proxy, ports.dashed())
                     }
-                    Disposition::Passing if flow.to == Place::Proxy => format!(" to {}", self.proxy),
-                    Disposition::Passing | Disposition::Dropped | Disposition::Unknown => String::new(),
+                    FlowDisposition::Passing if flow.to == FlowEndpoint::Proxy => {
+                        format!(" to {}", self.proxy)
+                    }
+                    FlowDisposition::Passing | FlowDisposition::Dropped | FlowDisposition::Unknown => {
+                        String::new()
+                    }
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
                 let way = self.way.as_ref().filter(|way| way.is_at(number, at));
@@ -113,13 +117,13 @@ fn rectangle(out: &mut String, fill: Fill, Area { x, y, width, height }: Area) {
 }
 
 /// A line and how it ends. Its tip is drawn beside it: markers would need names that are unique on a page.
-struct Line {
+struct ArrowLine {
     stroke: Stroke,
     quiet: bool,
     tip: bool,
 }
 
-impl Line {
+impl ArrowLine {
     fn name(&self) -> &'static str {
         match self.stroke {
             Stroke::Captured => "captured",

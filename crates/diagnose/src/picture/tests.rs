@@ -1,13 +1,13 @@
 //! Properties of pictures over configurations and packets at random: each arrow agrees with the simulator about its packets,
 //! and everything can be read.
 
-use super::drawing::{Area, Drawing, Fill, Item};
+use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{Disposition, Flow, Panel, Picture, of, of_way};
-use crate::explain::{Pod, Scene, explain};
+use super::{FlowDisposition, Panel, Picture, PictureFlow, of, of_way};
+use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::probes;
 use crate::lint::tests::{config, nothing, packet, parsed};
-use crate::random::{any_of, said};
+use crate::random::{any_of, configured};
 use mesh::istio::{CaptureConfig, OutboundCidrs};
 use mesh::settings::mapping;
 use mesh::sources::{Dialect, Given, Raw, Source};
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// The names of settings given by annotations: long ones.
 fn annotations() -> Dialect {
-    let named = |row: &'static mapping::Row| {
+    let named = |row: &'static mapping::AnnotationRow| {
         let source = Source::Preset(row.annotations()[0].to_owned());
         (row.setting, Given { value: String::new(), source })
     };
@@ -48,8 +48,8 @@ fn faults(drawing: &Drawing) -> Vec<String> {
         .items
         .iter()
         .filter_map(|item| match item {
-            Item::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
-            Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } => None,
+            DrawingItem::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
+            DrawingItem::Box(..) | DrawingItem::Arrow { .. } | DrawingItem::Turn { .. } => None,
         })
         .collect();
     for (at, (area, text)) in texts.iter().enumerate() {
@@ -61,23 +61,26 @@ fn faults(drawing: &Drawing) -> Vec<String> {
     }
     for item in &drawing.items {
         match item {
-            Item::Box(fill, edge) => {
+            DrawingItem::Box(fill, edge) => {
                 let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
                 faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
             }
-            Item::Arrow { from: x, to, y, .. } | Item::Turn { x, to, y, .. } => {
-                let half = if matches!(item, Item::Turn { .. }) { 7 } else { 1 };
+            DrawingItem::Arrow { from: x, to, y, .. } | DrawingItem::Turn { x, to, y, .. } => {
+                let half = if matches!(item, DrawingItem::Turn { .. }) { 7 } else { 1 };
                 let way = Area { x: *x.min(to), y: y - half, width: x.abs_diff(*to), height: 2 * half };
                 let hit = texts.iter().filter(|(area, _)| area.meets(&way));
                 faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
                 let boxes = drawing.items.iter().filter_map(|item| match item {
-                    Item::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
-                    Item::Box(..) | Item::Arrow { .. } | Item::Turn { .. } | Item::Text(_) => None,
+                    DrawingItem::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
+                    DrawingItem::Box(..)
+                    | DrawingItem::Arrow { .. }
+                    | DrawingItem::Turn { .. }
+                    | DrawingItem::Text(_) => None,
                 });
                 let hit = boxes.filter(|(_, area)| area.meets(&way));
                 faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));
             }
-            Item::Text(_) => {}
+            DrawingItem::Text(_) => {}
         }
     }
     let page = Area { x: 0, y: 0, width: drawing.width, height: drawing.height };
@@ -115,14 +118,14 @@ proptest! {
 
     #[test]
     fn an_arrow_tells_what_becomes_of_its_packets(config in config(), packets in vec(packet(), 100)) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+        let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
         let picture = of(&config.clone().into(), &Dialect::default());
         for family in config.families() {
-            let scene = Scene::of_config(&config, family, &pod);
+            let scene = RuleView::of_config(&config, family, &pod);
             for packet in packets.iter().filter(|packet| packet.family() == family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
-                prop_assert_eq!(flow.disposition(), Disposition::from(verdict), "{:?}\n{:?}", packet, flow);
+                prop_assert_eq!(flow.disposition(), FlowDisposition::from(verdict), "{:?}\n{:?}", packet, flow);
             }
         }
     }
@@ -132,9 +135,9 @@ const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
 /// Compares the packet's arrow with its walk.
 fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
-    let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
+    let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     for family in capture.families() {
-        let scene = Scene::of_config(&**capture, family, &pod);
+        let scene = RuleView::of_config(&**capture, family, &pod);
         let rules = capture.rules(family);
         let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
         let borders = probes(&rules, &own, family);
@@ -144,7 +147,7 @@ fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> 
             let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
             prop_assert_eq!(
                 flow.disposition(),
-                Disposition::from(verdict),
+                FlowDisposition::from(verdict),
                 "{:?}\n{:?}\n{:?}",
                 capture,
                 packet,
@@ -165,12 +168,12 @@ proptest! {
 
     #[test]
     fn a_picture_of_rules_can_be_read((_, capture) in any_of(OTHERS), packets in vec(packet(), 3)) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
+        let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let picture = of(&capture, &Dialect::default());
         check(&picture);
         check(&picture.clone().summary());
         for packet in &packets {
-            let scene = Scene::of_config(&*capture, packet.family(), &pod);
+            let scene = RuleView::of_config(&*capture, packet.family(), &pod);
             check_way(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
         }
     }
@@ -181,12 +184,12 @@ proptest! {
 
     #[test]
     fn everything_can_be_read(config in config(), packets in vec(packet(), 3)) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+        let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
         for dialect in [Dialect::default(), annotations()] {
             let picture = of(&config.clone().into(), &dialect);
             check(&picture);
             for packet in &packets {
-                let scene = Scene::of_config(&config, packet.family(), &pod);
+                let scene = RuleView::of_config(&config, packet.family(), &pod);
                 let explained = explain(&scene.view, &scene.routing, packet).in_words_of(&dialect);
                 check_way(&picture.clone().with_way(&explained));
                 check_way(&of_way(&explained));
@@ -221,11 +224,11 @@ fn long_lists_are_folded() {
 }
 
 /// The arrows of a picture: word, from, to, what it is about, option.
-fn told(picture: &Picture) -> Vec<String> {
-    let line = |flow: &Flow| {
+fn rows_in_words(picture: &Picture) -> Vec<String> {
+    let line = |flow: &PictureFlow| {
         let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
         let disposition = match flow.disposition {
-            Disposition::Captured(ports) => format!("captured {}", ports.dashed()),
+            FlowDisposition::Captured(ports) => format!("captured {}", ports.dashed()),
             other => other.word().to_owned(),
         };
         format!("{disposition}: {}{option}", flow.label.text(|_| true))
@@ -321,8 +324,8 @@ fn arrows_name_the_settings_of_their_mesh() {
         ),
     ];
     for (mesh, flags, expected) in cases {
-        let (_, capture) = said(mesh, flags).expect("valid");
-        let text = told(&of(&capture, &Dialect::default()));
+        let (_, capture) = configured(mesh, flags).expect("valid");
+        let text = rows_in_words(&of(&capture, &Dialect::default()));
         assert_eq!(text, expected);
     }
 }

@@ -1,6 +1,6 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::flow::{Disposition, Flow, Place};
+use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
 use super::letters;
 use super::model::Picture;
 use crate::Style;
@@ -43,14 +43,14 @@ impl Picture {
 }
 
 /// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
-fn arrow(text: &mut String, flow: &Flow, proxy: &str, lit: Option<bool>, width: usize) {
+fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, width: usize) {
     let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
     let (shaft, place) = match flow.disposition {
-        Disposition::Captured(ports) => ("==>", format!("{proxy} {}", ports.dashed())),
-        Disposition::Passing if flow.to == Place::Proxy => ("-->", proxy.to_owned()),
-        Disposition::Passing => ("-->", flow.to.name().to_owned()),
-        Disposition::Dropped => ("--x", String::new()),
-        Disposition::Unknown => ("-?-", "unknown".to_owned()),
+        FlowDisposition::Captured(ports) => ("==>", format!("{proxy} {}", ports.dashed())),
+        FlowDisposition::Passing if flow.to == FlowEndpoint::Proxy => ("-->", proxy.to_owned()),
+        FlowDisposition::Passing => ("-->", flow.to.name().to_owned()),
+        FlowDisposition::Dropped => ("--x", String::new()),
+        FlowDisposition::Unknown => ("-?-", "unknown".to_owned()),
     };
     let mark = if lit == Some(true) { '>' } else { ' ' };
     // The longest place is the proxy with a port.

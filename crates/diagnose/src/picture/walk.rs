@@ -4,8 +4,8 @@
 //! the traffic settles it: packets out of the pod arrive by no interface. Calls of chains are followed in place, so that
 //! arrows are in the order in which rules decide. Capture ends the way of a packet: policies write all other rules before it.
 
-use super::flow::{Disposition, Is};
-use super::panel::Part;
+use super::flow::{FlowDisposition, Is};
+use super::panel::TrafficPart;
 use rules::{
     Chain, Cidr, ConnState, Family, Hook, InterfaceName, Mark, Match, Negatable, Origin, RuleSet, Statement,
     Table, Target,
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrow {
     pub(super) needs: Vec<Is>,
-    pub(super) disposition: Disposition,
+    pub(super) disposition: FlowDisposition,
     /// Why the rule that decides is there; `None` where no rule does.
     pub(super) origin: Option<Origin>,
 }
 
 /// What is known of the packets before any rule is met.
 pub(super) struct Assumptions<'a> {
-    pub(super) part: Part,
+    pub(super) part: TrafficPart,
     /// By which interfaces virtual machines send.
     pub(super) machines: &'a [InterfaceName],
     /// Marks that packets may have from their sender, beside none.
@@ -34,17 +34,17 @@ pub(super) struct Assumptions<'a> {
 /// arrows first, where any are dropped.
 pub(super) fn arrows(rules: &RuleSet, ground: &Assumptions<'_>) -> Vec<Arrow> {
     let of_state = |state| {
-        let mut walker = Walker::new(rules, ground, state);
+        let mut walker = PictureWalker::new(rules, ground, state);
         let needs = if state == ConnState::Invalid { vec![Is::Invalid] } else { Vec::new() };
-        walker.stage(0, State { needs, ..State::default() });
+        walker.stage(0, WalkState { needs, ..WalkState::default() });
         walker.arrows
     };
     let mut arrows = of_state(ConnState::Invalid);
     // Where none of them is dropped, nothing about them is shown.
-    let dropped = arrows.iter().rposition(|arrow| arrow.disposition == Disposition::Dropped);
+    let dropped = arrows.iter().rposition(|arrow| arrow.disposition == FlowDisposition::Dropped);
     arrows.truncate(dropped.map_or(0, |last| last + 1));
     if dropped.is_some() {
-        arrows.push(Arrow { needs: vec![Is::Invalid], disposition: Disposition::Passing, origin: None });
+        arrows.push(Arrow { needs: vec![Is::Invalid], disposition: FlowDisposition::Passing, origin: None });
     }
     arrows.extend(of_state(ConnState::New));
     arrows
@@ -52,7 +52,7 @@ pub(super) fn arrows(rules: &RuleSet, ground: &Assumptions<'_>) -> Vec<Arrow> {
 
 /// Some of the packets on their way.
 #[derive(Clone, Default)]
-struct State {
+struct WalkState {
     needs: Vec<Is>,
     /// The mark that a rule has set; `None` while it is the sender's.
     mark: Option<u32>,
@@ -63,7 +63,7 @@ struct State {
 
 /// A chain that is being walked.
 #[derive(Clone, Copy)]
-struct Frame<'a> {
+struct ChainFrame<'a> {
     rules: &'a [&'a Statement],
     next: usize,
     /// The rule that led here, where the chain only does what that rule is for.
@@ -77,24 +77,24 @@ enum Walked {
     ToTheFloor,
 }
 
-type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
+type WalkedChains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 
-struct Walker<'a> {
+struct PictureWalker<'a> {
     ground: &'a Assumptions<'a>,
     connection: ConnState,
-    chains: BTreeMap<Table, Chains<'a>>,
+    chains: BTreeMap<Table, WalkedChains<'a>>,
     stages: Vec<(Hook, Table)>,
     arrows: Vec<Arrow>,
 }
 
-impl<'a> Walker<'a> {
+impl<'a> PictureWalker<'a> {
     fn new(rules: &'a RuleSet, ground: &'a Assumptions<'a>, connection: ConnState) -> Self {
         let hooks: &[Hook] = match ground.part {
-            Part::Inbound | Part::Machines => &[Hook::Prerouting, Hook::Input],
-            Part::Outbound => &[Hook::Output, Hook::Postrouting],
-            Part::Within => &[Hook::Output, Hook::Postrouting, Hook::Prerouting, Hook::Input],
+            TrafficPart::Inbound | TrafficPart::Machines => &[Hook::Prerouting, Hook::Input],
+            TrafficPart::Outbound => &[Hook::Output, Hook::Postrouting],
+            TrafficPart::Within => &[Hook::Output, Hook::Postrouting, Hook::Prerouting, Hook::Input],
         };
-        let chains: BTreeMap<Table, Chains<'a>> =
+        let chains: BTreeMap<Table, WalkedChains<'a>> =
             Table::ALL.into_iter().map(|table| (table, rules.chains(table))).collect();
         let starts = connection == ConnState::New;
         let stages = hooks.iter().enumerate().flat_map(|(number, hook)| {
@@ -110,14 +110,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Packets come to a base chain, or are through.
-    fn stage(&mut self, number: usize, state: State) {
+    fn stage(&mut self, number: usize, state: WalkState) {
         let Some(&(hook, table)) = self.stages.get(number) else {
-            let State { needs, passed: origin, .. } = state;
-            self.arrows.push(Arrow { needs, disposition: Disposition::Passing, origin });
+            let WalkState { needs, passed: origin, .. } = state;
+            self.arrows.push(Arrow { needs, disposition: FlowDisposition::Passing, origin });
             return;
         };
         let rules = self.chain(table, &Chain::Base(hook));
-        self.walk(number, &[Frame { rules: &rules, next: 0, led_by: None }], state, None);
+        self.walk(number, &[ChainFrame { rules: &rules, next: 0, led_by: None }], state, None);
     }
 
     /// Packets go on in the innermost of these chains. The walk ends where only `floor` chains are left and no mark has
@@ -126,13 +126,13 @@ impl<'a> Walker<'a> {
     fn walk(
         &mut self,
         number: usize,
-        frames: &[Frame<'_>],
-        mut state: State,
+        frames: &[ChainFrame<'_>],
+        mut state: WalkState,
         floor: Option<usize>,
     ) -> Walked {
         let (hook, table) = self.stages[number];
         let mut frames = frames.to_vec();
-        let marks = |state: &State| (state.mark, state.connmark);
+        let marks = |state: &WalkState| (state.mark, state.connmark);
         let before = marks(&state);
         loop {
             let Some(frame) = frames.last_mut() else {
@@ -151,25 +151,25 @@ impl<'a> Walker<'a> {
             let Some(taken) = self.taken(hook, &statement.rule.matches, &state) else { continue };
             let is_always = taken.needs.len() == state.needs.len();
             let decider = led_by.or(statement.origin);
-            let passed = || State { passed: statement.origin, ..taken.clone() };
+            let passed = || WalkState { passed: statement.origin, ..taken.clone() };
             match &statement.rule.target {
                 Target::Accept => self.stage(number + 1, passed()),
                 Target::Return => {
                     self.walk(number, &frames[..frames.len() - 1], passed(), None);
                 }
-                Target::Drop => self.end(taken, Disposition::Dropped, decider),
-                Target::Redirect(ports) => self.end(taken, Disposition::Captured(*ports), decider),
+                Target::Drop => self.end(taken, FlowDisposition::Dropped, decider),
+                Target::Redirect(ports) => self.end(taken, FlowDisposition::Captured(*ports), decider),
                 Target::Tproxy { port, .. } => {
-                    self.end(taken, Disposition::Captured((*port).into()), decider);
+                    self.end(taken, FlowDisposition::Captured((*port).into()), decider);
                 }
                 // What another program's chain does is not known here.
-                Target::JumpForeign(_) => self.end(taken, Disposition::Unknown, decider),
+                Target::JumpForeign(_) => self.end(taken, FlowDisposition::Unknown, decider),
                 Target::Jump(name) => {
                     let rules = self.chain(table, &Chain::User(name.clone()));
                     let is_end = rules.iter().all(|statement| is_end(&statement.rule.target));
                     let led_by = if is_end { decider } else { None };
                     let mut inner = frames.clone();
-                    inner.push(Frame { rules: &rules, next: 0, led_by });
+                    inner.push(ChainFrame { rules: &rules, next: 0, led_by });
                     if self.walk(number, &inner, taken, Some(frames.len())) == Walked::ToTheFloor {
                         continue;
                     }
@@ -193,12 +193,12 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn end(&mut self, state: State, disposition: Disposition, origin: Option<Origin>) {
+    fn end(&mut self, state: WalkState, disposition: FlowDisposition, origin: Option<Origin>) {
         self.arrows.push(Arrow { needs: state.needs, disposition, origin });
     }
 
     /// Those of the packets that fulfil the conditions; `None` if there are none.
-    fn taken(&self, hook: Hook, matches: &[Match], state: &State) -> Option<State> {
+    fn taken(&self, hook: Hook, matches: &[Match], state: &WalkState) -> Option<WalkState> {
         let mut taken = state.clone();
         for condition in matches {
             match self.condition(hook, condition, state) {
@@ -210,7 +210,7 @@ impl<'a> Walker<'a> {
         Some(taken)
     }
 
-    fn condition(&self, hook: Hook, condition: &Match, state: &State) -> Requirement {
+    fn condition(&self, hook: Hook, condition: &Match, state: &WalkState) -> Requirement {
         use Requirement::{Open, Settled};
         let leaves = matches!(hook, Hook::Output | Hook::Postrouting);
         match condition {
@@ -220,7 +220,7 @@ impl<'a> Walker<'a> {
             }
             // The kernel takes no such packet from outside, and sends none there.
             Match::Destination(operand)
-                if self.ground.part != Part::Within && is_loopback(*operand.value()) =>
+                if self.ground.part != TrafficPart::Within && is_loopback(*operand.value()) =>
             {
                 Settled(operand.holds(false))
             }
@@ -250,13 +250,13 @@ impl<'a> Walker<'a> {
     fn interface(&self, operand: &Negatable<InterfaceName>) -> Requirement {
         let name = operand.value();
         let settled = match self.ground.part {
-            Part::Within => Some(name.covers(InterfaceName::loopback().as_str())),
-            Part::Outbound => (*name == InterfaceName::loopback()).then_some(false),
-            Part::Inbound => {
+            TrafficPart::Within => Some(name.covers(InterfaceName::loopback().as_str())),
+            TrafficPart::Outbound => (*name == InterfaceName::loopback()).then_some(false),
+            TrafficPart::Inbound => {
                 let is_elsewhere = self.ground.machines.contains(name) || *name == InterfaceName::loopback();
                 is_elsewhere.then_some(false)
             }
-            Part::Machines => (self.ground.machines == [name.clone()]).then_some(true),
+            TrafficPart::Machines => (self.ground.machines == [name.clone()]).then_some(true),
         };
         match settled {
             Some(has) => Requirement::Settled(operand.holds(has)),
@@ -264,7 +264,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn mark(&self, operand: &Negatable<Mark>, state: &State) -> Requirement {
+    fn mark(&self, operand: &Negatable<Mark>, state: &WalkState) -> Requirement {
         let condition = operand.value();
         let has = |mark: u32| condition.covers(mark);
         let marks = self.ground.marks;
@@ -320,14 +320,14 @@ fn is_end(target: &Target) -> bool {
 }
 
 /// The packets behind a rule that changes their marks; `None` if it changes nothing that our rules match.
-fn written(target: &Target, state: &State) -> Option<State> {
+fn written(target: &Target, state: &WalkState) -> Option<WalkState> {
     Some(match target {
         Target::SetMark(mark) => {
-            State { mark: Some(mark.set_in(state.mark.unwrap_or_default())), ..state.clone() }
+            WalkState { mark: Some(mark.set_in(state.mark.unwrap_or_default())), ..state.clone() }
         }
-        Target::SetConnmark(mark) => State { connmark: mark.set_in(state.connmark), ..state.clone() },
-        Target::SaveMark => State { connmark: state.mark.unwrap_or_default(), ..state.clone() },
-        Target::RestoreMark => State { mark: Some(state.connmark), ..state.clone() },
+        Target::SetConnmark(mark) => WalkState { connmark: mark.set_in(state.connmark), ..state.clone() },
+        Target::SaveMark => WalkState { connmark: state.mark.unwrap_or_default(), ..state.clone() },
+        Target::RestoreMark => WalkState { mark: Some(state.connmark), ..state.clone() },
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! The conditions of an arrow, in words.
 
-use super::flow::{Disposition, Flow, Is, Place};
+use super::flow::{FlowDisposition, FlowEndpoint, Is, PictureFlow};
 use super::label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
-use super::panel::Part;
+use super::panel::TrafficPart;
 use mesh::{DNS_PORT, Proxy, ProxyProgram};
 use rules::{Cidr, Family, Gid, PortRange, UidRange, port::merge};
 
@@ -37,7 +37,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    pub(super) fn see(&mut self, flow: &Flow) {
+    pub(super) fn see(&mut self, flow: &PictureFlow) {
         self.tcp |= !flow.needs.contains(&Is::Udp);
         self.udp |= !flow.needs.contains(&Is::Tcp);
         self.all_tcp |= flow.needs == [Is::Tcp];
@@ -46,12 +46,12 @@ impl Before {
 
 impl Known {
     /// What an arrow is about.
-    pub(super) fn label(&self, flow: &Flow, part: Part, before: Before) -> Label {
+    pub(super) fn label(&self, flow: &PictureFlow, part: TrafficPart, before: Before) -> Label {
         let label = self.of_needs(flow, part, before);
         let listeners = &self.proxy.listeners;
         match flow.disposition {
-            Disposition::Captured(ports)
-                if part == Part::Inbound
+            FlowDisposition::Captured(ports)
+                if part == TrafficPart::Inbound
                     && listeners.transparent.is_some()
                     && listeners.inbound == Some(ports) =>
             {
@@ -61,8 +61,8 @@ impl Known {
         }
     }
 
-    fn of_needs(&self, flow: &Flow, part: Part, before: Before) -> Label {
-        let Flow { needs, disposition, .. } = flow;
+    fn of_needs(&self, flow: &PictureFlow, part: TrafficPart, before: Before) -> Label {
+        let PictureFlow { needs, disposition, .. } = flow;
         let subject = subject(needs, before);
         // Who sends it comes last, as its name has a comma.
         let is_sender = |need: &&Is| matches!(need, Is::Of(..) | Is::Marked(_));
@@ -99,34 +99,48 @@ impl Known {
     }
 
     /// Who sends such packets.
-    pub(super) fn sender(&self, needs: &[Is], part: Part) -> Place {
+    pub(super) fn sender(&self, needs: &[Is], part: TrafficPart) -> FlowEndpoint {
         let is_proxys = needs.iter().any(|need| match need {
             Is::Of(users, groups) => self.is_owner(users, groups),
             Is::Marked(mark) => self.proxy.mark == Some(*mark),
             Is::From(_) => self.is_handed_on(need),
             _ => false,
         });
-        if is_proxys && part.is_sent_here() { Place::Proxy } else { part.ends().0 }
+        if is_proxys && part.is_sent_here() { FlowEndpoint::Proxy } else { part.ends().0 }
     }
 
     /// Where such packets go.
-    pub(super) fn recipient(&self, needs: &[Is], part: Part, disposition: Disposition) -> Place {
+    pub(super) fn recipient(
+        &self,
+        needs: &[Is],
+        part: TrafficPart,
+        disposition: FlowDisposition,
+    ) -> FlowEndpoint {
         let served: Vec<PortRange> = self.program.ports.iter().map(|port| PortRange::from(*port)).collect();
         let served = merge(served);
         let is_served = |range: &PortRange| {
             served.iter().any(|own| own.first() <= range.first() && range.last() <= own.last())
         };
-        let is_proxys = disposition == Disposition::Passing
+        let is_proxys = disposition == FlowDisposition::Passing
             && ports(needs).is_some_and(|ports| self.is_tunnel(ports) || ports.iter().all(is_served));
-        if is_proxys && part == Part::Inbound { Place::Proxy } else { part.ends().1 }
+        if is_proxys && part == TrafficPart::Inbound { FlowEndpoint::Proxy } else { part.ends().1 }
     }
 
     /// The name of the protocol of such a port, where the mesh gives it one.
-    fn service(&self, ports: &[PortRange], part: Part, disposition: Disposition) -> Option<&'static str> {
-        let dns = self.proxy.listeners.dns.map(|port| Disposition::Captured(port.into()));
+    fn service(
+        &self,
+        ports: &[PortRange],
+        part: TrafficPart,
+        disposition: FlowDisposition,
+    ) -> Option<&'static str> {
+        let dns = self.proxy.listeners.dns.map(|port| FlowDisposition::Captured(port.into()));
         match disposition {
-            Disposition::Captured(_) if Some(disposition) == dns && ports == [DNS_PORT.into()] => Some("DNS"),
-            Disposition::Passing if part == Part::Inbound && self.is_tunnel(ports) => self.program.tunnel,
+            FlowDisposition::Captured(_) if Some(disposition) == dns && ports == [DNS_PORT.into()] => {
+                Some("DNS")
+            }
+            FlowDisposition::Passing if part == TrafficPart::Inbound && self.is_tunnel(ports) => {
+                self.program.tunnel
+            }
             _ => None,
         }
     }
@@ -156,7 +170,7 @@ impl Known {
         }
     }
 
-    fn piece(&self, need: &Is, part: Part) -> Option<Piece> {
+    fn piece(&self, need: &Is, part: TrafficPart) -> Option<Piece> {
         let name = self.program.name;
         let list = |before, nouns, items: Vec<String>| Some(Piece { before, nouns, items, instead: None });
         let instead = |text: String| {
@@ -173,8 +187,8 @@ impl Known {
             }
             Is::Over(names) => {
                 let before = match part {
-                    Part::Inbound | Part::Machines => " that arrives by ",
-                    Part::Outbound | Part::Within => " that leaves by ",
+                    TrafficPart::Inbound | TrafficPart::Machines => " that arrives by ",
+                    TrafficPart::Outbound | TrafficPart::Within => " that leaves by ",
                 };
                 list(before, ("interface", "interfaces"), texts(names))
             }
@@ -197,7 +211,7 @@ impl Known {
     }
 
     /// What is taken out.
-    fn exception(&self, need: &Is, part: Part) -> Option<String> {
+    fn exception(&self, need: &Is, part: TrafficPart) -> Option<String> {
         let Is::Not(need) = need else { return None };
         let text = match &**need {
             Is::Tcp => "TCP".to_owned(),

@@ -1,29 +1,29 @@
 //! The list of calls: who calls whom.
 
-use super::{Call, Caller, Facts, documentation_address, expect};
-use crate::explain::Scene;
+use super::{Call, Caller, ProbeContext, documentation_address, expect};
+use crate::explain::RuleView;
 use mesh::settings::Setting;
-use mesh::{DNS_PORT, ListItem, Policy, Proxy, Selector, loopback};
+use mesh::{CapturePolicy, DNS_PORT, ListItem, Proxy, Selector, loopback};
 use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-pub(super) struct Calls<'a> {
-    scene: &'a Scene,
+pub(super) struct CallList<'a> {
+    scene: &'a RuleView,
     proxy: Proxy,
     lists: Vec<ListItem>,
-    facts: &'a Facts<'a>,
+    facts: &'a ProbeContext<'a>,
     pub(super) made: Vec<Call>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallList<'a> {
     /// Calls of a scene's family, by rules of a configuration.
-    pub(super) fn new(scene: &'a Scene, config: &dyn Policy, facts: &'a Facts<'a>) -> Self {
+    pub(super) fn new(scene: &'a RuleView, config: &dyn CapturePolicy, facts: &'a ProbeContext<'a>) -> Self {
         Self { scene, proxy: config.proxy(), lists: config.lists(), facts, made: Vec::new() }
     }
 
     /// The same by rules of which is known who the proxy is, and nothing else.
-    pub(super) fn by_rules(scene: &'a Scene, proxy: Proxy, facts: &'a Facts<'a>) -> Self {
+    pub(super) fn by_rules(scene: &'a RuleView, proxy: Proxy, facts: &'a ProbeContext<'a>) -> Self {
         Self { scene, proxy, lists: Vec::new(), facts, made: Vec::new() }
     }
 

@@ -15,11 +15,11 @@ mod calls;
 mod tests;
 
 pub use crate::explain::Route;
-use crate::explain::{DecidedBy, Pod, Scene, explain};
+use crate::explain::{DecidedBy, PodContext, RuleView, explain};
 use crate::status;
-use calls::Calls;
+use calls::CallList;
 use mesh::sources::Dialect;
-use mesh::{DNS_PORT, Listeners, Policy, Proxy};
+use mesh::{CapturePolicy, DNS_PORT, Listeners, Proxy};
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
 use std::{
@@ -86,8 +86,8 @@ impl Call {
 }
 
 /// What has to be known of a pod beside its configuration.
-pub struct Facts<'a> {
-    pub pod: Pod,
+pub struct ProbeContext<'a> {
+    pub pod: PodContext,
     /// The user and the group that we are, which need no right to be.
     pub own: (Uid, Gid),
     /// The port that is called where none is given: no process listens there.
@@ -99,10 +99,10 @@ pub struct Facts<'a> {
 }
 
 /// Every call worth trying, of the families that are captured.
-pub fn calls(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
+pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
-        let scene = Scene::of_config(config, family, &facts.pod);
-        let mut calls = Calls::new(&scene, config, facts);
+        let scene = RuleView::of_config(config, family, &facts.pod);
+        let mut calls = CallList::new(&scene, config, facts);
         calls.all();
         calls.made
     };
@@ -111,11 +111,11 @@ pub fn calls(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
 
 /// Every call worth trying by rules that are there, of the families of which they capture anything. Of what made them, only
 /// the proxy's user is known.
-pub fn calls_by_rules(scenes: &[Scene], facts: &Facts<'_>) -> Vec<Call> {
-    let of = |scene: &Scene| {
+pub fn calls_by_rules(scenes: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
+    let of = |scene: &RuleView| {
         // Queries for names are tried whether or not they are captured.
         let listeners = Listeners { dns: Some(DNS_PORT), ..Listeners::default() };
-        let mut calls = Calls::by_rules(scene, Proxy { listeners, ..status::proxy(&scene.view) }, facts);
+        let mut calls = CallList::by_rules(scene, Proxy { listeners, ..status::proxy(&scene.view) }, facts);
         calls.all();
         if calls.made.iter().any(Call::is_captured) { calls.made } else { Vec::new() }
     };
@@ -125,10 +125,10 @@ pub fn calls_by_rules(scenes: &[Scene], facts: &Facts<'_>) -> Vec<Call> {
 /// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
 /// application as it does to hand connections over, which is captured whatever else is. Where the configuration lets that
 /// pass, the proxy calls the pod's own address; where that passes too, nothing proves anything.
-pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
+pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
-        let scene = Scene::of_config(config, family, &facts.pod);
-        let mut calls = Calls::new(&scene, config, facts);
+        let scene = RuleView::of_config(config, family, &facts.pod);
+        let mut calls = CallList::new(&scene, config, facts);
         calls.of_proxy(family);
         calls.made.into_iter().find(Call::is_captured)
     };
@@ -149,7 +149,7 @@ const LOOPBACK: &str = "lo";
 
 /// The first packet of a call.
 fn packet(
-    facts: &Facts<'_>,
+    facts: &ProbeContext<'_>,
     protocol: Protocol,
     owner: (Uid, Gid),
     from: Option<IpAddr>,
@@ -181,8 +181,8 @@ fn packet(
 
 /// What the rules are to do with a call.
 fn expect(
-    scene: &Scene,
-    facts: &Facts<'_>,
+    scene: &RuleView,
+    facts: &ProbeContext<'_>,
     caller: Caller,
     owner: (Uid, Gid),
     protocol: Protocol,

@@ -1,17 +1,17 @@
 //! Calls of pods with two addresses, by the configurations of all meshes.
 
 use super::*;
-use crate::random::said;
+use crate::random::configured;
 use mesh::Mesh;
 
 const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
 
 fn listed(mesh: Mesh, flags: &[(&str, &str)]) -> String {
-    let (_, capture) = said(mesh, flags).expect("valid");
-    let pod = Pod::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));
+    let (_, capture) = configured(mesh, flags).expect("valid");
+    let pod = PodContext::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));
     let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
     let port = Port::new(8888).expect("a port");
-    let facts = Facts { pod, own, port, way: &|_| None, dialect: Dialect::default() };
+    let facts = ProbeContext { pod, own, port, way: &|_| None, dialect: Dialect::default() };
     let line = |call: &Call| {
         let Call { caller, owner: (uid, gid), protocol, from, to, expected, .. } = call;
         let from = from.map_or_else(String::new, |from| format!(" from {from}"));

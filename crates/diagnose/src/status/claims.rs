@@ -1,10 +1,10 @@
 //! Rules as claims: which traffic a rule is about, what becomes of it, and whose traffic is the proxy's by that.
 
-use mesh::reason::{About, Effect, Meaning, Phrase};
+use mesh::reason::{About, Meaning, Phrase, TrafficEffect};
 use mesh::recognition::summary::{FieldValues, RuleSummary};
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
-use mesh::{Proxy, Reason};
+use mesh::{Proxy, RuleReason};
 use rules::simulate::View;
 use rules::{Action, Mark, PortRange, Target};
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use std::str::FromStr;
 /// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    pub(super) effect: Effect,
+    pub(super) effect: TrafficEffect,
     pub(super) direction: &'static str,
     pub(super) meaning: Meaning,
-    pub(super) reason: Reason,
+    pub(super) reason: RuleReason,
     pub(super) setting: Option<Setting>,
     pub(super) items: Vec<String>,
     /// Where captured packets go, and whether unchanged.
@@ -60,7 +60,7 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
     let reason = recognized.reason.filter(|_| recognized.is_reached)?;
     let (meaning, summary) = (recognized.meaning()?, &recognized.summary);
     let row = meaning.row();
-    let is_captured = row.effect == Effect::Captured;
+    let is_captured = row.effect == TrafficEffect::Captured;
     let listener = listener(view, recognized).filter(|_| is_captured);
     let decides = match meaning {
         // The mark of another rule, and a separate chain, decide.

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Level {
+pub enum StatusLevel {
     /// It may be intended.
     #[serde(rename = "warning")]
     Warn,
@@ -18,31 +18,31 @@ pub enum Level {
 /// A problem or an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Finding {
+pub struct StatusFinding {
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub level: Level,
+    pub level: StatusLevel,
     /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
     pub topic: &'static str,
     pub text: String,
     pub remedy: Option<String>,
 }
 
-impl Finding {
+impl StatusFinding {
     /// Something that may be intended.
     pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
+        Self { level: StatusLevel::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
     }
 
     /// Something by which traffic fails, or passes the proxy by.
     pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Fail, ..Self::warn(topic, text, remedy) }
+        Self { level: StatusLevel::Fail, ..Self::warn(topic, text, remedy) }
     }
 }
 
 /// How a level is shown.
-pub(super) fn style(level: Level) -> Style {
+pub(super) fn style(level: StatusLevel) -> Style {
     match level {
-        Level::Warn => Style::Passing,
-        Level::Fail => Style::Dropped,
+        StatusLevel::Warn => Style::Passing,
+        StatusLevel::Fail => Style::Dropped,
     }
 }

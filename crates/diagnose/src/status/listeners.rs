@@ -2,10 +2,10 @@
 
 use super::claims::claim;
 use super::family::word;
-use super::finding::Finding;
+use super::finding::StatusFinding;
 use super::observation::{Observation, Socket, is_put_there};
 use mesh::Mesh;
-use mesh::reason::{Effect, Meaning};
+use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, recognized};
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
@@ -73,7 +73,7 @@ pub(super) fn listening(
             if claim.meaning == Meaning::ProxyOutbound {
                 proxies.entry(recognized.mesh).or_default().extend(claim.items.iter().cloned());
             }
-            let Some(listener) = claim.listener.filter(|_| claim.effect == Effect::Captured) else {
+            let Some(listener) = claim.listener.filter(|_| claim.effect == TrafficEffect::Captured) else {
                 continue;
             };
             let is_dns = claim.direction == "dns";
@@ -206,7 +206,7 @@ fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
 }
 
 /// What is wrong with listeners.
-pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
+pub(super) fn findings(listening: &[Listening]) -> Vec<StatusFinding> {
     let finding = |one: &Listening| {
         let Listening { port, protocol, text, .. } = one;
         one.fault?;
@@ -214,7 +214,7 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
             true => "see whether the proxy is up, and on which ports it listens",
             false => "see how the proxy's listener is set up",
         };
-        Some(Finding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
+        Some(StatusFinding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
     };
     listening.iter().filter_map(finding).collect()
 }

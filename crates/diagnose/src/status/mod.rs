@@ -18,12 +18,12 @@ mod text;
 mod witness;
 
 pub use claims::proxy;
-pub use finding::{Finding, Level};
+pub use finding::{StatusFinding, StatusLevel};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
 pub use mesh::recognition::reasons;
 pub use observation::{InstalledRules, Observation, Record, Socket};
-pub use parts::Part;
+pub use parts::StatusPart;
 
 use family::word;
 use mesh::Mesh;
@@ -36,7 +36,7 @@ use std::net::IpAddr;
 /// The report, in its order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Status {
+pub struct CaptureStatus {
     /// Whether any traffic is captured.
     pub capturing: bool,
     /// The summary in a sentence.
@@ -48,16 +48,16 @@ pub struct Status {
     pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
     pub made: Option<Record>,
-    pub captured: Vec<Part>,
-    pub left_alone: Vec<Part>,
-    pub dropped: Vec<Part>,
+    pub captured: Vec<StatusPart>,
+    pub left_alone: Vec<StatusPart>,
+    pub dropped: Vec<StatusPart>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<StatusFinding>,
 }
 
 /// Reports what was read.
-pub fn status(seen: Observation<'_>) -> Status {
+pub fn status(seen: Observation<'_>) -> CaptureStatus {
     let Observation { views, held, .. } = &seen;
     let recognized = |view| {
         let mut recognized = recognition::recognized(view);
@@ -79,7 +79,7 @@ pub fn status(seen: Observation<'_>) -> Status {
     let held = held.clone();
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    Status {
+    CaptureStatus {
         capturing: !families.is_empty(),
         summary,
         meshes: meshes.into_iter().map(Mesh::name).collect(),
@@ -95,7 +95,7 @@ pub fn status(seen: Observation<'_>) -> Status {
     }
 }
 
-impl Status {
+impl CaptureStatus {
     /// Sets the packets a second since an earlier reading, so many seconds ago. Rules that were made again
     /// since count from nothing.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
@@ -110,7 +110,12 @@ impl Status {
     }
 }
 
-fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], parts: &parts::Parts) -> String {
+fn summary(
+    held: &[InstalledRules],
+    families: &[Family],
+    meshes: &[Mesh],
+    parts: &parts::StatusParts,
+) -> String {
     let mut by: Vec<&str> = Vec::new();
     for held in held {
         if !by.contains(&held.backend.as_str()) {
@@ -146,8 +151,8 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], parts:
 }
 
 /// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
-fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
-    let reachable = crate::explain::Pod::new(seen.addresses.iter().copied(), None).addresses;
+fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<StatusFinding> {
+    let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
@@ -159,12 +164,12 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Fin
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} passes the proxy by: the pod has {address}, and no rule captures {family}");
-        Finding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
+        StatusFinding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
     };
     missing.filter_map(of).map(finding).collect()
 }
 
-fn drift(record: &Record) -> Option<Finding> {
+fn drift(record: &Record) -> Option<StatusFinding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
@@ -173,6 +178,6 @@ fn drift(record: &Record) -> Option<Finding> {
         );
         let remedy =
             "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
-        Finding::warn("drift", text, remedy)
+        StatusFinding::warn("drift", text, remedy)
     })
 }

@@ -1,6 +1,6 @@
 //! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
 
-use super::finding::Finding;
+use super::finding::StatusFinding;
 use mesh::Mesh;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Protocol};
@@ -23,7 +23,7 @@ pub struct Observation<'a> {
     /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<StatusFinding>,
 }
 
 /// Rules of a mesh in one place.

@@ -4,7 +4,7 @@ use super::claims::{Claim, claim};
 use super::family::word;
 use super::observation::Observation;
 use mesh::Mesh;
-use mesh::reason::{Effect, Meaning, Phrase};
+use mesh::reason::{Meaning, Phrase, TrafficEffect};
 use mesh::recognition::RecognizedRule;
 use mesh::settings::Setting;
 use rules::{ByFamily, Family, PortRange};
@@ -13,7 +13,7 @@ use serde::Serialize;
 /// A part of the traffic and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Part {
+pub struct StatusPart {
     /// The mesh whose rules decide, a value of `--mesh`.
     pub mesh: &'static str,
     /// `outbound`, `inbound`, `dns` or `both`.
@@ -42,7 +42,7 @@ pub struct Part {
 /// How many items of a list a sentence shows.
 const SHOWN: usize = 6;
 
-impl Part {
+impl StatusPart {
     pub(super) fn is_of(&self, family: Family) -> bool {
         self.families.contains(&word(family))
     }
@@ -56,15 +56,18 @@ impl Part {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
-    pub(super) captured: Vec<Part>,
-    pub(super) left_alone: Vec<Part>,
-    pub(super) dropped: Vec<Part>,
+pub(super) struct StatusParts {
+    pub(super) captured: Vec<StatusPart>,
+    pub(super) left_alone: Vec<StatusPart>,
+    pub(super) dropped: Vec<StatusPart>,
 }
 
 /// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
-pub(super) fn of_rules(seen: &Observation<'_>, recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
-    let mut parts = Parts::default();
+pub(super) fn of_rules(
+    seen: &Observation<'_>,
+    recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
+) -> StatusParts {
+    let mut parts = StatusParts::default();
     for mesh in Mesh::ALL {
         for (family, recognized) in recognized.iter() {
             let view = seen.views.get(family);
@@ -75,31 +78,32 @@ pub(super) fn of_rules(seen: &Observation<'_>, recognized: &ByFamily<Vec<Recogni
     }
     for list in [&mut parts.captured, &mut parts.left_alone, &mut parts.dropped] {
         list.iter_mut().for_each(|part| part.text = sentence(part));
-        let mesh = |part: &Part| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
+        let mesh = |part: &StatusPart| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
         // Stable: within a direction in the order of the rules, and what no rule is about last.
         list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
     }
     parts
 }
 
-fn add_all(parts: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
-    let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.effect == Effect::Captured).collect();
+fn add_all(parts: &mut StatusParts, family: Family, mesh: Mesh, claims: &[Claim]) {
+    let captured: Vec<&Claim> =
+        claims.iter().filter(|claim| claim.effect == TrafficEffect::Captured).collect();
     if captured.is_empty() {
         return;
     }
     for claim in claims {
         let list = match claim.effect {
-            Effect::Captured => &mut parts.captured,
-            Effect::Excluded => &mut parts.left_alone,
-            Effect::Dropped => &mut parts.dropped,
-            Effect::HandedOver | Effect::LedOn => continue,
+            TrafficEffect::Captured => &mut parts.captured,
+            TrafficEffect::Excluded => &mut parts.left_alone,
+            TrafficEffect::Dropped => &mut parts.dropped,
+            TrafficEffect::HandedOver | TrafficEffect::LedOn => continue,
         };
         // The proxy's users and groups are one part, whichever of two options gave them.
         let is_shared = claim.reason.settings().len() > 1;
         add(list, of_claim(mesh, family, claim), is_shared);
     }
     for exclusions in captured.iter().flat_map(|claim| &claim.exclusions) {
-        let new = Part {
+        let new = StatusPart {
             items: exclusions.items.clone(),
             ..part(mesh, family, exclusions.direction, exclusions.sentence)
         };
@@ -145,8 +149,8 @@ fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
 }
 
 /// A part that no rule is about.
-fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> Part {
-    Part {
+fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> StatusPart {
+    StatusPart {
         mesh: mesh.name(),
         direction,
         text: String::new(),
@@ -161,10 +165,10 @@ fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -
     }
 }
 
-fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> Part {
+fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
     let port = claim.listener.map(|listener| listener.ports.first().number());
     let last_port = claim.listener.map(|listener| listener.ports.last().number());
-    Part {
+    StatusPart {
         items: claim.items.clone(),
         option: claim.setting.map(option),
         reason: Some(claim.reason.name()),
@@ -176,10 +180,10 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> Part {
 }
 
 /// Adds a part to an equal one, of whatever family; if it is shared, whichever option made it.
-fn add(list: &mut Vec<Part>, new: Part, is_shared: bool) {
-    let same = |part: &&mut Part| {
+fn add(list: &mut Vec<StatusPart>, new: StatusPart, is_shared: bool) {
+    let same = |part: &&mut StatusPart| {
         let is_same = (part.mesh, part.sentence, part.reason) == (new.mesh, new.sentence, new.reason);
-        let to = |part: &Part| (part.port, part.last_port, part.is_transparent);
+        let to = |part: &StatusPart| (part.port, part.last_port, part.is_transparent);
         let joins = part.items.is_empty() == new.items.is_empty() && (is_shared || part.option == new.option);
         is_same && to(part) == to(&new) && joins
     };
@@ -214,7 +218,7 @@ pub(super) fn option(setting: Setting) -> String {
     row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
 }
 
-fn sentence(part: &Part) -> String {
+fn sentence(part: &StatusPart) -> String {
     let Phrase { before, all, after } = part.sentence;
     let subject = match part.items.as_slice() {
         [] => all.to_owned(),

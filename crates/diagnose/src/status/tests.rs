@@ -1,8 +1,8 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
-use super::{Observation, Part, Status, status};
-use crate::explain::{Pod, Sender, explain, usual};
-use mesh::Reason;
+use super::{CaptureStatus, Observation, StatusPart, status};
+use crate::explain::{PodContext, Sender, explain, usual};
+use mesh::RuleReason;
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
@@ -90,7 +90,7 @@ fn read_reasons(view: &View) -> Vec<(String, String, Option<&'static str>)> {
     let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let read_reasons = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
         let chain = &view.chains()[at.chain];
-        (chain.table.to_string(), format!("{} {}", chain.chain, at.rule), reason.map(Reason::name))
+        (chain.table.to_string(), format!("{} {}", chain.chain, at.rule), reason.map(RuleReason::name))
     });
     read_reasons.collect()
 }
@@ -129,7 +129,7 @@ fn rules_without_the_words_of_comments_are_read_by_their_form() {
     }
 }
 
-fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
+fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
     status(Observation {
         views,
@@ -201,7 +201,7 @@ fn nothing_is_said_twice() {
             ByFamily { v4: listed(Family::V4), v6: listed(Family::V6) },
         ];
         for views in &ways {
-            let Status { captured, left_alone, dropped, .. } =
+            let CaptureStatus { captured, left_alone, dropped, .. } =
                 seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
             for parts in [captured, left_alone, dropped] {
                 let mut said: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
@@ -225,14 +225,14 @@ fn a_range_of_ports_counts_as_its_ports() {
     check("1-3 4 5 6 7 8 10.0.0.0/8", "1-3, 4, 5, 6, 7, 8 and 1 more");
 }
 
-fn told_of(listing: &str) -> Status {
+fn status_of(listing: &str) -> CaptureStatus {
     let listing = parse::listing(listing, Family::V4).expect("a listing");
     let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };
     seen(&views, &["10.1.2.3".parse().expect("an address")])
 }
 
-fn texts(parts: &[Part]) -> Vec<String> {
-    let text = |part: &Part| {
+fn texts(parts: &[StatusPart]) -> Vec<String> {
+    let text = |part: &StatusPart| {
         let option = part.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
         format!("{} {}: {}{option}", part.mesh, part.direction, part.text)
     };
@@ -316,7 +316,7 @@ COMMIT
 #[test]
 fn what_upstreams_programs_left_is_told_with_the_meshs_own_flags() {
     let check = |listing: &str, name: &str, captured: &[&str], left_alone: &[&str]| {
-        let status = told_of(listing);
+        let status = status_of(listing);
         assert!(status.summary.ends_with(&format!(", for {name}")), "{}", status.summary);
         assert_eq!(texts(&status.captured), captured, "{name}");
         assert_eq!(texts(&status.left_alone), left_alone, "{name}");
@@ -409,7 +409,7 @@ fn two_meshes_at_once_are_told_apart() {
 
 /// The sentence about a packet that meets these rules.
 fn sentence(view: &View, sender: Sender, protocol: Protocol, to: &str) -> String {
-    let mut pod = Pod::new(Machine.addresses().expect("addresses"), None);
+    let mut pod = PodContext::new(Machine.addresses().expect("addresses"), None);
     pod.proxy.0 = Uid::new(5678).expect("a user");
     let to = to.parse().expect("an address and a port");
     let packet = usual(sender, &pod, &pod, protocol, to).expect("a packet");
@@ -429,7 +429,7 @@ fn the_fate_of_a_packet_is_told_with_the_meshs_own_flags() {
         let (v4, v6) = (capture.rules(Family::V4), capture.rules(Family::V6));
         let mut view = View::empty(Family::V4);
         let table = nft::table(capture.owner().table, &v4, Some(&v6)).expect("a table");
-        view.add_nftables(table.listed(), &Reason::origin_of);
+        view.add_nftables(table.listed(), &RuleReason::origin_of);
         view
     };
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);

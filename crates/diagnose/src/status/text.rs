@@ -1,7 +1,7 @@
 //! The status for people, as wide as their terminal.
 
-use super::finding::{Finding, Level, style};
-use super::{Hit, InstalledRules, Part, Record, Status};
+use super::finding::{StatusFinding, StatusLevel, style};
+use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
 use crate::Style;
 use mesh::Mesh;
 use std::cmp::Reverse;
@@ -12,14 +12,14 @@ const WORD: usize = 10;
 /// No line gets narrower than this, whatever the terminal.
 const LEAST: usize = 24;
 
-impl Status {
+impl CaptureStatus {
     /// The text for people, for as many columns.
     pub fn text(&self, width: usize) -> String {
         text(self, width)
     }
 }
 
-fn text(status: &Status, width: usize) -> String {
+fn text(status: &CaptureStatus, width: usize) -> String {
     let mut page = Page { out: String::new(), width };
     let style = if status.capturing { Style::Captured } else { Style::Passing };
     page.line(0, "", style, &capitalised(&status.summary));
@@ -32,7 +32,7 @@ fn text(status: &Status, width: usize) -> String {
             1 => word.to_owned(),
             _ => format!("{word} for {}", mesh.ownership().name),
         };
-        let of_mesh = |parts: &[Part]| -> Vec<Part> {
+        let of_mesh = |parts: &[StatusPart]| -> Vec<StatusPart> {
             parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
         };
         page.parts(&title("Captured"), Style::Captured, &of_mesh(&status.captured));
@@ -82,7 +82,7 @@ impl Page {
         }
     }
 
-    fn parts(&mut self, title: &str, style: Style, parts: &[Part]) {
+    fn parts(&mut self, title: &str, style: Style, parts: &[StatusPart]) {
         if parts.is_empty() {
             return;
         }
@@ -106,7 +106,7 @@ impl Page {
         }
     }
 
-    fn listeners(&mut self, status: &Status) {
+    fn listeners(&mut self, status: &CaptureStatus) {
         if status.listeners.is_empty() {
             return;
         }
@@ -161,7 +161,7 @@ impl Page {
         }
     }
 
-    fn made(&mut self, status: &Status) {
+    fn made(&mut self, status: &CaptureStatus) {
         if status.held_by.is_empty() {
             return;
         }
@@ -207,17 +207,17 @@ impl Page {
         }
     }
 
-    fn findings(&mut self, findings: &[Finding]) {
+    fn findings(&mut self, findings: &[StatusFinding]) {
         // What is wrong with listeners is shown beside them.
-        let findings: Vec<&Finding> = findings.iter().filter(|one| one.topic != "listeners").collect();
+        let findings: Vec<&StatusFinding> = findings.iter().filter(|one| one.topic != "listeners").collect();
         if findings.is_empty() {
             return;
         }
         self.title("Findings");
-        for Finding { level, topic: _, text, remedy } in findings {
+        for StatusFinding { level, topic: _, text, remedy } in findings {
             let word = match level {
-                Level::Warn => "warn",
-                Level::Fail => "fail",
+                StatusLevel::Warn => "warn",
+                StatusLevel::Fail => "fail",
             };
             self.line(2 + 6, word, style(*level), text);
             if let Some(remedy) = remedy {

@@ -2,11 +2,11 @@
 //! program's rule that decides before is seen. And chains and marks without effect.
 
 use super::claims::{Claim, claim, proxy_of};
-use super::finding::Finding;
+use super::finding::StatusFinding;
 use super::observation::Observation;
-use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
+use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, Sender, explain, usual};
 use mesh::DNS_PORT;
-use mesh::reason::{Effect, Meaning};
+use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
 use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule};
@@ -30,8 +30,8 @@ const MAX_PORTS: usize = 8;
 pub(super) fn findings(
     seen: &Observation<'_>,
     recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
-) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+) -> Vec<StatusFinding> {
+    let mut found: Vec<StatusFinding> = Vec::new();
     for (family, recognized) in recognized.iter() {
         found.extend(contradicted(seen, family, recognized));
         found.extend(unreached(family, recognized));
@@ -44,13 +44,17 @@ pub(super) fn findings(
 }
 
 /// Claims of which a packet shows that others decide.
-fn contradicted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
+fn contradicted(
+    seen: &Observation<'_>,
+    family: Family,
+    recognized: &[RecognizedRule<'_>],
+) -> Vec<StatusFinding> {
     let view = seen.views.get(family);
     let ours: BTreeSet<At> = recognized.iter().map(|recognized| recognized.at).collect();
     let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
     let pod = pod(seen, &claims);
     let others = ports_of_others(view, &ours);
-    let captured = claims.iter().filter(|claim| claim.effect == Effect::Captured);
+    let captured = claims.iter().filter(|claim| claim.effect == TrafficEffect::Captured);
     captured
         .filter_map(|claim| {
             let ports = std::iter::once(None).chain(ports(claim, &claims, &others).into_iter().map(Some));
@@ -67,7 +71,7 @@ fn contradiction(
     claim: &Claim,
     witness: &Witness,
     ours: &BTreeSet<At>,
-) -> Option<Finding> {
+) -> Option<StatusFinding> {
     let view = seen.views.get(family);
     let explanation = explain(view, seen.routing.get(family), &witness.packet).calling(&witness.called);
     let outcome = explanation.outcome();
@@ -94,8 +98,8 @@ fn contradiction(
     let text = format!("{} {recognized}{option} and is {}", witness.what, explanation.sentence());
     let remedy = "see all rules that it meets with sidecar-init explain --live";
     Some(match outcome.verdict {
-        Verdict::Unknown => Finding::warn("foreign", text, remedy),
-        _ => Finding::fail("foreign", text, remedy),
+        Verdict::Unknown => StatusFinding::warn("foreign", text, remedy),
+        _ => StatusFinding::fail("foreign", text, remedy),
     })
 }
 
@@ -143,8 +147,8 @@ fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool 
     })
 }
 
-fn pod(seen: &Observation<'_>, claims: &[Claim]) -> Pod {
-    let mut pod = Pod::new(seen.addresses.iter().copied(), None);
+fn pod(seen: &Observation<'_>, claims: &[Claim]) -> PodContext {
+    let mut pod = PodContext::new(seen.addresses.iter().copied(), None);
     for address in STAND_IN {
         if !pod.addresses.iter().any(|own| Family::of(*own) == Family::of(address)) {
             pod.addresses.push(address);
@@ -161,7 +165,13 @@ struct Witness {
 }
 
 /// A packet that the claim is about: to this port, or to a usual one that no list names.
-fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Option<u16>) -> Option<Witness> {
+fn witness(
+    claim: &Claim,
+    family: Family,
+    pod: &PodContext,
+    claims: &[Claim],
+    port: Option<u16>,
+) -> Option<Witness> {
     let of = |address: &IpAddr| Family::of(*address) == family;
     let elsewhere = ELSEWHERE.into_iter().find(of)?;
     let own = pod.addresses.iter().copied().find(of)?;
@@ -215,7 +225,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
 }
 
 /// Chains of iptables that nothing leads to: what a killed run leaves, or the removal of jumps.
-fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
+fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<StatusFinding> {
     let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for recognized in recognized.iter().filter(|recognized| !recognized.chain.table.starts_with("inet ")) {
         let matters = match recognized.role {
@@ -232,13 +242,17 @@ fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> 
         let text =
             format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
         let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
-        Finding::fail("rules", text, remedy)
+        StatusFinding::fail("rules", text, remedy)
     })
     .collect()
 }
 
 /// TPROXY that nothing routes for.
-fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
+fn unrouted(
+    seen: &Observation<'_>,
+    family: Family,
+    recognized: &[RecognizedRule<'_>],
+) -> Option<StatusFinding> {
     let marks = &seen.routing.get(family).local_marks;
     let mark =
         recognized.iter().filter(|recognized| recognized.is_reached).find_map(
@@ -252,6 +266,6 @@ fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule
             "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
             mark.value
         );
-        Finding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
+        StatusFinding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
     })
 }

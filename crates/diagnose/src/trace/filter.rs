@@ -2,7 +2,7 @@
 
 use super::Block;
 use mesh::Mesh;
-use mesh::Reason;
+use mesh::RuleReason;
 use rules::Cidr;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,17 +21,17 @@ pub struct Filter {
     /// How the packet ends: `captured`, or another verdict as [`Block::verdict`] has it.
     pub verdict: Option<&'static str>,
     /// Where the packet goes.
-    pub destination: Option<Destination>,
+    pub destination: Option<DestinationFilter>,
 }
 
 /// A destination: a network, a port or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Destination {
+pub struct DestinationFilter {
     pub network: Option<Cidr>,
     pub port: Option<u16>,
 }
 
-impl FromStr for Destination {
+impl FromStr for DestinationFilter {
     type Err = ();
 
     /// `PORT`, `ADDRESS`, `NETWORK` or `ADDRESS:PORT`.
@@ -51,13 +51,13 @@ impl FromStr for Destination {
 impl Filter {
     /// Whether to show a packet.
     pub fn takes(&self, block: &Block) -> bool {
-        let goes_there = |to: &Destination| {
+        let goes_there = |to: &DestinationFilter| {
             let inside = |network: Cidr| block.destination.is_some_and(|address| network.contains(address));
             to.network.is_none_or(inside) && to.port.is_none_or(|port| block.destination_port == Some(port))
         };
         let has_met = |name: &String| block.rules.iter().any(|rule| rule.name.as_ref() == Some(name));
         let is_of = |mesh: Mesh| {
-            let mut reasons = block.rules.iter().filter_map(|rule| Reason::named(rule.name.as_ref()?));
+            let mut reasons = block.rules.iter().filter_map(|rule| RuleReason::named(rule.name.as_ref()?));
             reasons.any(|reason| reason.mesh() == mesh)
         };
         let ends_so = |verdict: &str| match block.verdict {
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(Filter { destination, ..Filter::default() }.takes(&block), expected, "{text}");
         }
         for text in ["", "nowhere", "65536", "10.1.2.3:", "10.0.0.0/33"] {
-            assert_eq!(text.parse::<Destination>(), Err(()), "{text}");
+            assert_eq!(text.parse::<DestinationFilter>(), Err(()), "{text}");
         }
     }
 }

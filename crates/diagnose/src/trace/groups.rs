@@ -4,7 +4,7 @@ use rules::report::Report;
 use std::time::{Duration, SystemTime};
 
 /// After so long without another report, a packet has met its last rule that reports.
-const PATIENCE: Duration = Duration::from_millis(200);
+const GROUP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// So many packets are kept open at most.
 const MAX_OPEN: usize = 1_024;
@@ -39,7 +39,7 @@ impl Groups {
     /// Gives the packets that nothing has been heard of for a while, or all.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<Report>> {
         let is_old = |group: &mut Group| {
-            now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= PATIENCE))
+            now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= GROUP_TIMEOUT))
         };
         self.0.extract_if(.., is_old).map(|group| group.reports).collect()
     }
@@ -66,7 +66,7 @@ mod tests {
             assert_eq!(groups.take(one, start), None);
         }
         assert!(groups.end(Some(start)).is_empty());
-        let ended = groups.end(Some(start + PATIENCE));
+        let ended = groups.end(Some(start + GROUP_TIMEOUT));
         let names: Vec<Vec<&str>> =
             ended.iter().map(|group| group.iter().map(|report| report.prefix.as_str()).collect()).collect();
         assert_eq!(names, [vec!["a", "b"], vec!["a"]]);

@@ -10,17 +10,17 @@ mod utc;
 mod walks;
 
 pub use block::{Block, MetRule};
-pub use filter::{Destination, Filter};
+pub use filter::{DestinationFilter, Filter};
 pub use groups::Groups;
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};
 pub use utc::utc;
 pub use walks::{Frame, Walk, Walks};
 
-use mesh::Reason;
+use mesh::RuleReason;
 
 /// The options that make rules of this name; none for what is always there, and for names that are not ours.
 fn options(rule: &str) -> Vec<String> {
-    let settings = Reason::named(rule).map(Reason::settings).unwrap_or_default();
+    let settings = RuleReason::named(rule).map(RuleReason::settings).unwrap_or_default();
     settings.iter().map(|setting| setting.row().option()).collect()
 }
 

@@ -8,7 +8,7 @@ use super::walks::Walk;
 use super::{hook, options};
 use crate::Style;
 use crate::explain::Explanation;
-use mesh::Reason;
+use mesh::RuleReason;
 use mesh::reason::Meaning;
 use mesh::recognition::{captures, read_at};
 use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep, protocol_name};
@@ -158,7 +158,7 @@ fn block(seen: &PacketBytes) -> Block {
 fn met(view: &View, at: At) -> Option<MetRule> {
     let (chain, rule) = (view.chains().get(at.chain)?, view.rule(at)?);
     // What upstream's chains are for is known by their names; rules of some meshes are known one by one.
-    let of_chain = || Reason::of_chain(&chain.chain).filter(|_| captures(rule)).map(Reason::name);
+    let of_chain = || RuleReason::of_chain(&chain.chain).filter(|_| captures(rule)).map(RuleReason::name);
     let read = if rule.origin.is_none() { read_at(view, at) } else { None };
     let of_listing = || read.map(|(reason, _)| reason.name()).or_else(of_chain);
     let name = rule.origin.map(|origin| origin.name).or_else(of_listing);
@@ -253,7 +253,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
 /// Whether a rule hands packets to a transparent listener, or decides about them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
-        let reason = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let reason = rule.origin.and_then(|origin| RuleReason::named(origin.name));
         let is_named = reason.is_some_and(|reason| reason.meaning() == Meaning::ToInboundListener);
         is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
     })

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// After so long without another step a way has ended: whatever became of the packet, no rule hears of it.
-const PATIENCE: Duration = Duration::from_millis(200);
+const WALK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// So many ways are kept open at most. Where so many packets are under way, the oldest have ended.
 const MAX_OPEN: usize = 4_096;
@@ -55,11 +55,11 @@ pub struct Walks {
     frame: Frame,
     open: Vec<Walk>,
     /// Users and groups of packets whose way has not begun here.
-    owners: BTreeMap<Flow, (SystemTime, Option<u32>, Option<u32>)>,
+    owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
 }
 
 /// Protocol, addresses and ports, as text: what distinguishes packets that are on their way at the same time.
-type Flow = String;
+type FlowKey = String;
 
 impl Walks {
     pub fn new(frame: Frame) -> Self {
@@ -115,7 +115,7 @@ impl Walks {
     /// Gives the ways that nothing has been heard of for a while, or all.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
         let is_old = |then: SystemTime| {
-            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= PATIENCE))
+            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= WALK_TIMEOUT))
         };
         self.owners.retain(|_, (then, ..)| !is_old(*then));
         self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
@@ -164,7 +164,7 @@ impl Walks {
     }
 }
 
-fn flow(packet: &[u8]) -> Option<Flow> {
+fn flow(packet: &[u8]) -> Option<FlowKey> {
     Headers::read(packet).map(|headers| format!("{headers:?}"))
 }
 
@@ -241,7 +241,7 @@ mod tests {
         let (mut walks, start) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
         walks.take(step(1, "trace", "out", false, None), start);
         assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());
-        assert_eq!(walks.end(Some(start + PATIENCE)).len(), 1);
+        assert_eq!(walks.end(Some(start + WALK_TIMEOUT)).len(), 1);
         assert!(walks.is_empty());
     }
 }

@@ -57,8 +57,8 @@ pub(super) const LIMITS: &[Limit] = &[
     },
 ];
 
-const fn of(reason: Reason) -> crate::Reason {
-    crate::Reason::of(&ROWS[reason as usize])
+const fn of(reason: Reason) -> crate::RuleReason {
+    crate::RuleReason::of(&ROWS[reason as usize])
 }
 
 fn arrives(packet: &Packet, fulfils: bool) -> bool {

@@ -25,7 +25,7 @@ pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ pub(crate) const PROXY_PROGRAM: ProxyProgram =
 pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =
     &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])];
 
-impl Policy for CaptureConfig {
+impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
         OWNERSHIP
     }

@@ -5,9 +5,9 @@ use super::limits::LIMITS;
 use super::reason::{ROWS, Reason};
 use crate::limit::Limit;
 use crate::policy::Reasons;
-use crate::reason::Row;
+use crate::reason::ReasonRow;
 use crate::recognition::summary::FieldValues;
-use crate::recognition::{Kind, Role, RuleContext, captures, is_loopback};
+use crate::recognition::{Role, RuleContext, TableKind, captures, is_loopback};
 use rules::Family;
 use rules::Hook;
 
@@ -15,7 +15,7 @@ use rules::Hook;
 pub(crate) struct Known;
 
 impl Reasons for Known {
-    fn rows(&self) -> &'static [Row] {
+    fn rows(&self) -> &'static [ReasonRow] {
         ROWS
     }
 
@@ -34,7 +34,7 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
         read(context).map(Into::into)
     }
 
@@ -51,19 +51,21 @@ fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let (summary, leads_on) = (context.summary, context.to.is_some());
     let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
     match (context.kind(), context.role) {
-        (Kind::Mangle, _) => Some(Reason::ProxyToApplication),
-        (Kind::Raw, _) => Some(Reason::DnsZone),
-        (Kind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
-        (Kind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
-        (Kind::Nat, Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
-        (Kind::Nat, Role::Inbound) if captures(context.rule) => Some(Reason::Inbound),
-        (Kind::Nat, Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
-        (Kind::Nat, Role::Outbound) if captures(context.rule) => {
+        (TableKind::Mangle, _) => Some(Reason::ProxyToApplication),
+        (TableKind::Raw, _) => Some(Reason::DnsZone),
+        (TableKind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
+        (TableKind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
+        (TableKind::Nat, Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
+        (TableKind::Nat, Role::Inbound) if captures(context.rule) => Some(Reason::Inbound),
+        (TableKind::Nat, Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
+        (TableKind::Nat, Role::Outbound) if captures(context.rule) => {
             Some(if is_one(&summary.destination_port) { Reason::Dns } else { Reason::Outbound })
         }
-        (Kind::Nat, Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),
-        (Kind::Nat, Role::Outbound) if is_loopback(summary.out_interface.as_ref()) => Some(Reason::OwnPod),
-        (Kind::Nat, Role::Outbound) if summary.mark.is_some() => Some(Reason::ProxyToApplication),
+        (TableKind::Nat, Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),
+        (TableKind::Nat, Role::Outbound) if is_loopback(summary.out_interface.as_ref()) => {
+            Some(Reason::OwnPod)
+        }
+        (TableKind::Nat, Role::Outbound) if summary.mark.is_some() => Some(Reason::ProxyToApplication),
         _ => None,
     }
 }

@@ -4,16 +4,16 @@ use super::config::CaptureConfig;
 use super::defaults;
 use super::settings::Ambient;
 use crate::settings::Setting;
-use crate::sources::{Host, Reader, Source};
+use crate::sources::{Host, SettingReader, Source};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host.
-pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
+pub fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let (probe_v4, probe_v6) = probe_addresses(reader);
     CaptureConfig {
         ingress: reader.switch(Ambient::Ingress),
         dns: reader.switch_or(Ambient::DnsCapture, true),
-        interfaces: reader.list(Ambient::RerouteInterfaces, Reader::interface_item),
+        interfaces: reader.list(Ambient::RerouteInterfaces, SettingReader::interface_item),
         ipv6: reader.switch_or(Ambient::Ipv6, true),
         probe_v4: probe_v4.unwrap_or(defaults::PROBE_V4),
         probe_v6: probe_v6.unwrap_or(defaults::PROBE_V6),
@@ -22,7 +22,7 @@ pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> 
 
 /// The source of the host's own calls over IPv4 and over IPv6, as far as it is given: by the flag's addresses, else by
 /// the variables'.
-pub fn probe_addresses(reader: &mut Reader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let (mut v4, mut v6) = (None, None);
     let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
         probe_address(reader, source, item).map(|address| (address, source.clone(), item.to_owned()))
@@ -50,7 +50,7 @@ pub fn probe_addresses(reader: &mut Reader<'_>) -> (Option<Ipv4Addr>, Option<Ipv
 
 /// The address that a variable names, if it is set.
 fn variable<T>(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingReader<'_>,
     setting: Setting,
     family: &str,
     of_family: impl Fn(IpAddr) -> Option<T>,
@@ -70,7 +70,7 @@ fn variable<T>(
 }
 
 /// An address from which processes of the host may call.
-fn probe_address(reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
+fn probe_address(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
     let address = reader.address_item(source, item)?;
     if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
         let text = "can't be where calls of the host come from; expected an address of one machine, such as \

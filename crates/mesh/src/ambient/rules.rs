@@ -8,7 +8,7 @@ use super::defaults::{
 };
 use super::reason::Reason;
 use crate::writing::{
-    self, Comments, OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_port, jump, mark,
+    self, ChainPlace, Comments, OUTPUT, PREROUTING, connmark, from, from_interface, from_port, jump, mark,
     not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
 };
 use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, Table, Target};
@@ -18,14 +18,14 @@ pub(super) const INBOUND: &str = "ISTIO_PRERT";
 /// The chain for what the pod sends. The sidecar has one of the same name.
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
 
-const ARRIVES: Place = own(INBOUND);
-const LEAVES: Place = own(OUTBOUND);
+const ARRIVES: ChainPlace = own(INBOUND);
+const LEAVES: ChainPlace = own(OUTBOUND);
 
-type Writer<'a> = writing::Writer<'a, CaptureConfig>;
+type AmbientWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
 /// All rules for a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, None);
+    let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);
     // The order of jumps is upstream's; each is alone in its base chain.
     let (inbound, outbound) = (Reason::Arriving.origin(), Reason::Leaving.origin());
@@ -48,7 +48,7 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 
 /// A connection of ztunnel's to the application is marked, and with it the answers, which would else leave the pod: they
 /// go to the client, from whose address ztunnel has called. Table 100 brings them back.
-fn connections(writer: &mut Writer<'_>) {
+fn connections(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::ProxyToApplication.origin();
     writer.append(Table::Mangle, PREROUTING, [], jump(ARRIVES), origin);
     writer.append(Table::Mangle, OUTPUT, [], jump(LEAVES), origin);
@@ -59,7 +59,7 @@ fn connections(writer: &mut Writer<'_>) {
 
 /// What comes from a machine behind the pod counts as outbound. The second rule of each is upstream's; all that it could
 /// meet has gone to ztunnel.
-fn machines(writer: &mut Writer<'_>) {
+fn machines(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::Machine.origin();
     for interface in &writer.config.interfaces {
         let from_machine = || [from_interface(interface), tcp()];
@@ -75,7 +75,7 @@ fn machines(writer: &mut Writer<'_>) {
 }
 
 /// Calls of the host itself come from a separate address, and do not concern the mesh.
-fn probes(writer: &mut Writer<'_>) {
+fn probes(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::Probe.origin();
     let address = Cidr::host(writer.config.probe_address(writer.family()));
     if !writer.config.ingress {
@@ -84,14 +84,14 @@ fn probes(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, LEAVES, [to(address), tcp(), tcp_module()], Target::Accept, origin);
 }
 
-fn arriving(writer: &mut Writer<'_>) {
+fn arriving(writer: &mut AmbientWriter<'_>) {
     let others = [not_to(loopback(writer)), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
     let target = Target::Redirect(INBOUND_LISTENER.into());
     writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.origin());
 }
 
 /// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
-fn queries(writer: &mut Writer<'_>) {
+fn queries(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::Dns.origin();
     let target = || Target::Redirect(DNS_LISTENER.into());
     let by_udp = [not_to_loopback(), udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
@@ -100,7 +100,7 @@ fn queries(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, LEAVES, by_tcp, target(), origin);
 }
 
-fn leaving(writer: &mut Writer<'_>) {
+fn leaving(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::ProxyToApplication.origin();
     writer.append(Table::Nat, LEAVES, [tcp(), mark(CONNECTION_MARK)], Target::Accept, origin);
     let away = not_to(loopback(writer));
@@ -113,7 +113,7 @@ fn leaving(writer: &mut Writer<'_>) {
 
 /// ztunnel queries a server from a port that the application may use too. In one zone of conntrack the two would be one
 /// connection, and the answer would go to the wrong one.
-fn zones(writer: &mut Writer<'_>) {
+fn zones(writer: &mut AmbientWriter<'_>) {
     let origin = Reason::DnsZone.origin();
     writer.append(Table::Raw, PREROUTING, [], jump(ARRIVES), origin);
     writer.append(Table::Raw, OUTPUT, [], jump(LEAVES), origin);
@@ -124,7 +124,7 @@ fn zones(writer: &mut Writer<'_>) {
 }
 
 /// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
-fn loopback(writer: &Writer<'_>) -> Cidr {
+fn loopback(writer: &AmbientWriter<'_>) -> Cidr {
     Cidr::host(crate::facts::loopback(writer.family()))
 }
 

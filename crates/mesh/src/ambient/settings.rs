@@ -2,15 +2,15 @@
 //! that it reads of a pod.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{Switch, Value};
-use crate::settings::{Table, table_macro::settings};
+use crate::settings::SettingKind::{Switch, Value};
+use crate::settings::{SettingTable, table_macro::settings};
 
 /// Holds the settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Ambient;
 
 settings! {
-    Ambient of Table::Of(Mesh::Ambient);
+    Ambient of SettingTable::Of(Mesh::Ambient);
     Capture {
         Ingress: "ingress" _ [] @ ["ambient.istio.io/bypass-inbound-capture"] features [Directions], Switch,
             "Leave connections alone that arrive, for a gateway that takes them itself";

@@ -2,10 +2,10 @@
 
 use super::{Ambient, CaptureConfig, OWNERSHIP, Reason, configure, defaults};
 use crate::mesh::Mesh;
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use crate::settings::Setting;
-use crate::sources::{NullHost, Raw, Reader};
+use crate::sources::{NullHost, Raw, SettingReader};
 use rules::{Family, Table, render::iptables, routing::Object};
 
 /// The configuration by these flags, and by these variables.
@@ -16,7 +16,7 @@ fn read(flags: &[(Setting, &str)], variables: &[(&str, &str)]) -> Result<Capture
         found.map(|(_, value)| value.into())
     };
     let raw = Raw::new(flags, |row| row.setting.is_for(Mesh::Ambient), variable);
-    let mut reader = Reader::new(&raw, Vec::new());
+    let mut reader = SettingReader::new(&raw, Vec::new());
     let config = configure(&mut reader, &NullHost, false);
     let problems = |problems: crate::Problems| problems.0.iter().map(ToString::to_string).collect();
     reader.finish().map(|_| config).map_err(problems)
@@ -219,7 +219,7 @@ fn all_reasons_but_those_that_lead_on_have_a_sentence() {
     for &reason in Reason::ALL {
         assert!(reason.name().starts_with("ambient-"), "{}", reason.name());
         let leads_on = matches!(reason, Reason::Arriving | Reason::Leaving);
-        let sentence = crate::Reason::from(reason).sentence(None, "--flag");
+        let sentence = crate::RuleReason::from(reason).sentence(None, "--flag");
         assert_eq!(sentence.is_none(), leads_on, "{}", reason.name());
     }
 }

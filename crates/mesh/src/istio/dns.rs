@@ -4,12 +4,13 @@ use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{AGENT_PORT, DNS_PORT};
 use super::reason::Reason;
 use super::words::{
-    INBOUND, OUTBOUND, OUTPUT, Owner, PREROUTING, Place, from, from_port, jump, own, port, tcp, to, udp,
+    ChainPlace, INBOUND, OUTBOUND, OUTPUT, PREROUTING, ProxyOwner, from, from_port, jump, own, port, tcp, to,
+    udp,
 };
 use super::writer::Writer;
 use rules::{Cidr, Match, Origin, Table, Target, Zone, desired::StaleFlows};
 
-const DNS: Place = own("ISTIO_OUTPUT_DNS");
+const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
 
 /// Zone of the agent's own queries.
 const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
@@ -44,8 +45,8 @@ fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
     let zone = |matches: &[Match], zone| (matches.to_vec(), Target::SetZone(zone));
     for owner in writer.owners() {
         for (matches, target) in [
-            zone(&[udp(), port(DNS_PORT), Owner::is(owner)], AGENT_ZONE),
-            zone(&[udp(), from_port(AGENT_PORT), Owner::is(owner)], CLIENT_ZONE),
+            zone(&[udp(), port(DNS_PORT), ProxyOwner::is(owner)], AGENT_ZONE),
+            zone(&[udp(), from_port(AGENT_PORT), ProxyOwner::is(owner)], CLIENT_ZONE),
         ] {
             writer.append(Table::Raw, DNS, matches, target, origin);
         }

@@ -24,10 +24,10 @@ pub(super) fn write(writer: &mut Writer<'_>) {
         return;
     }
     let capture = match config.interception {
-        Interception::Redirect | Interception::None => Capture::Redirect,
+        Interception::Redirect | Interception::None => InboundCapture::Redirect,
         Interception::Tproxy { mark, .. } => {
             transparent_chains(writer, mark);
-            Capture::Tproxy
+            InboundCapture::Tproxy
         }
     };
     let ports = Reason::InboundPort.origin();
@@ -50,12 +50,12 @@ pub(super) fn write(writer: &mut Writer<'_>) {
 
 /// How a captured packet gets to the proxy.
 #[derive(Clone, Copy)]
-enum Capture {
+enum InboundCapture {
     Redirect,
     Tproxy,
 }
 
-impl Capture {
+impl InboundCapture {
     fn table(self) -> Table {
         match self {
             Self::Redirect => Table::Nat,
@@ -81,8 +81,8 @@ impl Capture {
     }
 }
 
-const DIVERT: super::words::Place = own("ISTIO_DIVERT");
-const TPROXY: super::words::Place = own("ISTIO_TPROXY");
+const DIVERT: super::words::ChainPlace = own("ISTIO_DIVERT");
+const TPROXY: super::words::ChainPlace = own("ISTIO_TPROXY");
 
 fn transparent_chains(writer: &mut Writer<'_>, mark: Mark) {
     let origin = Reason::TproxyMark.origin();

@@ -31,12 +31,12 @@ pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
 pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
-pub use routing::{PolicyRoute, Routing, routing};
+pub use routing::{IstioRouting, PolicyRoute, routing};
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::facts::{ConfigKeys, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use crate::sources::Raw;
 use rules::{Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
@@ -50,7 +50,7 @@ pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
 /// The annotations that it knows of pods.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[annotations::OF_INJECTION, annotations::OTHERS];
 
-impl Policy for CaptureConfig {
+impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
         OWNERSHIP
     }

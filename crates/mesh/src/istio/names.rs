@@ -3,7 +3,7 @@
 use super::config::OwnerGroups;
 use super::defaults::{PROXY_ID, PROXY_USER};
 use crate::settings::Setting;
-use crate::sources::{Host, Reader, Source, Wildcard};
+use crate::sources::{Host, SettingReader, Source, Wildcard};
 use rules::{Gid, Uid};
 use std::{io, str::FromStr};
 
@@ -15,7 +15,7 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    pub(super) fn proxy_users(&self, reader: &mut Reader<'_>) -> Vec<Uid> {
+    pub(super) fn proxy_users(&self, reader: &mut SettingReader<'_>) -> Vec<Uid> {
         let before = reader.problem_count();
         let uids = reader.list(Setting::ProxyUid, |reader, source, item| {
             self.number(reader, source, item, "user", |name| self.host.user(name))
@@ -27,22 +27,23 @@ impl Names<'_> {
         }
     }
 
-    pub(super) fn proxy_groups(&self, reader: &mut Reader<'_>, users: &[Uid]) -> Vec<Gid> {
+    pub(super) fn proxy_groups(&self, reader: &mut SettingReader<'_>, users: &[Uid]) -> Vec<Gid> {
         let gids = reader.list(Setting::ProxyGid, |reader, source, item| self.group(reader, source, item));
         if gids.is_empty() { users.iter().copied().map(Gid::from).collect() } else { gids }
     }
 
-    fn default_user(&self, reader: &Reader<'_>) -> Uid {
+    fn default_user(&self, reader: &SettingReader<'_>) -> Uid {
         let given = reader.raw.get(Setting::EnvoyUser).map(|given| given.value.as_str());
         let name = given.filter(|name| !name.is_empty()).unwrap_or(PROXY_USER);
         let known = if self.numbers_only { None } else { self.host.user(name).ok().flatten() };
         known.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
     }
 
-    pub(super) fn owner_groups(&self, reader: &mut Reader<'_>) -> OwnerGroups {
+    pub(super) fn owner_groups(&self, reader: &mut SettingReader<'_>) -> OwnerGroups {
         /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each is a match in one rule.
         const MAX: usize = 64;
-        let read = |reader: &mut Reader<'_>, source: &Source, item: &str| self.group(reader, source, item);
+        let read =
+            |reader: &mut SettingReader<'_>, source: &Source, item: &str| self.group(reader, source, item);
         let excluded = reader.list(Setting::OwnerGroupsExclude, read);
         if reader.raw.get(Setting::OwnerGroups).is_none() {
             return OwnerGroups::AllBut(excluded);
@@ -60,14 +61,14 @@ impl Names<'_> {
         }
     }
 
-    fn group(&self, reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<Gid> {
+    fn group(&self, reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Gid> {
         self.number(reader, source, item, "group", |name| self.host.group(name))
     }
 
     /// A number, or a name that the host knows.
     fn number<T: FromStr>(
         &self,
-        reader: &mut Reader<'_>,
+        reader: &mut SettingReader<'_>,
         source: &Source,
         item: &str,
         noun: &str,

@@ -2,7 +2,7 @@
 
 use super::config::{DnsCapture, OutboundCidrs, OwnerGroups};
 use super::words::{
-    OUTBOUND, Owner, TO_INBOUND_LISTENER, group, jump, not_group, not_port, not_ports, not_to, tcp,
+    OUTBOUND, ProxyOwner, TO_INBOUND_LISTENER, group, jump, not_group, not_port, not_ports, not_to, tcp,
     to_loopback,
 };
 use super::{defaults::DNS_PORT, reason::Reason, writer::Writer};
@@ -17,15 +17,15 @@ pub(super) fn write(writer: &mut Writer<'_>) {
 }
 
 /// Three rules for each owner of the proxy's traffic.
-fn proxy(writer: &mut Writer<'_>, owner: Owner) {
+fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
     let config = writer.config;
     let captures_dns = config.dns != DnsCapture::Off;
     // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
     // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
     let origin = Reason::ProxyCallsOwnPod.made_by(owner.setting());
     let others = match owner {
-        Owner::User(_) if captures_dns => not_ports([DNS_PORT, config.tunnel_port]),
-        Owner::User(_) | Owner::Group(_) => not_port(config.tunnel_port),
+        ProxyOwner::User(_) if captures_dns => not_ports([DNS_PORT, config.tunnel_port]),
+        ProxyOwner::User(_) | ProxyOwner::Group(_) => not_port(config.tunnel_port),
     };
     let away = not_to(writer.loopback());
     let matches = [to_loopback(), away, tcp(), others, owner.is()];

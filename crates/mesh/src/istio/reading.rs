@@ -7,9 +7,9 @@ use super::limits::CAUTIONS;
 use super::reason::{ROWS, Reason};
 use crate::limit::Caution;
 use crate::policy::Reasons;
-use crate::reason::Row;
+use crate::reason::ReasonRow;
 use crate::recognition::summary::{FieldValues, RuleSummary};
-use crate::recognition::{Kind, RecognizedRule, Role, RuleContext, captures, is_loopback, returns};
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, is_loopback, returns};
 use crate::settings::Setting;
 use rules::simulate::ViewChain;
 use rules::{Action, Family, Hook, Target};
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Known;
 
 impl Reasons for Known {
-    fn rows(&self) -> &'static [Row] {
+    fn rows(&self) -> &'static [ReasonRow] {
         ROWS
     }
 
@@ -51,11 +51,11 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
         read(context).map(Into::into)
     }
 
-    fn setting(&self, reason: crate::Reason, context: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])
     }
@@ -72,7 +72,7 @@ impl Reasons for Known {
 /// Upstream's rules, which carry no comment: the forms that it writes, where something leads to its chains.
 fn owns(context: &RuleContext<'_>) -> bool {
     let summary = context.summary;
-    let is_capturing = matches!(context.kind(), Kind::Nat | Kind::Mangle);
+    let is_capturing = matches!(context.kind(), TableKind::Nat | TableKind::Mangle);
     let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
     let is_interface = (is_one(&summary.in_interface) || is_one(&summary.out_interface))
         && [&summary.source, &summary.destination, &summary.destination_port]
@@ -94,7 +94,7 @@ fn owns(context: &RuleContext<'_>) -> bool {
 }
 
 fn read(context: &RuleContext<'_>) -> Option<Reason> {
-    if context.kind() == Kind::Raw {
+    if context.kind() == TableKind::Raw {
         return Some(Reason::Dns);
     }
     match context.role {
@@ -119,7 +119,7 @@ fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
         return None;
     }
     if let Some(ports) = &summary.destination_port {
-        let is_tunnels = context.kind() == Kind::Nat && context.is_first() && ports.items.len() == 1;
+        let is_tunnels = context.kind() == TableKind::Nat && context.is_first() && ports.items.len() == 1;
         return Some(if is_tunnels { Reason::TunnelPort } else { Reason::ExcludedInboundPort });
     }
     match (&summary.source, is_loopback(summary.in_interface.as_ref()), summary.more) {

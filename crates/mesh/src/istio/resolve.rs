@@ -7,19 +7,19 @@ use super::defaults;
 use super::names::Names;
 use crate::facts::Unused;
 use crate::settings::Setting;
-use crate::sources::{Host, Reader, Source, Wildcard};
+use crate::sources::{Host, SettingReader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
 /// the host's users and groups are not the pod's, so that names can't be looked up.
-pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let interception = interception(reader);
     let inbound_listener = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
     if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
         reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
     }
-    let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
+    let vm_interfaces = reader.list(Setting::VmInterfaces, SettingReader::interface_item);
     if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
         let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
                     port; use REDIRECT";
@@ -29,7 +29,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     let proxy_uids = names.proxy_users(reader);
     let proxy_gids = names.proxy_groups(reader, &proxy_uids);
     let ipv6 = ipv6(reader, host);
-    let outbound_cidrs = match reader.wildcard(Setting::ServiceCidr, Reader::cidr_item) {
+    let outbound_cidrs = match reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item) {
         Wildcard::All => OutboundCidrs::All,
         Wildcard::Items(cidrs) => OutboundCidrs::Only(cidrs),
     };
@@ -52,7 +52,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         warn_of_ipv6(reader, Setting::ServiceCidr, included);
         warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
     }
-    let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item_or_zero);
+    let excluded_inbound = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
     let config = CaptureConfig {
         ipv6: ipv6.unwrap_or(false),
         interception,
@@ -61,16 +61,16 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         tunnel_port: reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT),
         proxy_uids,
         proxy_gids,
-        inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item_or_zero) {
+        inbound_ports: match reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero) {
             Wildcard::All => InboundPorts::AllBut(excluded_inbound),
             Wildcard::Items(ports) => InboundPorts::Only(ports),
         },
-        excluded_interfaces: reader.list(Setting::ExcludeInterfaces, Reader::interface_item),
+        excluded_interfaces: reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item),
         vm_interfaces,
         outbound_cidrs,
         excluded_cidrs,
-        outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item_or_zero),
-        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, Reader::port_item_or_zero),
+        outbound_ports: reader.list(Setting::OutboundPorts, SettingReader::port_item_or_zero),
+        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, SettingReader::port_item_or_zero),
         owner_groups: names.owner_groups(reader),
         loopback_v4: loopback(reader),
         dns: dns(reader, host),
@@ -82,7 +82,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
 }
 
 /// Which of the settings that were given have no effect beside the others.
-fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
+fn unused(reader: &SettingReader<'_>, config: &CaptureConfig) -> Vec<Unused> {
     let tproxy = matches!(config.interception, Interception::Tproxy { .. });
     let cases = [
         (
@@ -133,7 +133,7 @@ fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
     found.map(|(setting, _, because, remedy)| Unused { setting, because, remedy }).collect()
 }
 
-fn interception(reader: &mut Reader<'_>) -> Interception {
+fn interception(reader: &mut SettingReader<'_>) -> Interception {
     let table = reader
         .scalar(
             Setting::TproxyRouteTable,
@@ -168,11 +168,11 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
 }
 
 /// Whether IPv6 is captured; `None` where that is unknown.
-fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
+fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();
     let (addresses, source) = if declared {
-        let addresses = reader.list(Setting::PodIps, Reader::address_item);
+        let addresses = reader.list(Setting::PodIps, SettingReader::address_item);
         (addresses, Source::Flag(Setting::PodIps.row().long))
     } else {
         let source = Source::Default(Setting::PodIps);
@@ -240,7 +240,7 @@ fn found(addresses: &[IpAddr]) -> String {
     }
 }
 
-fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
+fn warn_of_ipv6(reader: &mut SettingReader<'_>, setting: Setting, cidrs: &[Cidr]) {
     let (_, source) = reader.items(setting);
     // Including a loopback network has an effect in both families: see `owner::captures_loopback`.
     let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
@@ -249,7 +249,7 @@ fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
     }
 }
 
-fn loopback(reader: &mut Reader<'_>) -> Cidr {
+fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
     let complaint = "is not an IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
     reader
         .optional(Setting::LoopbackCidr, complaint, |text| {
@@ -259,11 +259,11 @@ fn loopback(reader: &mut Reader<'_>) -> Cidr {
         .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))
 }
 
-fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
+fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> DnsCapture {
     let redirect = reader.switch(Setting::RedirectDns);
     let all = reader.switch(Setting::CaptureAllDns);
     let declared = reader.raw.get(Setting::DnsServers).is_some();
-    let mut servers = reader.list(Setting::DnsServers, Reader::address_item);
+    let mut servers = reader.list(Setting::DnsServers, SettingReader::address_item);
     match (redirect, all) {
         (true, true) => return DnsCapture::All,
         (false, all) => {

@@ -14,7 +14,7 @@ pub struct PolicyRoute {
 
 /// Routing that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Routing {
+pub struct IstioRouting {
     /// For transparent packets, which are addressed to others than this machine.
     pub transparent: Option<PolicyRoute>,
     /// Whether the route is needed for IPv6 too.
@@ -24,7 +24,7 @@ pub struct Routing {
     pub passthrough_ipv6: bool,
 }
 
-impl Routing {
+impl IstioRouting {
     /// The policy rules, routes and addresses.
     pub fn objects(&self) -> BTreeSet<Object> {
         let mut objects = BTreeSet::new();
@@ -42,15 +42,15 @@ impl Routing {
 }
 
 /// The routing that a configuration needs.
-pub fn routing(config: &CaptureConfig) -> Routing {
+pub fn routing(config: &CaptureConfig) -> IstioRouting {
     let transparent = match config.interception {
-        Interception::None => return Routing::default(),
+        Interception::None => return IstioRouting::default(),
         Interception::Tproxy { mark, table } if config.captures_inbound() => {
             Some(PolicyRoute { mark, table })
         }
         Interception::Tproxy { .. } | Interception::Redirect => None,
     };
-    Routing {
+    IstioRouting {
         transparent,
         transparent_ipv6: transparent.is_some() && config.ipv6,
         passthrough_ipv6: config.ipv6,

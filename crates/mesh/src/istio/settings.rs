@@ -1,11 +1,11 @@
 //! Settings of capture of Istio's sidecar: upstream's flags, and ours.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{Switch, Value};
-use crate::settings::{Setting, Table, table_macro::settings};
+use crate::settings::SettingKind::{Switch, Value};
+use crate::settings::{Setting, SettingTable, table_macro::settings};
 
 settings! {
-    Setting of Table::Of(Mesh::Istio);
+    Setting of SettingTable::Of(Mesh::Istio);
     Capture {
         EnvoyPort: "envoy-port" 'p' [] example "15001" features [Listeners], Value("PORT"),
             "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";

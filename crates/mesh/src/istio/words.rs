@@ -1,18 +1,18 @@
 //! Short words for this policy's rules: its chains, lists of ports, the proxy's owners.
 
 pub(super) use crate::writing::{
-    OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_loopback, from_port, group, jump, mark,
-    not_group, not_mark, not_port, not_to, own, port, state, tcp, to, to_interface, to_loopback, udp,
+    ChainPlace, OUTPUT, PREROUTING, connmark, from, from_interface, from_loopback, from_port, group, jump,
+    mark, not_group, not_mark, not_port, not_to, own, port, state, tcp, to, to_interface, to_loopback, udp,
 };
 
 use crate::settings::Setting;
 use crate::writing::{any_of, not_user, ports, user};
 use rules::{Gid, Match, Negatable, Port, PortRange, PortSet, Uid};
 
-pub(super) const INBOUND: Place = own("ISTIO_INBOUND");
-pub(super) const OUTBOUND: Place = own("ISTIO_OUTPUT");
-pub(super) const TO_OUTBOUND_LISTENER: Place = own("ISTIO_REDIRECT");
-pub(super) const TO_INBOUND_LISTENER: Place = own("ISTIO_IN_REDIRECT");
+pub(super) const INBOUND: ChainPlace = own("ISTIO_INBOUND");
+pub(super) const OUTBOUND: ChainPlace = own("ISTIO_OUTPUT");
+pub(super) const TO_OUTBOUND_LISTENER: ChainPlace = own("ISTIO_REDIRECT");
+pub(super) const TO_INBOUND_LISTENER: ChainPlace = own("ISTIO_IN_REDIRECT");
 
 pub(super) fn not_ports(ports: [Port; 2]) -> Match {
     let set = PortSet::new(ports.map(PortRange::from)).expect("two ports fit into one match");
@@ -33,12 +33,12 @@ pub(super) fn each_port(list: &[PortRange]) -> Vec<Match> {
 
 /// An owner of the proxy's traffic: a user or a group. Rules treat them alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum ProxyOwner {
     User(Uid),
     Group(Gid),
 }
 
-impl Owner {
+impl ProxyOwner {
     pub(super) fn is(self) -> Match {
         match self {
             Self::User(uid) => user(uid),

@@ -3,13 +3,13 @@
 use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use super::ownership::OWNERSHIP;
-use super::words::Owner;
+use super::words::ProxyOwner;
 use crate::writing::Comments;
 use rules::{Cidr, Family};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The rules written so far.
-pub(super) type Writer<'a> = crate::writing::Writer<'a, CaptureConfig>;
+pub(super) type Writer<'a> = crate::writing::RuleWriter<'a, CaptureConfig>;
 
 impl<'a> Writer<'a> {
     /// Begins the rules of a family.
@@ -42,9 +42,9 @@ impl<'a> Writer<'a> {
     }
 
     /// The proxy's users, then its groups.
-    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> + use<'a> {
+    pub(super) fn owners(&self) -> impl Iterator<Item = ProxyOwner> + use<'a> {
         let config = self.config;
-        let users = config.proxy_uids.iter().copied().map(Owner::User);
-        users.chain(config.proxy_gids.iter().copied().map(Owner::Group))
+        let users = config.proxy_uids.iter().copied().map(ProxyOwner::User);
+        users.chain(config.proxy_gids.iter().copied().map(ProxyOwner::Group))
     }
 }

@@ -39,7 +39,7 @@ pub struct OwnerPorts {
 
 /// Which DNS queries are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DnsCapture {
+pub enum KumaDnsCapture {
     Off,
     Servers(Vec<IpAddr>),
     /// Every UDP packet to port 53.
@@ -49,7 +49,7 @@ pub enum DnsCapture {
 /// DNS queries captured, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dns {
-    pub capture: DnsCapture,
+    pub capture: KumaDnsCapture,
     /// Where the proxy answers them.
     pub port: Port,
     /// Whether the proxy's queries and those of others are kept in separate zones.
@@ -92,27 +92,27 @@ impl CaptureConfig {
     /// Whether DNS queries of a family are captured: where servers are listed, there has to be one of the family.
     pub fn captures_dns(&self, family: Family) -> bool {
         match &self.dns.capture {
-            DnsCapture::Off => false,
-            DnsCapture::All => true,
-            DnsCapture::Servers(_) => !self.servers(family).is_empty(),
+            KumaDnsCapture::Off => false,
+            KumaDnsCapture::All => true,
+            KumaDnsCapture::Servers(_) => !self.servers(family).is_empty(),
         }
     }
 
     /// The DNS servers of a family, where only theirs are captured.
     pub fn servers(&self, family: Family) -> Vec<Cidr> {
         match &self.dns.capture {
-            DnsCapture::Servers(servers) => {
+            KumaDnsCapture::Servers(servers) => {
                 let servers = servers.iter().copied().map(Cidr::host);
                 servers.filter(|server| server.family() == family).collect()
             }
-            DnsCapture::Off | DnsCapture::All => Vec::new(),
+            KumaDnsCapture::Off | KumaDnsCapture::All => Vec::new(),
         }
     }
 
     /// Whether DNS of a family is kept in two zones. Docker rewrites queries to its own server, which it could not do for
     /// all that are captured if they were split.
     pub fn splits_zones(&self, family: Family) -> bool {
-        let docker_has_all = self.docker.contains(&family) && self.dns.capture == DnsCapture::All;
+        let docker_has_all = self.docker.contains(&family) && self.dns.capture == KumaDnsCapture::All;
         self.captures_dns(family) && self.dns.splits_zones && !docker_has_all
     }
 }

@@ -5,7 +5,7 @@ use super::config::{OwnerPorts, VirtualNetwork};
 use super::defaults;
 use super::settings::Kuma;
 use crate::settings::Setting;
-use crate::sources::{Given, Reader, Source};
+use crate::sources::{Given, SettingReader, Source};
 use rules::{Cidr, Port, PortRange, Protocol, UidRange};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ const NETWORK_FORM: &str =
     "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
 
 /// An address or a network, as an item of a list.
-pub(super) fn network(reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<Cidr> {
+pub(super) fn network(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Cidr> {
     match item.parse::<IpAddr>() {
         Ok(address) => Some(Cidr::host(address)),
         Err(_) => reader.cidr_item(source, item),
@@ -57,7 +57,7 @@ pub(super) fn network(reader: &mut Reader<'_>, source: &Source, item: &str) -> O
 }
 
 /// Whether a list has any item.
-pub(super) fn is_given(reader: &Reader<'_>, setting: Setting) -> bool {
+pub(super) fn is_given(reader: &SettingReader<'_>, setting: Setting) -> bool {
     reader.raw.get(setting).is_some_and(|given| items(given).next().is_some())
 }
 
@@ -66,7 +66,7 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
 }
 
 /// Ports that are excluded for users, one item a protocol.
-pub(super) fn of_users(reader: &mut Reader<'_>) -> Vec<OwnerPorts> {
+pub(super) fn of_users(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
     let mut owners = Vec::new();
     for item in items(given) {
@@ -115,7 +115,7 @@ fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
 }
 
 /// The networks behind interfaces, sorted by these. Of two of one family behind one interface, the later counts.
-pub(super) fn networks(reader: &mut Reader<'_>) -> Vec<VirtualNetwork> {
+pub(super) fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
     let read = reader.list(Kuma::Vnet, |reader, source, item| {
         let Some((interface, network)) = item.split_once(':') else {
             reader.problem(source, item, format!("has no colon; {NETWORK_FORM}"));

@@ -3,9 +3,9 @@
 //! A file is YAML or JSON. A list replaces that of an earlier file; a key that is null has no effect.
 
 use super::settings::Kuma;
-use crate::Problem;
+use crate::InputProblem;
 use crate::pod::values;
-use crate::settings::{Kind, Setting, nearest};
+use crate::settings::{Setting, SettingKind, nearest};
 use crate::sources::{Given, Source};
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ const EBPF: &str = "ebpf";
 #[derive(Debug, Default)]
 pub struct File {
     pub given: Vec<(Setting, Given)>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
 }
 
 /// Reads a file. `source` is what one of its keys is called.
@@ -68,7 +68,7 @@ pub fn read(name: &str, text: &str, source: impl Fn(&str) -> Source) -> File {
     match &documents[..] {
         [] | [Value::Null] => {}
         [document] => walk(&mut file, "", document, &source),
-        _ => file.problems.push(Problem::of(name, "holds several documents; expected one")),
+        _ => file.problems.push(InputProblem::of(name, "holds several documents; expected one")),
     }
     file
 }
@@ -83,7 +83,7 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
             let enabled = fields.get("enabled").is_some_and(|enabled| *enabled == Value::Bool(true));
             if enabled {
                 let text = "is not done here: rules are set by iptables or nf_tables; leave ebpf away";
-                file.problems.push(Problem::of(&source("ebpf.enabled"), text));
+                file.problems.push(InputProblem::of(&source("ebpf.enabled"), text));
             }
         }
         Value::Object(fields) if path.is_empty() || is_group(path) => {
@@ -94,18 +94,18 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
         }
         _ if path.is_empty() => {
             let text = "is not a mapping; expected keys such as redirect and kumaDPUser";
-            file.problems.push(Problem::of(&source("the document"), text));
+            file.problems.push(InputProblem::of(&source("the document"), text));
         }
         _ if is_group(path) => {
             file.problems
-                .push(Problem::of(&source(path), "is not a mapping; expected keys and their values"));
+                .push(InputProblem::of(&source(path), "is not a mapping; expected keys and their values"));
         }
         _ => {
             let text = match nearest(path, KEYS.iter().map(|(key, _)| *key)) {
                 Some(meant) => format!("unknown key; did you mean {meant}?"),
                 None => "unknown key (see docs/kuma.md)".to_owned(),
             };
-            file.problems.push(Problem::of(&source(path), text));
+            file.problems.push(InputProblem::of(&source(path), text));
         }
     }
 }
@@ -118,7 +118,7 @@ fn is_group(path: &str) -> bool {
 fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
     let separator = setting.row().separator.unwrap_or(",");
     let takes_list =
-        separator == ";" || matches!(setting.row().kind, Kind::Value(form) if form.ends_with(",.."));
+        separator == ";" || matches!(setting.row().kind, SettingKind::Value(form) if form.ends_with(",.."));
     let text = match value {
         Value::Null => return,
         Value::Array(items) if takes_list => {
@@ -140,7 +140,7 @@ fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &im
                 true => "is not a list of values; expected one such as [a, b]",
                 false => "is a list or a mapping; expected a single value",
             };
-            file.problems.push(Problem::of(&source, text));
+            file.problems.push(InputProblem::of(&source, text));
         }
     }
 }

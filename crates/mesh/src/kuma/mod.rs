@@ -20,7 +20,7 @@ mod settings;
 mod tests;
 mod writer;
 
-pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
+pub use config::{CaptureConfig, Dns, Flow, KumaDnsCapture, OwnerPorts, Ports, VirtualNetwork};
 pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
@@ -29,7 +29,7 @@ pub use settings::Kuma;
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
@@ -43,7 +43,7 @@ pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 /// The annotations that it knows of pods, beside those of its settings.
 pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
 
-impl Policy for CaptureConfig {
+impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
         OWNERSHIP
     }
@@ -55,7 +55,7 @@ impl Policy for CaptureConfig {
     fn captures_nothing(&self) -> bool {
         let flows = [&self.inbound, &self.outbound];
         flows.iter().all(|flow| !flow.is_captured)
-            && self.dns.capture == DnsCapture::Off
+            && self.dns.capture == KumaDnsCapture::Off
             && self.networks.is_empty()
     }
 
@@ -69,9 +69,9 @@ impl Policy for CaptureConfig {
 
     fn stale_flows(&self) -> Option<StaleFlows> {
         let destinations = match &self.dns.capture {
-            DnsCapture::Off => return None,
-            DnsCapture::All => None,
-            DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
+            KumaDnsCapture::Off => return None,
+            KumaDnsCapture::All => None,
+            KumaDnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
         };
         let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || self.ipv6);
         Some(StaleFlows {
@@ -83,11 +83,11 @@ impl Policy for CaptureConfig {
     }
 
     fn without_dns(&self) -> Capture {
-        Self { dns: Dns { capture: DnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
+        Self { dns: Dns { capture: KumaDnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
     }
 
     fn proxy(&self) -> Proxy {
-        let dns = self.dns.capture != DnsCapture::Off || !self.networks.is_empty();
+        let dns = self.dns.capture != KumaDnsCapture::Off || !self.networks.is_empty();
         let machines = !self.networks.is_empty();
         Proxy {
             listeners: Listeners {
@@ -171,7 +171,7 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     add(Kuma::OutboundIpsExclude, false, destinations.collect());
     let users = config.excluded_owners.iter().map(|owner| Selector::User(owner.uids));
     add(Kuma::OutboundPortsForUids, false, users.collect());
-    if let DnsCapture::Servers(servers) = &config.dns.capture {
+    if let KumaDnsCapture::Servers(servers) = &config.dns.capture {
         add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
     }
     let machines = config.networks.iter().map(|network| Selector::Machine(network.interface.clone()));

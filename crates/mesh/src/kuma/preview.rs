@@ -24,7 +24,7 @@ pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) 
 
 /// The rules of a family. `verbose` is for long options, and for headings.
 pub fn restore(rules: &Checked, verbose: bool) -> String {
-    let words = Words { verbose };
+    let words = OptionSpelling { verbose };
     let mut text = Vec::new();
     for table in TABLES {
         if rules.rules().of_table(table).next().is_none() {
@@ -51,11 +51,11 @@ pub fn restore(rules: &Checked, verbose: bool) -> String {
 
 /// Options in short, or in full.
 #[derive(Clone, Copy)]
-struct Words {
+struct OptionSpelling {
     verbose: bool,
 }
 
-impl Words {
+impl OptionSpelling {
     fn pick(self, short: &'static str, long: &'static str) -> &'static str {
         if self.verbose { long } else { short }
     }

@@ -7,17 +7,17 @@ use super::settings::Kuma;
 use crate::finding::Code;
 use crate::limit::Caution;
 use crate::policy::Reasons;
-use crate::reason::Row;
-use crate::recognition::{Kind, RecognizedRule, Role, RuleContext, captures, returns};
+use crate::reason::ReasonRow;
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, returns};
 use crate::settings::Setting;
 use rules::Family;
-use rules::{Condition, Match};
+use rules::{ListedCondition, Match};
 
 /// What is known of the mesh's rules.
 pub(crate) struct Known;
 
 impl Reasons for Known {
-    fn rows(&self) -> &'static [Row] {
+    fn rows(&self) -> &'static [ReasonRow] {
         ROWS
     }
 
@@ -48,11 +48,11 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
         read(context).map(Into::into)
     }
 
-    fn setting(&self, _reason: crate::Reason, context: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
         // Of all servers none is named.
         let of_servers = context.summary.destination.is_some() || context.summary.source.is_some();
         (context.summary.udp && captures(context.rule)).then_some(if of_servers {
@@ -64,7 +64,7 @@ impl Reasons for Known {
 
     /// A list of ports has not made the rule that captures all of them.
     fn settle(&self, all: &mut [RecognizedRule<'_>]) {
-        let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::Reason::from);
+        let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::RuleReason::from);
         for recognized in all {
             if recognized.summary.destination_port.is_none()
                 && recognized.reason.is_some_and(|one| lists.contains(&one))
@@ -84,24 +84,24 @@ fn read(context: &RuleContext<'_>) -> Option<Reason> {
 fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
     let RuleContext { summary, rule, to, .. } = *context;
     match (context.kind(), context.role) {
-        (Kind::Raw, _) => Some(Reason::DnsZone),
-        (Kind::Mangle, _) => Some(Reason::DropInvalid),
-        (Kind::Nat, Role::Base(_)) => match to {
+        (TableKind::Raw, _) => Some(Reason::DnsZone),
+        (TableKind::Mangle, _) => Some(Reason::DropInvalid),
+        (TableKind::Nat, Role::Base(_)) => match to {
             Some(Role::Inbound) => Some(Reason::Inbound),
             Some(Role::Outbound) => Some(Reason::Outbound),
             _ => base(context),
         },
-        (Kind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
-        (Kind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
-        (Kind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
-        (Kind::Nat, Role::Inbound) if returns(rule) => {
+        (TableKind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
+        (TableKind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
+        (TableKind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
+        (TableKind::Nat, Role::Inbound) if returns(rule) => {
             Some(match (&summary.source, &summary.destination_port) {
                 (Some(_), _) => Reason::ExcludedSource,
                 (None, Some(_)) => Reason::ExcludedInboundPort,
                 (None, None) => Reason::InboundOff,
             })
         }
-        (Kind::Nat, Role::Outbound) => outbound(context),
+        (TableKind::Nat, Role::Outbound) => outbound(context),
         _ => None,
     }
 }
@@ -118,7 +118,7 @@ fn base(context: &RuleContext<'_>) -> Option<Reason> {
     }
     // A user's ports are a list, that of DNS is alone.
     let is_list =
-        rule.conditions.iter().any(|one| matches!(one, Condition::Known(Match::DestinationPorts(_))));
+        rule.conditions.iter().any(|one| matches!(one, ListedCondition::Known(Match::DestinationPorts(_))));
     match (&summary.uid, &summary.destination) {
         _ if !returns(rule) => None,
         (Some(uid), _) if uid.negated => Some(Reason::DnsOverTcp),

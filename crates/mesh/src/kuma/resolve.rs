@@ -1,17 +1,17 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, Dns, DnsCapture, Flow, Ports, VirtualNetwork};
+use super::config::{CaptureConfig, Dns, Flow, KumaDnsCapture, Ports, VirtualNetwork};
 use super::defaults;
 use super::exclusions::{self, Directions};
 use super::settings::Kuma;
 use crate::settings::Setting;
-use crate::sources::{Given, Host, Raw, Reader, Source};
+use crate::sources::{Given, Host, Raw, SettingReader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
 use std::{io, net::IpAddr};
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
 /// the host's users are not the pod's, so that names can't be looked up.
-pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let ipv6 = ipv6(reader, host);
     let proxy_uid = proxy_user(reader, host, numbers_only);
     let inbound = flow(reader, &Directions::INBOUND);
@@ -24,7 +24,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     }
     let dns = dns(reader, host);
     let networks = exclusions::networks(reader);
-    if !networks.is_empty() && dns.capture == DnsCapture::Off {
+    if !networks.is_empty() && dns.capture == KumaDnsCapture::Off {
         let text = format!(
             "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nothing answers unless DNS is captured \
              ({{--redirect-dns}})",
@@ -39,8 +39,8 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         |text| unsigned(text).and_then(LogLevel::new),
     );
     let docker = match dns.capture {
-        DnsCapture::Off => Vec::new(),
-        DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
+        KumaDnsCapture::Off => Vec::new(),
+        KumaDnsCapture::Servers(_) | KumaDnsCapture::All => docker(reader, host, ipv6),
     };
     if !ipv6 {
         warn_of_ipv6(reader, &networks);
@@ -61,7 +61,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
 }
 
 /// Whether IPv6 is captured: unless it is unwanted, wherever an interface has an address of it beside loopback's.
-fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
+fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let complaint = "is not an IP family mode; expected dualstack or ipv4";
     let mode =
         reader.optional(Kuma::IpFamilyMode, complaint, |text| match text.to_ascii_lowercase().as_str() {
@@ -73,7 +73,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
         return false;
     }
     let addresses = match reader.raw.get(Setting::PodIps) {
-        Some(_) => reader.list(Setting::PodIps, Reader::address_item),
+        Some(_) => reader.list(Setting::PodIps, SettingReader::address_item),
         None => match host.addresses() {
             Ok(addresses) => addresses,
             Err(error) => {
@@ -98,7 +98,7 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
 }
 
 /// Networks of machines that have an effect in the other family only. Lint reports those of other lists.
-fn warn_of_ipv6(reader: &mut Reader<'_>, networks: &[VirtualNetwork]) {
+fn warn_of_ipv6(reader: &mut SettingReader<'_>, networks: &[VirtualNetwork]) {
     let (_, source) = reader.items(Kuma::Vnet);
     let cidrs = networks.iter().map(|network| network.network);
     for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6) {
@@ -107,7 +107,7 @@ fn warn_of_ipv6(reader: &mut Reader<'_>, networks: &[VirtualNetwork]) {
 }
 
 /// The proxy's user: a number as it is, a name looked up once, here, so that no rule ever holds a name.
-fn proxy_user(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
+fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
     let standard = Uid::new(defaults::PROXY_ID).expect("the default is valid");
     let Some(Given { value, source }) = reader.raw.get(Kuma::ProxyUser) else {
         return default_user(host, numbers_only).unwrap_or(standard);
@@ -159,11 +159,11 @@ fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     host.user(defaults::PROXY_USER).ok().flatten()
 }
 
-fn flow(reader: &mut Reader<'_>, names: &Directions) -> Flow {
+fn flow(reader: &mut SettingReader<'_>, names: &Directions) -> Flow {
     let is_captured = reader.switch_or(names.is_captured, true);
     let listener = reader.port(names.listener, names.default);
-    let included: Vec<PortRange> = reader.list(names.included, Reader::port_item);
-    let excluded: Vec<PortRange> = reader.list(names.excluded, Reader::port_item);
+    let included: Vec<PortRange> = reader.list(names.included, SettingReader::port_item);
+    let excluded: Vec<PortRange> = reader.list(names.excluded, SettingReader::port_item);
     let ports = match included.is_empty() {
         true => Ports::AllBut(excluded),
         false => Ports::Only(included),
@@ -177,7 +177,7 @@ fn flow(reader: &mut Reader<'_>, names: &Directions) -> Flow {
     }
 }
 
-fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
+fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
     let enabled = reader.switch(Kuma::RedirectDns);
     let all = reader.switch(Kuma::CaptureAllDns);
     let port: Port = reader.port(Kuma::DnsPort, defaults::DNS_LISTENER);
@@ -201,31 +201,31 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> Dns {
         );
     }
     let declared = reader.raw.get(Setting::DnsServers).is_some();
-    let declared = declared.then(|| reader.list(Setting::DnsServers, Reader::address_item));
+    let declared = declared.then(|| reader.list(Setting::DnsServers, SettingReader::address_item));
     // The key limits what is captured where anything is; the flag also turns capture on.
     let capture = match (enabled || (all && all_by_flag), all) {
         (false, true) => {
             reader.warn(
                 "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
             );
-            DnsCapture::Off
+            KumaDnsCapture::Off
         }
-        (false, false) => DnsCapture::Off,
-        (true, true) => DnsCapture::All,
+        (false, false) => KumaDnsCapture::Off,
+        (true, true) => KumaDnsCapture::All,
         (true, false) => match declared.map_or_else(|| name_servers(reader, host), Some) {
-            None => DnsCapture::Off,
+            None => KumaDnsCapture::Off,
             Some(servers) if servers.is_empty() => {
                 reader.warn("DNS is not captured: no DNS server is known");
-                DnsCapture::Off
+                KumaDnsCapture::Off
             }
-            Some(servers) => DnsCapture::Servers(servers),
+            Some(servers) => KumaDnsCapture::Servers(servers),
         },
     };
     Dns { capture, port, splits_zones }
 }
 
 /// The servers of resolv.conf; `None` after a problem.
-fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>> {
+fn name_servers(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>> {
     let path = reader.raw.get(Kuma::ResolvConf).filter(|given| !given.value.trim().is_empty());
     let path = path.map(|given| given.value.trim().to_owned());
     let found = match &path {
@@ -247,7 +247,7 @@ fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>>
 }
 
 /// The families in which Docker answers DNS by a separate chain.
-fn docker(reader: &mut Reader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
+fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
     let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || ipv6);
     let mut found = Vec::new();
     for family in families {

@@ -1,26 +1,26 @@
 //! Which rules a configuration makes, in upstream's order: a table after the other, of each the base chains first.
 
-use super::config::{CaptureConfig, DnsCapture, Flow, OwnerPorts, Ports};
+use super::config::{CaptureConfig, Flow, KumaDnsCapture, OwnerPorts, Ports};
 use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
 use super::reason::Reason;
 use super::settings::Kuma;
-use super::writer::Writer;
+use super::writer::KumaWriter;
 use crate::writing::{
-    OUTPUT, PREROUTING, Place, any_of, from, from_interface, from_port, jump, not_to, not_user, own, port,
-    ports, state, tcp, to, to_loopback, udp, user,
+    ChainPlace, OUTPUT, PREROUTING, any_of, from, from_interface, from_port, jump, not_to, not_user, own,
+    port, ports, state, tcp, to, to_loopback, udp, user,
 };
 use rules::{
     Cidr, ConnState, Family, LogLevel, Match, Negatable, Origin, PortSet, Protocol, RuleSet, Table, Target,
 };
 
-const INBOUND: Place = own("KUMA_MESH_INBOUND");
-const OUTBOUND: Place = own("KUMA_MESH_OUTBOUND");
-const TO_INBOUND_LISTENER: Place = own("KUMA_MESH_INBOUND_REDIRECT");
-const TO_OUTBOUND_LISTENER: Place = own("KUMA_MESH_OUTBOUND_REDIRECT");
+const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
+const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
+const TO_INBOUND_LISTENER: ChainPlace = own("KUMA_MESH_INBOUND_REDIRECT");
+const TO_OUTBOUND_LISTENER: ChainPlace = own("KUMA_MESH_OUTBOUND_REDIRECT");
 
 /// The rules for one family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::of(config, family);
+    let mut writer = KumaWriter::of(config, family);
     if config.splits_zones(family) {
         zones(&mut writer);
     }
@@ -40,16 +40,16 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// The setting that captures DNS.
 fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
     reason.made_by(match config.dns.capture {
-        DnsCapture::All => Kuma::CaptureAllDns,
-        DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
+        KumaDnsCapture::All => Kuma::CaptureAllDns,
+        KumaDnsCapture::Servers(_) | KumaDnsCapture::Off => Kuma::RedirectDns,
     })
 }
 
 /// The servers whose queries are captured, each a rule; one rule for all of them where any server counts.
-fn servers(writer: &Writer<'_>) -> Vec<Option<Cidr>> {
+fn servers(writer: &KumaWriter<'_>) -> Vec<Option<Cidr>> {
     match writer.config.dns.capture {
-        DnsCapture::All => vec![None],
-        DnsCapture::Servers(_) | DnsCapture::Off => {
+        KumaDnsCapture::All => vec![None],
+        KumaDnsCapture::Servers(_) | KumaDnsCapture::Off => {
             writer.config.servers(writer.family()).into_iter().map(Some).collect()
         }
     }
@@ -58,7 +58,7 @@ fn servers(writer: &Writer<'_>) -> Vec<Option<Cidr>> {
 /// The proxy queries the resolver from a port of its own choosing, which may be one that an application uses for a captured
 /// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
 /// wrong one.
-fn zones(writer: &mut Writer<'_>) {
+fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let origin = dns_origin(config, Reason::DnsZone);
     let servers = servers(writer);
@@ -83,7 +83,7 @@ fn zones(writer: &mut Writer<'_>) {
     }
 }
 
-fn prerouting(writer: &mut Writer<'_>) {
+fn prerouting(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
         let target = kernel_log("PREROUTING:", level);
@@ -104,7 +104,7 @@ fn prerouting(writer: &mut Writer<'_>) {
     writer.add(inserts, (Table::Nat, PREROUTING), [tcp()], jump(INBOUND), Reason::Inbound.origin());
 }
 
-fn output(writer: &mut Writer<'_>) {
+fn output(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
         writer.insert_next(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.origin());
@@ -156,7 +156,7 @@ fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
     sets.into_iter().map(|set| [protocol(), any_of(set), users.clone()]).collect()
 }
 
-fn inbound(writer: &mut Writer<'_>) {
+fn inbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.inbound;
     if !flow.is_captured {
         writer.append(Table::Nat, INBOUND, [tcp()], Target::Return, Reason::InboundOff.origin());
@@ -183,7 +183,7 @@ fn inbound(writer: &mut Writer<'_>) {
     }
 }
 
-fn outbound(writer: &mut Writer<'_>) {
+fn outbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.outbound;
     if !flow.is_captured {
         writer.append(Table::Nat, OUTBOUND, [tcp()], Target::Return, Reason::OutboundOff.origin());
@@ -210,7 +210,7 @@ fn outbound(writer: &mut Writer<'_>) {
 }
 
 /// What the proxy sends, and what the pod sends to itself.
-fn own_traffic(writer: &mut Writer<'_>) {
+fn own_traffic(writer: &mut KumaWriter<'_>) {
     let uid = writer.config.proxy_uid;
     let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
     // Sending back to the proxy what it hands to the application would be a loop.
@@ -229,7 +229,7 @@ fn own_traffic(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.origin());
 }
 
-fn listener(writer: &mut Writer<'_>, place: Place, flow: &Flow, reason: Reason) {
+fn listener(writer: &mut KumaWriter<'_>, place: ChainPlace, flow: &Flow, reason: Reason) {
     writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.origin());
 }
 

@@ -2,8 +2,8 @@
 //! by variables alone.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{Switch, Value};
-use crate::settings::Table;
+use crate::settings::SettingKind::{Switch, Value};
+use crate::settings::SettingTable;
 use crate::settings::table_macro::settings;
 
 /// The settings of Kuma, as constants.
@@ -11,7 +11,7 @@ use crate::settings::table_macro::settings;
 pub struct Kuma;
 
 settings! {
-    Kuma of Table::Of(Mesh::Kuma);
+    Kuma of SettingTable::Of(Mesh::Kuma);
     Capture {
         ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"] example "5678" features [Identity], Value("USER"),
             "User, by number or name, whose traffic is the proxy's own [default: 5678, or user kuma-dp]";

@@ -4,9 +4,9 @@ mod words;
 
 use super::preview::{dry_run, restore};
 use super::{CaptureConfig, Kuma, configure};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::settings::Setting;
-use crate::sources::{Host, Raw, Reader};
+use crate::sources::{Host, Raw, SettingReader};
 use rules::{Chain, Family, Uid};
 use std::{io, net::IpAddr};
 
@@ -61,7 +61,7 @@ impl Host for Pod {
 fn read(flags: &[(Setting, &str)], host: &dyn Host) -> Result<(CaptureConfig, Vec<String>), Vec<String>> {
     let flags = flags.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(flags, |_| true, |_| None);
-    let mut reader = Reader::new(&raw, Vec::new());
+    let mut reader = SettingReader::new(&raw, Vec::new());
     let config = configure(&mut reader, host, false);
     let warnings =
         reader.finish().map_err(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>())?;

@@ -7,13 +7,13 @@ use super::config::CaptureConfig;
 use super::defaults;
 use super::ownership::{COMMENTS, OWNERSHIP};
 use crate::facts::loopback;
-use crate::writing::{self, Comments, Place};
+use crate::writing::{self, ChainPlace, Comments};
 use rules::{Cidr, Comment, Family, Match, Origin, Table, Target};
 
 /// The rules written so far.
-pub(super) type Writer<'a> = writing::Writer<'a, CaptureConfig>;
+pub(super) type KumaWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
-impl<'a> Writer<'a> {
+impl<'a> KumaWriter<'a> {
     /// Begins the rules of a family.
     pub(super) fn of(config: &'a CaptureConfig, family: Family) -> Self {
         let comments = if config.comments { Comments::OfEach(comment) } else { Comments::First };
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
     pub(super) fn add(
         &mut self,
         inserts: bool,
-        (table, place): (Table, Place),
+        (table, place): (Table, ChainPlace),
         matches: impl IntoIterator<Item = Match>,
         target: Target,
         origin: Origin,

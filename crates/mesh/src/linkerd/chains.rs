@@ -1,26 +1,27 @@
 //! The rules for one family, in the order in which they take effect.
 
-use super::config::{CaptureConfig, InboundPorts};
+use super::config::{CaptureConfig, LinkerdInboundPorts};
 use super::ownership::OWNERSHIP;
 use super::reason::Reason;
 use crate::writing::{
-    self, Comments, OUTPUT, PREROUTING, Place, any_of, from, group, jump, own, port, tcp, to_loopback, user,
+    self, ChainPlace, Comments, OUTPUT, PREROUTING, any_of, from, group, jump, own, port, tcp, to_loopback,
+    user,
 };
 use rules::{Comment, Family, Match, Origin, PortRange, PortSet, RuleSet, Table, Target};
 use std::fmt::Display;
 
-const INBOUND: Place = own("PROXY_INIT_REDIRECT");
-const OUTBOUND: Place = own("PROXY_INIT_OUTPUT");
+const INBOUND: ChainPlace = own("PROXY_INIT_REDIRECT");
+const OUTBOUND: ChainPlace = own("PROXY_INIT_OUTPUT");
 
 const COMMENT: &str = "proxy-init/";
 /// The prefix of the comment on a network's rule, before the network as it was written.
 pub(super) const OF_SUBNET: &str = "proxy-init/ignore-subnet-";
 
-type Writer<'a> = writing::Writer<'a, CaptureConfig>;
+type LinkerdWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
 /// Writes the rules of a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, None);
+    let mut writer = LinkerdWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     inbound(&mut writer);
     outbound(&mut writer);
     writer.finish()
@@ -28,7 +29,7 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 
 /// Connections that arrive. One that the pod makes to itself never meets these: NAT uses PREROUTING only for what came
 /// from outside.
-fn inbound(writer: &mut Writer<'_>) {
+fn inbound(writer: &mut LinkerdWriter<'_>) {
     let config = writer.config;
     ignored_ports(writer, INBOUND, &config.ignored_inbound, Reason::IgnoredInboundPort);
     let own_family =
@@ -40,12 +41,12 @@ fn inbound(writer: &mut Writer<'_>) {
     }
     let to_proxy = || Target::Redirect(config.inbound_listener.into());
     match &config.inbound_ports {
-        InboundPorts::All => {
+        LinkerdInboundPorts::All => {
             let (comment, origin) =
                 ("redirect-all-incoming-to-proxy-port", Reason::ToInboundListener.origin());
             append(writer, INBOUND, [tcp()], comment, to_proxy(), origin);
         }
-        InboundPorts::Only(ports) => {
+        LinkerdInboundPorts::Only(ports) => {
             for &number in ports {
                 let comment = format!("redirect-port-{number}-to-proxy-port");
                 let origin = Reason::InboundPort.origin();
@@ -57,7 +58,7 @@ fn inbound(writer: &mut Writer<'_>) {
 }
 
 /// Connections that processes of the pod make.
-fn outbound(writer: &mut Writer<'_>) {
+fn outbound(writer: &mut LinkerdWriter<'_>) {
     let config = writer.config;
     if let Some(uid) = config.proxy_uid {
         let origin = Reason::ProxyUser.origin();
@@ -76,7 +77,7 @@ fn outbound(writer: &mut Writer<'_>) {
     append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound.origin());
 }
 
-fn ignored_ports(writer: &mut Writer<'_>, chain: Place, ports: &[PortRange], reason: Reason) {
+fn ignored_ports(writer: &mut LinkerdWriter<'_>, chain: ChainPlace, ports: &[PortRange], reason: Reason) {
     for set in groups(ports) {
         let list: Vec<String> = set.ranges().iter().map(ToString::to_string).collect();
         let comment = format!("ignore-port-{}", list.join(","));
@@ -104,8 +105,8 @@ fn groups(ports: &[PortRange]) -> Vec<PortSet> {
 
 /// Appends a rule to a chain of `nat`, with upstream's comment.
 fn append(
-    writer: &mut Writer<'_>,
-    chain: Place,
+    writer: &mut LinkerdWriter<'_>,
+    chain: ChainPlace,
     matches: impl IntoIterator<Item = Match>,
     comment: impl Display,
     target: Target,

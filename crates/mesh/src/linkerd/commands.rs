@@ -1,7 +1,7 @@
 //! The rules as the commands that `proxy-init` would run for them, word for word: what its simulation prints.
 
 use super::config::CaptureConfig;
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use rules::{Chain, Family, Match, Negatable, Position, Rule, Statement, Target};
 
 /// The arguments of each command for a family, in their order, each beginning with the table. In a namespace without rules

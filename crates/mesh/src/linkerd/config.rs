@@ -4,7 +4,7 @@ use rules::{Cidr, Gid, Port, PortRange, Uid};
 
 /// Which inbound connections are captured, of those that no list excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InboundPorts {
+pub enum LinkerdInboundPorts {
     /// To every port.
     All,
     /// To these ports, at least one, in the order given.
@@ -49,7 +49,7 @@ pub struct CaptureConfig {
     pub proxy_uid: Option<Uid>,
     /// The group whose traffic is the proxy's own.
     pub proxy_gid: Option<Gid>,
-    pub inbound_ports: InboundPorts,
+    pub inbound_ports: LinkerdInboundPorts,
     /// Excluded inbound ports, in the order given.
     pub ignored_inbound: Vec<PortRange>,
     /// Excluded outbound ports, in the order given.

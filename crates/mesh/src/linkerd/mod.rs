@@ -16,7 +16,7 @@ mod resolve;
 mod settings;
 
 pub use commands::commands;
-pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub use config::{CaptureConfig, LinkerdInboundPorts, Subnet};
 pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
@@ -26,7 +26,7 @@ pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use defaults::text;
 use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
@@ -54,7 +54,7 @@ pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[
     (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
 ];
 
-impl Policy for CaptureConfig {
+impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
         OWNERSHIP
     }
@@ -95,7 +95,7 @@ impl Policy for CaptureConfig {
             because: "it excludes ports from all ports, but only those of {--ports-to-redirect} are captured",
             remedy: "drop the option",
         };
-        let is_unused = matches!(self.inbound_ports, InboundPorts::Only(_));
+        let is_unused = matches!(self.inbound_ports, LinkerdInboundPorts::Only(_));
         is_unused.then_some(ignored).into_iter().collect()
     }
 
@@ -118,7 +118,7 @@ impl Policy for CaptureConfig {
         let mut add = |setting, captured, selectors: Vec<Selector>| {
             lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
         };
-        if let InboundPorts::Only(ports) = &self.inbound_ports {
+        if let LinkerdInboundPorts::Only(ports) = &self.inbound_ports {
             let ports = ports.iter().map(|port| Selector::InboundPort(PortRange::from(*port)));
             add(Linkerd::PortsToRedirect, true, ports.collect());
         }

@@ -3,7 +3,7 @@
 
 use super::reason::{ROWS, Reason};
 use crate::policy::Reasons;
-use crate::reason::Row;
+use crate::reason::ReasonRow;
 use crate::recognition::{Role, RuleContext, captures, is_loopback, returns};
 use rules::Family;
 use rules::Hook;
@@ -12,7 +12,7 @@ use rules::Hook;
 pub(crate) struct Known;
 
 impl Reasons for Known {
-    fn rows(&self) -> &'static [Row] {
+    fn rows(&self) -> &'static [ReasonRow] {
         ROWS
     }
 
@@ -27,7 +27,7 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::Reason> {
+    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
         read(context).map(Into::into)
     }
 }

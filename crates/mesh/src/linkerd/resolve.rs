@@ -1,10 +1,10 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, InboundPorts, Subnet};
+use super::config::{CaptureConfig, LinkerdInboundPorts, Subnet};
 use super::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID};
 use super::settings::Linkerd;
 use crate::settings::Setting;
-use crate::sources::{Host, Raw, Reader};
+use crate::sources::{Host, Raw, SettingReader};
 use rules::{Gid, Port, Uid};
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.
-pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {
+pub fn configure(reader: &mut SettingReader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let config = CaptureConfig {
         ipv6: reader.switch_or(Linkerd::Ipv6, true),
         inbound_listener: reader.port(Linkerd::IncomingProxyPort, INBOUND_LISTENER),
@@ -24,8 +24,8 @@ pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool)
         proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(PROXY_ID)),
         proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
         inbound_ports: inbound_ports(reader),
-        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, Reader::port_item_or_zero),
-        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, Reader::port_item_or_zero),
+        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero),
+        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero),
         ignored_subnets: subnets(reader),
     };
     if config.inbound_listener == config.outbound_listener {
@@ -39,7 +39,7 @@ pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool)
 
 /// A user or a group by its number.
 fn owner<T: FromStr + Copy>(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingReader<'_>,
     setting: Setting,
     noun: &str,
     default: Option<T>,
@@ -53,7 +53,7 @@ fn owner<T: FromStr + Copy>(
 }
 
 /// The ports that are captured and no others. A range is not allowed: each port has a separate rule.
-fn inbound_ports(reader: &mut Reader<'_>) -> InboundPorts {
+fn inbound_ports(reader: &mut SettingReader<'_>) -> LinkerdInboundPorts {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let port: Option<Port> = item.parse().ok();
         if port.is_none() {
@@ -62,10 +62,10 @@ fn inbound_ports(reader: &mut Reader<'_>) -> InboundPorts {
         }
         port
     });
-    if ports.is_empty() { InboundPorts::All } else { InboundPorts::Only(ports) }
+    if ports.is_empty() { LinkerdInboundPorts::All } else { LinkerdInboundPorts::Only(ports) }
 }
 
-fn subnets(reader: &mut Reader<'_>) -> Vec<Subnet> {
+fn subnets(reader: &mut SettingReader<'_>) -> Vec<Subnet> {
     reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
         reader.cidr_item(source, item)?;
         Subnet::new(item)

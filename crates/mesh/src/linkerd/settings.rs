@@ -2,14 +2,14 @@
 //! same.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{Switch, Value};
-use crate::settings::{Table, table_macro::settings};
+use crate::settings::SettingKind::{Switch, Value};
+use crate::settings::{SettingTable, table_macro::settings};
 
 /// The holder of linkerd's settings, whose names other meshes have too.
 pub struct Linkerd;
 
 settings! {
-    Linkerd of Table::Of(Mesh::Linkerd);
+    Linkerd of SettingTable::Of(Mesh::Linkerd);
     Capture {
         IncomingProxyPort: "incoming-proxy-port" 'p' [] @ ["config.linkerd.io/inbound-port"]
             example "4143" features [Listeners], Value("PORT"),

@@ -148,7 +148,7 @@ fn what_nobody_says_is_what_the_charts_say() {
         outbound_listener: defaults::OUTBOUND_LISTENER,
         proxy_uid: rules::Uid::new(defaults::PROXY_ID),
         proxy_gid: None,
-        inbound_ports: InboundPorts::All,
+        inbound_ports: LinkerdInboundPorts::All,
         ignored_inbound: Vec::new(),
         ignored_outbound: Vec::new(),
         ignored_subnets: Vec::new(),
@@ -225,7 +225,7 @@ fn the_policy_names_its_proxy_and_its_lists() {
         (Linkerd::OutboundPortsToIgnore, "2"),
         (Linkerd::SubnetsToIgnore, "10.0.0.0/8"),
     ]);
-    let policy: &dyn Policy = &config;
+    let policy: &dyn CapturePolicy = &config;
     let proxy = policy.proxy();
     let ids = (proxy.uids[0].number(), proxy.gids[0].number());
     assert_eq!((ids, proxy.listeners.transparent), ((2102, 7), None));

@@ -5,8 +5,8 @@ use super::given::GivenSettings;
 use super::mesh;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
-use crate::settings::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
-use crate::settings::{self, Row as SettingRow, Setting, nearest};
+use crate::settings::mapping::{AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
+use crate::settings::{self, Setting, SettingRow, nearest};
 use crate::sources::{Raw, Source};
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings
     settings
 }
 
-fn of_row(settings: &mut GivenSettings, row: &Row, annotations: &BTreeMap<String, String>) {
+fn of_row(settings: &mut GivenSettings, row: &AnnotationRow, annotations: &BTreeMap<String, String>) {
     let found = row.annotations().iter().find_map(|name| Some((*name, annotations.get(*name)?)));
     let Some((name, value)) = found else { return };
     let source = Source::Annotation(name.to_owned());
@@ -165,7 +165,7 @@ fn presets(title: &str) -> GivenSettings {
 }
 
 /// Adds the items that a list always has, each once.
-fn complete(settings: &mut GivenSettings, row: &Row) {
+fn complete(settings: &mut GivenSettings, row: &AnnotationRow) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let mut items: Vec<&str> = Vec::new();
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());

@@ -3,13 +3,13 @@
 //! What is refused here beyond what flags refuse, Istio refuses when the pod is made (`pkg/kube/inject/validate.go`):
 //! a preview must not promise rules for a pod that never comes to be.
 
-use crate::settings::mapping::Form;
+use crate::settings::mapping::AnnotationForm;
 use rules::{Cidr, PortRange};
 
 /// What is wrong: the item, and the complaint.
-type Fault<'a> = (&'a str, String);
+type FormFault<'a> = (&'a str, String);
 
-impl Form {
+impl AnnotationForm {
     /// What is wrong with a value beyond what every reader of the setting reports: the items, and the complaint about each.
     pub fn faults(self, value: &str) -> Vec<(&str, String)> {
         let all = matches!(self, Self::PortsOrAll | Self::NetworksOrAll);
@@ -30,7 +30,7 @@ impl Form {
     }
 }
 
-fn port(item: &str) -> Option<Fault<'_>> {
+fn port(item: &str) -> Option<FormFault<'_>> {
     let item = item.trim();
     let digits = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
     let is_port = digits && item.parse::<u16>().is_ok();
@@ -45,7 +45,7 @@ fn port(item: &str) -> Option<Fault<'_>> {
     Some((item, text.to_owned()))
 }
 
-fn network(item: &str) -> Option<Fault<'_>> {
+fn network(item: &str) -> Option<FormFault<'_>> {
     let text = match item.parse::<Cidr>() {
         Ok(_) => return None,
         Err(_) if item.is_empty() => "is an empty item of a list of networks; leave the comma out".to_owned(),
@@ -57,7 +57,7 @@ fn network(item: &str) -> Option<Fault<'_>> {
     Some((item, text))
 }
 
-fn interface(item: &str) -> Option<Fault<'_>> {
+fn interface(item: &str) -> Option<FormFault<'_>> {
     let item = item.trim();
     let start = item.starts_with(|c: char| c.is_ascii_alphabetic());
     let rest = item.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
@@ -77,24 +77,28 @@ mod tests {
 
     #[test]
     fn what_istio_refuses_is_refused() {
-        let check = |form: Form, value: &str, bad: &[&str]| {
+        let check = |form: AnnotationForm, value: &str, bad: &[&str]| {
             let found: Vec<&str> = form.faults(value).into_iter().map(|(item, _)| item).collect();
             assert_eq!(found, bad, "{form:?} {value:?}");
         };
-        check(Form::Ports, "", &[]);
-        check(Form::Ports, "80, 443,0,65535", &[]);
-        check(Form::Ports, "80,,x,65536,+1,8000-9000", &["", "x", "65536", "+1", "8000-9000"]);
-        check(Form::Ports, "*", &["*"]);
-        check(Form::PortsOrAll, "*", &[]);
-        check(Form::Ports, " ", &[]);
-        check(Form::Networks, " ", &[" "]);
-        check(Form::PortsOrAll, "80,*", &["*"]);
-        check(Form::Networks, "10.1.2.3/8,fd00::/8", &[]);
-        check(Form::Networks, "1.1.1.1", &["1.1.1.1"]);
-        check(Form::Networks, "1.0.0.0/8, 2.0.0.0/8", &[" 2.0.0.0/8"]);
-        check(Form::NetworksOrAll, "*", &[]);
-        check(Form::Networks, "*", &["*"]);
-        check(Form::Interfaces, "eth0, net1,a.b_c-d", &[]);
-        check(Form::Interfaces, "0eth,br+,abcdefghijklmnop,", &["0eth", "br+", "abcdefghijklmnop", ""]);
+        check(AnnotationForm::Ports, "", &[]);
+        check(AnnotationForm::Ports, "80, 443,0,65535", &[]);
+        check(AnnotationForm::Ports, "80,,x,65536,+1,8000-9000", &["", "x", "65536", "+1", "8000-9000"]);
+        check(AnnotationForm::Ports, "*", &["*"]);
+        check(AnnotationForm::PortsOrAll, "*", &[]);
+        check(AnnotationForm::Ports, " ", &[]);
+        check(AnnotationForm::Networks, " ", &[" "]);
+        check(AnnotationForm::PortsOrAll, "80,*", &["*"]);
+        check(AnnotationForm::Networks, "10.1.2.3/8,fd00::/8", &[]);
+        check(AnnotationForm::Networks, "1.1.1.1", &["1.1.1.1"]);
+        check(AnnotationForm::Networks, "1.0.0.0/8, 2.0.0.0/8", &[" 2.0.0.0/8"]);
+        check(AnnotationForm::NetworksOrAll, "*", &[]);
+        check(AnnotationForm::Networks, "*", &["*"]);
+        check(AnnotationForm::Interfaces, "eth0, net1,a.b_c-d", &[]);
+        check(
+            AnnotationForm::Interfaces,
+            "0eth,br+,abcdefghijklmnop,",
+            &["0eth", "br+", "abcdefghijklmnop", ""],
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of a pod, and what is wrong with their form before they are understood.
 
-use crate::Problem;
+use crate::InputProblem;
 use crate::settings::Setting;
 use crate::sources::{Given, Raw, Source};
 
@@ -8,14 +8,14 @@ use crate::sources::{Given, Raw, Source};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
-    faults: Vec<Fault>,
+    faults: Vec<SettingFault>,
     /// Problems that were found before it came to settings.
-    before: Vec<Problem>,
+    before: Vec<InputProblem>,
 }
 
 /// A problem with the value of a setting; of none, where it is unknown which setting it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fault {
+struct SettingFault {
     setting: Option<Setting>,
     source: Source,
     item: Option<String>,
@@ -40,7 +40,7 @@ impl GivenSettings {
         item: Option<&str>,
         text: impl Into<String>,
     ) {
-        let fault = Fault { setting, source, item: item.map(str::to_owned), text: text.into() };
+        let fault = SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() };
         if !self.faults.contains(&fault) {
             self.faults.push(fault);
         }
@@ -58,23 +58,23 @@ impl GivenSettings {
     }
 
     /// Adds problems that were found before it came to settings.
-    pub(crate) fn add_problems(&mut self, problems: Vec<Problem>) {
+    pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
         self.before.extend(problems);
     }
 
     /// The same, given after such problems.
-    pub(super) fn after(mut self, problems: &[Problem]) -> Self {
+    pub(super) fn after(mut self, problems: &[InputProblem]) -> Self {
         self.before.extend_from_slice(problems);
         self
     }
 
     /// What is wrong, before the problems with the settings' values.
-    pub fn problems(&self) -> Vec<Problem> {
-        let problem = |fault: &Fault| {
+    pub fn problems(&self) -> Vec<InputProblem> {
+        let problem = |fault: &SettingFault| {
             let name = self.raw.named(&fault.source);
             match &fault.item {
-                Some(item) => Problem::with_item(&name, item, &fault.text),
-                None => Problem::of(&name, &fault.text),
+                Some(item) => InputProblem::with_item(&name, item, &fault.text),
+                None => InputProblem::of(&name, &fault.text),
             }
         };
         self.before.iter().cloned().chain(self.faults.iter().map(problem)).collect()

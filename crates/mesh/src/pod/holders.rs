@@ -3,12 +3,12 @@
 //! Reading settings is generous: it takes a template wherever it sees one. Changing pods requires to know what they
 //! are, so that only kinds count here whose controllers are known.
 
-use super::node::Node;
-use super::shape::Shape;
+use super::node::ManifestNode;
+use super::shape::ObjectReader;
 use super::values::data;
 use super::walk::{FoundObject, MAX_OBJECTS, foreign, template_of, walk};
 use super::yaml::documents;
-use crate::{Problem, Problems};
+use crate::{InputProblem, Problems};
 use serde_json::Value;
 
 /// A document of a manifest.
@@ -38,7 +38,7 @@ pub struct Holder {
     /// Empty where it names none.
     pub namespace: String,
     /// What of the pod has not the form that Kubernetes wants, with its lines.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
 }
 
 /// The documents of a manifest, with what of them describes pods. `name` is that of the file, for problems.
@@ -46,7 +46,7 @@ pub struct Holder {
 /// # Errors
 /// When the text is neither YAML nor JSON, or holds too many objects.
 pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
-    let problem = |text: String| Problems(vec![Problem::of(name, text)]);
+    let problem = |text: String| Problems(vec![InputProblem::of(name, text)]);
     let nodes = documents(text).map_err(|malformed| problem(format!("is not YAML or JSON: {malformed}")))?;
     let (mut found, mut count) = (Vec::new(), 0);
     for (at, node) in nodes.iter().enumerate() {
@@ -64,7 +64,8 @@ impl Document {
     fn take(&mut self, met: &FoundObject<'_>, document: usize) {
         let Some(kind) = met.kind else { return };
         let version = met.version.unwrap_or_default();
-        let text = |key: &str| met.node.at(&["metadata", key]).and_then(Node::text).unwrap_or_default();
+        let text =
+            |key: &str| met.node.at(&["metadata", key]).and_then(ManifestNode::text).unwrap_or_default();
         let (name, namespace) = (text("name"), text("namespace"));
         // Without a version the group of the kind is unknown; the API server refuses it.
         let path = met.version.and_then(|version| template_of(kind, version));
@@ -79,7 +80,7 @@ impl Document {
             "" => format!("document {document}, {kind} {name}"),
             namespace => format!("document {document}, {kind} {namespace}/{name}"),
         };
-        let mut shape = Shape::new(title.trim_end());
+        let mut shape = ObjectReader::new(title.trim_end());
         shape.pod(template, name, namespace);
         let problems = shape.problems;
         let steps: String = path.iter().map(|step| format!("/{step}")).collect();

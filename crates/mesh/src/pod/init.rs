@@ -5,8 +5,8 @@ use super::facts::{Container, Value};
 use super::given::GivenSettings;
 use super::mesh::Form;
 use crate::mesh::Mesh;
-use crate::settings::{self, Row, Setting, Topic};
-use crate::sources::pflag::{self, Flags, Word};
+use crate::settings::{self, Setting, SettingRow, Topic};
+use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Source, boolean};
 
 /// The container that only validates what a plugin has set.
@@ -35,7 +35,7 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
     let mut reader =
         Arguments { dialect, flags, container, title, settings: GivenSettings::by(title), every: Vec::new() };
-    let (Dialect::Of(mesh, _) | Dialect::Ours(mesh)) = dialect;
+    let (ContainerDialect::Of(mesh, _) | ContainerDialect::Ours(mesh)) = dialect;
     if mesh != Mesh::default() {
         let source = reader.source("its program");
         reader.settings.set(Setting::Mesh, mesh.name(), source);
@@ -49,18 +49,18 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
 
 /// The program in whose words a container speaks.
 #[derive(Clone, Copy)]
-enum Dialect {
+enum ContainerDialect {
     /// Istio's, or ours.
     Ours(Mesh),
     /// That of another mesh.
     Of(Mesh, &'static Form),
 }
 
-impl Dialect {
-    fn rows(self) -> Box<dyn Iterator<Item = &'static Row>> {
+impl ContainerDialect {
+    fn rows(self) -> Box<dyn Iterator<Item = &'static SettingRow>> {
         match self {
             Self::Ours(mesh) => {
-                let is_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
+                let is_run = |row: &&SettingRow| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
                 Box::new(settings::of(mesh).filter(is_run).filter(|row| row.setting != Setting::Filename))
             }
             Self::Of(mesh, _) => Box::new(mesh.settings().iter()),
@@ -69,7 +69,11 @@ impl Dialect {
 }
 
 /// The mesh whose flags a container has, and where its arguments start, if its program shows it.
-fn spoken(container: &Container, words: &[&String], flags_at: usize) -> Option<(Dialect, Option<usize>)> {
+fn spoken(
+    container: &Container,
+    words: &[&String],
+    flags_at: usize,
+) -> Option<(ContainerDialect, Option<usize>)> {
     let last = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let start = words.iter().position(|word| COMMANDS.contains(&&*last(word))).map(|at| at + 1);
     // Of other programs' `apply` nothing is known.
@@ -79,19 +83,19 @@ fn spoken(container: &Container, words: &[&String], flags_at: usize) -> Option<(
         let command = words[..flags_at].iter().rposition(|word| form.commands.contains(&&*last(word)));
         let named = form.init_containers.contains(&&*container.name) && !(ours && start.is_some());
         if named || command.is_some() {
-            return Some((Dialect::Of(mesh, form), command.map(|at| at + 1)));
+            return Some((ContainerDialect::Of(mesh, form), command.map(|at| at + 1)));
         }
     }
     let known = NAMES.contains(&container.name.as_str());
     (known || (start.is_some() && ours))
-        .then(|| (Dialect::Ours(pflag::mesh_of(words).unwrap_or_default()), start))
+        .then(|| (ContainerDialect::Ours(pflag::mesh_of(words).unwrap_or_default()), start))
 }
 
 /// What the binary calls itself.
 const OWN: &str = "sidecar-init";
 
 struct Arguments<'a> {
-    dialect: Dialect,
+    dialect: ContainerDialect,
     flags: Flags,
     container: &'a Container,
     title: &'a str,
@@ -101,7 +105,7 @@ struct Arguments<'a> {
 }
 
 /// Whether a pod's init container may set this for the pod: what is captured, and not how a container runs.
-fn is_of_pod(row: &Row) -> bool {
+fn is_of_pod(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Capture | Topic::Facts) && row.setting != Setting::IptablesVersion
 }
 
@@ -119,22 +123,22 @@ impl Arguments<'_> {
                     // Where the flag itself is known, so is the setting.
                     let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
                     let setting = match pflag::word(name, &self.flags) {
-                        Word::Flags(flags) => flags.first().map(|(row, _)| row.setting),
-                        Word::NeedsValue(_, row) => Some(row.setting),
-                        Word::End | Word::Unknown { .. } | Word::Bare => None,
+                        PflagWord::Flags(flags) => flags.first().map(|(row, _)| row.setting),
+                        PflagWord::NeedsValue(_, row) => Some(row.setting),
+                        PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
                     };
                     self.unknowable(setting, name, &variable);
                     continue;
                 }
             };
             match pflag::word(&text, &self.flags) {
-                Word::End => {
+                PflagWord::End => {
                     for word in words.by_ref() {
                         self.bare(word);
                     }
                 }
-                Word::Flags(flags) => flags.into_iter().for_each(|(row, value)| self.say(row, value)),
-                Word::NeedsValue(flags, row) => {
+                PflagWord::Flags(flags) => flags.into_iter().for_each(|(row, value)| self.say(row, value)),
+                PflagWord::NeedsValue(flags, row) => {
                     flags.into_iter().for_each(|(row, value)| self.say(row, value));
                     match words.next().map(|word| environment.expand(word)) {
                         Some(Expanded::Text(value)) => self.say(row, value),
@@ -148,11 +152,11 @@ impl Arguments<'_> {
                         }
                     }
                 }
-                Word::Unknown { name, .. } => {
+                PflagWord::Unknown { name, .. } => {
                     let source = self.source(&name);
                     self.settings.fault(None, source, None, pflag::unknown(&name, &self.flags));
                 }
-                Word::Bare => self.bare(&text),
+                PflagWord::Bare => self.bare(&text),
             }
         }
     }
@@ -175,7 +179,7 @@ impl Arguments<'_> {
         self.settings.fault(setting, source, None, text);
     }
 
-    fn say(&mut self, row: &'static Row, value: String) {
+    fn say(&mut self, row: &'static SettingRow, value: String) {
         let before = self.every.iter().find(|(setting, _)| *setting == row.setting);
         let value = match (before, row.separator) {
             (Some((_, before)), Some(separator)) => format!("{before}{separator}{value}"),
@@ -217,7 +221,7 @@ impl Arguments<'_> {
 
     /// The program's values for settings that are not given.
     fn unsaid(&mut self) {
-        let Dialect::Of(_, form) = self.dialect else { return };
+        let ContainerDialect::Of(_, form) = self.dialect else { return };
         for (setting, value) in form.unsaid {
             if self.every.iter().all(|(given, _)| given != setting) {
                 let source = self.source(&setting.row().option());
@@ -240,8 +244,8 @@ impl Arguments<'_> {
             (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
         ];
         let (idle, reads_annotations) = match self.dialect {
-            Dialect::Ours(_) => (&ours[..], false),
-            Dialect::Of(_, form) => (form.idle, form.init_reads_annotations),
+            ContainerDialect::Ours(_) => (&ours[..], false),
+            ContainerDialect::Of(_, form) => (form.idle, form.init_reads_annotations),
         };
         let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
         debug_assert!(self.settings.problems().iter().all(|problem| problem.name.starts_with(self.title)));

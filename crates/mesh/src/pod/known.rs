@@ -10,14 +10,14 @@ const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
 /// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
 /// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
 pub fn unknown(name: &str) -> Option<String> {
-    let meant = meant(name);
+    let nearest = nearest_annotation(name);
     let is_capture = || {
         let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
         let is_beside = |known: &str| known.split_once('/').is_some_and(|(of, _)| of == prefix);
         prefix.starts_with("traffic.") && known().any(is_beside) && !is_known(name)
     };
-    let hint = match meant {
-        Some(meant) => format!("; did you mean {meant}?"),
+    let hint = match nearest {
+        Some(nearest) => format!("; did you mean {nearest}?"),
         None if is_capture() => String::new(),
         None => return None,
     };
@@ -25,7 +25,7 @@ pub fn unknown(name: &str) -> Option<String> {
 }
 
 /// The annotation whose misspelt name this probably is; `None` of one that is known.
-pub fn meant(name: &str) -> Option<String> {
+pub fn nearest_annotation(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
     let domain = DOMAINS.into_iter().find(|domain| is_within(name, domain))?;
     if is_known(name) {

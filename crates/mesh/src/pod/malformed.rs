@@ -3,13 +3,13 @@
 //! The parser reports what it did not find. Authors want to know what to change, so the faults that people make
 //! get a remedy.
 
-use super::node::Place;
+use super::node::TextPosition;
 use granit_parser::{ErrorKind, Marker, ScanError};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
-    place: Option<Place>,
+    place: Option<TextPosition>,
     text: String,
 }
 
@@ -56,8 +56,8 @@ impl Malformed {
     }
 }
 
-pub(super) fn place(marker: &Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
+pub(super) fn place(marker: &Marker) -> TextPosition {
+    TextPosition { line: marker.line(), column: marker.col() + 1 }
 }
 
 /// What to write instead. The parser has more kinds of faults than anybody makes.

@@ -1,12 +1,12 @@
 //! The pods of a manifest, read for their settings.
 
 use super::facts::Pod;
-use super::node::Node;
-use super::shape::Shape;
+use super::node::ManifestNode;
+use super::shape::ObjectReader;
 use super::standard::{ENFORCE, Standard};
 use super::walk::{FoundObject, MAX_OBJECTS, describes, walk};
 use super::yaml::documents;
-use crate::{Problem, Problems};
+use crate::{InputProblem, Problems};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// An object that describes pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct ManifestObject {
     /// Its kind, namespace and name: `Deployment shop/web`.
     pub title: String,
     /// The number of its document, from 1.
@@ -22,12 +22,12 @@ pub struct Object {
     /// The pod that it is, or that is made from it.
     pub pod: Pod,
     /// What has not the form that Kubernetes wants.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
     /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
     pub enforced: Option<Standard>,
 }
 
-impl Object {
+impl ManifestObject {
     /// How problems name it.
     pub fn full_title(&self) -> String {
         format!("document {}, {}", self.document, self.title)
@@ -38,8 +38,8 @@ impl Object {
 ///
 /// # Errors
 /// When the text is not YAML, or nothing in it describes a pod.
-pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
-    let malformed = |malformed| Problem::of(name, format!("is not YAML or JSON: {malformed}"));
+pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> {
+    let malformed = |malformed| InputProblem::of(name, format!("is not YAML or JSON: {malformed}"));
     let documents = documents(text).map_err(|error| Problems(vec![malformed(error)]))?;
     of_documents(name, &documents)
 }
@@ -48,14 +48,14 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
 ///
 /// # Errors
 /// When nothing in it describes a pod.
-pub fn objects_in(name: &str, object: &Value) -> Result<Vec<Object>, Problems> {
-    let node =
-        Node::deserialize(object).map_err(|error| Problems(vec![Problem::of(name, error.to_string())]))?;
+pub fn objects_in(name: &str, object: &Value) -> Result<Vec<ManifestObject>, Problems> {
+    let node = ManifestNode::deserialize(object)
+        .map_err(|error| Problems(vec![InputProblem::of(name, error.to_string())]))?;
     of_documents(name, &[Rc::new(node)])
 }
 
-fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Problems> {
-    let problem = |text: String| Problems(vec![Problem::of(name, text)]);
+fn of_documents(name: &str, documents: &[Rc<ManifestNode>]) -> Result<Vec<ManifestObject>, Problems> {
+    let problem = |text: String| Problems(vec![InputProblem::of(name, text)]);
     let mut found = Found::default();
     for (at, document) in documents.iter().enumerate() {
         found.document = at + 1;
@@ -87,10 +87,10 @@ fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Probl
 struct Found {
     document: usize,
     count: usize,
-    objects: Vec<Object>,
+    objects: Vec<ManifestObject>,
     /// The titles of what describes no pod.
     others: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     /// What namespaces enforce, by their names.
     standards: BTreeMap<String, Standard>,
 }
@@ -102,13 +102,13 @@ impl Found {
             None => {
                 let place = met.node.place.map(|place| format!(", {place}")).unwrap_or_default();
                 let text = "is not a Kubernetes object: it has no kind";
-                self.problems.push(Problem::of(&format!("document {}{place}", self.document), text));
+                self.problems.push(InputProblem::of(&format!("document {}{place}", self.document), text));
             }
         }
     }
 
-    fn object(&mut self, node: &Node, kind: &str, version: Option<&str>) {
-        let text = |path: &[&str]| node.at(path).and_then(Node::text);
+    fn object(&mut self, node: &ManifestNode, kind: &str, version: Option<&str>) {
+        let text = |path: &[&str]| node.at(path).and_then(ManifestNode::text);
         let namespace = text(&["metadata", "namespace"]).unwrap_or_default();
         let name = match (text(&["metadata", "name"]), text(&["metadata", "generateName"])) {
             (Some(name), _) => name.to_owned(),
@@ -129,10 +129,10 @@ impl Found {
             return;
         };
         let full = format!("document {}, {title}", self.document);
-        let mut shape = Shape::new(&full);
+        let mut shape = ObjectReader::new(&full);
         let pod = shape.pod(template, &name, namespace);
         let problems = shape.problems;
-        self.objects.push(Object { title, document: self.document, pod, problems, enforced: None });
+        self.objects.push(ManifestObject { title, document: self.document, pod, problems, enforced: None });
     }
 }
 

@@ -67,9 +67,9 @@ pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_o
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};
-pub use known::{meant, unknown};
-pub use manifest::{Object, objects, objects_in};
-pub use reading::{Reading, Remark, Way, read};
+pub use known::{nearest_annotation, unknown};
+pub use manifest::{ManifestObject, objects, objects_in};
+pub use reading::{CaptureMethod, Reading, Remark, read};
 pub use standard::{ENFORCE, Standard};
 pub use values::{Located, located, values, values_of_later_keys};
 pub use walk::kinds;

@@ -3,18 +3,18 @@
 //! Positions are what a parsed value of another kind would have lost. A scalar keeps its text: whether `0755` is a number
 //! depends on the reader.
 
-use super::scalar::{Kind, kind};
+use super::scalar::{ScalarKind, kind};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::{collections::BTreeSet, fmt, rc::Rc};
 
 /// A place in a text; unknown of what JSON holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TextPosition {
     pub(super) line: usize,
     pub(super) column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -22,24 +22,24 @@ impl fmt::Display for Place {
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) place: Option<Place>,
-    pub(super) value: Value,
+pub(super) struct ManifestNode {
+    pub(super) place: Option<TextPosition>,
+    pub(super) value: ManifestValue,
     /// How many values it holds, those of aliases included.
     pub(super) size: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Value {
-    Scalar { text: String, kind: Kind },
-    List(Vec<Rc<Node>>),
-    Map(Vec<(String, Rc<Node>)>),
+pub(super) enum ManifestValue {
+    Scalar { text: String, kind: ScalarKind },
+    List(Vec<Rc<ManifestNode>>),
+    Map(Vec<(String, Rc<ManifestNode>)>),
 }
 
-impl Node {
+impl ManifestNode {
     /// The value under a key; `None` where there is none, or it is null.
     pub(super) fn get(&self, key: &str) -> Option<&Rc<Self>> {
-        let Value::Map(entries) = &self.value else { return None };
+        let ManifestValue::Map(entries) = &self.value else { return None };
         let (_, node) = entries.iter().find(|(name, _)| name == key)?;
         (!node.is_null()).then_some(node)
     }
@@ -50,12 +50,12 @@ impl Node {
     }
 
     pub(super) fn is_null(&self) -> bool {
-        matches!(self.value, Value::Scalar { kind: Kind::Null, .. })
+        matches!(self.value, ManifestValue::Scalar { kind: ScalarKind::Null, .. })
     }
 
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
-            Value::Scalar { text, kind: Kind::Text } => Some(text),
+            ManifestValue::Scalar { text, kind: ScalarKind::Text } => Some(text),
             _ => None,
         }
     }
@@ -63,14 +63,14 @@ impl Node {
     /// What it is, in words.
     pub(super) fn noun(&self) -> &'static str {
         match &self.value {
-            Value::Scalar { kind, .. } => kind.noun(),
-            Value::List(_) => "a list",
-            Value::Map(_) => "a mapping",
+            ManifestValue::Scalar { kind, .. } => kind.noun(),
+            ManifestValue::List(_) => "a list",
+            ManifestValue::Map(_) => "a mapping",
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for ManifestNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(FromJson)
     }
@@ -79,63 +79,63 @@ impl<'de> Deserialize<'de> for Node {
 /// Reads JSON, whose keys must be unique, too.
 struct FromJson;
 
-fn scalar(text: String, kind: Kind) -> Node {
-    Node { place: None, value: Value::Scalar { text, kind }, size: 1 }
+fn scalar(text: String, kind: ScalarKind) -> ManifestNode {
+    ManifestNode { place: None, value: ManifestValue::Scalar { text, kind }, size: 1 }
 }
 
 impl<'de> Visitor<'de> for FromJson {
-    type Value = Node;
+    type Value = ManifestNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Node, E> {
-        Ok(scalar(text.to_owned(), Kind::Text))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ManifestNode, E> {
+        Ok(scalar(text.to_owned(), ScalarKind::Text))
     }
 
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Node, E> {
-        Ok(scalar(value.to_string(), Kind::Bool(value)))
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<ManifestNode, E> {
+        Ok(scalar(value.to_string(), ScalarKind::Bool(value)))
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Node, E> {
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<ManifestNode, E> {
         let text = value.to_string();
         let kind = kind(&text);
         Ok(scalar(text, kind))
     }
 
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Node, E> {
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<ManifestNode, E> {
         let text = value.to_string();
         let kind = kind(&text);
         Ok(scalar(text, kind))
     }
 
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Node, E> {
-        Ok(scalar(value.to_string(), Kind::Float))
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<ManifestNode, E> {
+        Ok(scalar(value.to_string(), ScalarKind::Float))
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Node, E> {
-        Ok(scalar(String::new(), Kind::Null))
+    fn visit_unit<E: de::Error>(self) -> Result<ManifestNode, E> {
+        Ok(scalar(String::new(), ScalarKind::Null))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<ManifestNode, A::Error> {
         let (mut items, mut size) = (Vec::new(), 1);
-        while let Some(item) = access.next_element::<Node>()? {
+        while let Some(item) = access.next_element::<ManifestNode>()? {
             size += item.size;
             items.push(Rc::new(item));
         }
-        Ok(Node { place: None, value: Value::List(items), size })
+        Ok(ManifestNode { place: None, value: ManifestValue::List(items), size })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<ManifestNode, A::Error> {
         let (mut entries, mut keys, mut size) = (Vec::new(), BTreeSet::new(), 1);
-        while let Some((key, value)) = access.next_entry::<String, Node>()? {
+        while let Some((key, value)) = access.next_entry::<String, ManifestNode>()? {
             if !keys.insert(key.clone()) {
                 return Err(de::Error::custom(format!("the key {key:?} is repeated")));
             }
             size += value.size;
             entries.push((key, Rc::new(value)));
         }
-        Ok(Node { place: None, value: Value::Map(entries), size })
+        Ok(ManifestNode { place: None, value: ManifestValue::Map(entries), size })
     }
 }

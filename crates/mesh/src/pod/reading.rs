@@ -9,7 +9,7 @@ use super::decision::{Skip, skip_of};
 use super::given::GivenSettings;
 use super::init::{self, Init};
 use super::known::unknown;
-use super::manifest::Object;
+use super::manifest::ManifestObject;
 use crate::finding::{Code, Level};
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
@@ -20,7 +20,7 @@ use std::fmt;
 
 /// Who sets a pod's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CaptureMethod {
     InitContainer(String),
     /// A plugin, by annotations.
     Annotations,
@@ -29,7 +29,7 @@ pub enum Way {
 /// The settings of an object.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    pub way: Way,
+    pub way: CaptureMethod,
     pub settings: GivenSettings,
     /// Why nothing of the pod is captured, now or until it is injected.
     pub skip: Option<Skip>,
@@ -59,7 +59,7 @@ fn of_form(text: String) -> Remark {
 }
 
 /// Reads an object. Pods that are to be injected yet are read as if they were.
-pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
+pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
     let title = &object.full_title();
     let pod = &object.pod;
     let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
@@ -85,7 +85,7 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
     reading
 }
 
-fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Reading {
+fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) -> Reading {
     let name = &setter.name;
     let mut warnings = Vec::new();
     let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
@@ -113,7 +113,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Readi
     let differing = disagreements(&setter.settings.raw, &contrary, "the init container's counts");
     warnings.extend(differing.into_iter().map(of_form));
     Reading {
-        way: Way::InitContainer(name.clone()),
+        way: CaptureMethod::InitContainer(name.clone()),
         settings: match setter.reads_annotations {
             true => setter.settings.clone().over(annotations.clone()),
             false => setter.settings.clone(),
@@ -127,7 +127,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &Object) -> Readi
 fn by_plugin(
     inits: &[Init],
     settings: GivenSettings,
-    object: &Object,
+    object: &ManifestObject,
     excluded: &[impl AsRef<str>],
 ) -> Reading {
     let skip = skip_of(&object.pod, excluded);
@@ -153,11 +153,17 @@ fn by_plugin(
         let differing = disagreements(&of_init.raw, &overlapping, "a plugin asks the pod's annotations");
         warnings.extend(differing.into_iter().map(of_form));
     }
-    Reading { way: Way::Annotations, settings, skip, warnings, applications: applications(&object.pod) }
+    Reading {
+        way: CaptureMethod::Annotations,
+        settings,
+        skip,
+        warnings,
+        applications: applications(&object.pod),
+    }
 }
 
 /// What the cluster reports of the pod.
-fn facts(object: &Object, title: &str) -> GivenSettings {
+fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     let mut settings = GivenSettings::by(title);
     let Some(spec) = &object.pod.spec else { return settings };
     if !spec.addresses.is_empty() {

@@ -3,7 +3,7 @@
 use super::given::GivenSettings;
 use crate::Problems;
 use crate::registry::{self, Resolved};
-use crate::sources::{Host, Reader};
+use crate::sources::{Host, SettingReader};
 
 impl GivenSettings {
     /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
@@ -23,7 +23,7 @@ impl GivenSettings {
     }
 
     fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
-        let mut reader = Reader::new(&self.raw, self.problems());
+        let mut reader = SettingReader::new(&self.raw, self.problems());
         let capture = registry::configure(&mut reader, host, numbers_only);
         let warnings = reader.finish()?;
         Ok(Resolved { capture, warnings })

@@ -2,7 +2,7 @@
 //! (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ScalarKind {
     Text,
     Null,
     Bool(bool),
@@ -10,7 +10,7 @@ pub(super) enum Kind {
     Float,
 }
 
-impl Kind {
+impl ScalarKind {
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -22,19 +22,21 @@ impl Kind {
 }
 
 /// What a scalar without quotes is.
-pub(super) fn kind(text: &str) -> Kind {
+pub(super) fn kind(text: &str) -> ScalarKind {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => Kind::Bool(true),
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
-            Kind::Bool(false)
+        "" | "~" | "null" | "Null" | "NULL" => ScalarKind::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+            ScalarKind::Bool(true)
         }
-        ".nan" | ".NaN" | ".NAN" => Kind::Float,
-        _ => number(text).unwrap_or(Kind::Text),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+            ScalarKind::Bool(false)
+        }
+        ".nan" | ".NaN" | ".NAN" => ScalarKind::Float,
+        _ => number(text).unwrap_or(ScalarKind::Text),
     }
 }
 
-fn number(text: &str) -> Option<Kind> {
+fn number(text: &str) -> Option<ScalarKind> {
     let (negative, bare) = match text.as_bytes()[0] {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -45,10 +47,10 @@ fn number(text: &str) -> Option<Kind> {
     }
     let digits = bare.replace('_', "");
     if let Some(whole) = whole(&digits) {
-        return Some(Kind::Whole(if negative { -whole } else { whole }));
+        return Some(ScalarKind::Whole(if negative { -whole } else { whole }));
     }
     let is_infinite = [".inf", ".Inf", ".INF"].contains(&digits.as_str());
-    (is_infinite || is_float(&digits)).then_some(Kind::Float)
+    (is_infinite || is_float(&digits)).then_some(ScalarKind::Float)
 }
 
 fn whole(digits: &str) -> Option<i128> {
@@ -87,31 +89,31 @@ mod tests {
 
     #[test]
     fn plain_scalars_are_what_kubernetes_takes_them_for() {
-        let check = |text: &str, expected: Kind| assert_eq!(kind(text), expected, "{text:?}");
+        let check = |text: &str, expected: ScalarKind| assert_eq!(kind(text), expected, "{text:?}");
         for text in
             ["15090,15021", "10.0.0.0/8", "*", "1.8.9", "12:30", "0x", "-", "+", ".", "1e", "0o9", "-x", "é"]
         {
-            check(text, Kind::Text);
+            check(text, ScalarKind::Text);
         }
-        check("15001", Kind::Whole(15001));
-        check("01337", Kind::Whole(0o1337));
-        check("0o2471", Kind::Whole(0o2471));
-        check("0x539", Kind::Whole(1337));
-        check("0b11", Kind::Whole(3));
-        check("1_337", Kind::Whole(1337));
-        check("-1", Kind::Whole(-1));
-        check("0", Kind::Whole(0));
+        check("15001", ScalarKind::Whole(15001));
+        check("01337", ScalarKind::Whole(0o1337));
+        check("0o2471", ScalarKind::Whole(0o2471));
+        check("0x539", ScalarKind::Whole(1337));
+        check("0b11", ScalarKind::Whole(3));
+        check("1_337", ScalarKind::Whole(1337));
+        check("-1", ScalarKind::Whole(-1));
+        check("0", ScalarKind::Whole(0));
         // No octal digits: YAML 1.1 makes a float of it.
-        check("089", Kind::Float);
-        check("1.5", Kind::Float);
-        check("1e3", Kind::Float);
-        check("-.inf", Kind::Float);
-        check(".5", Kind::Float);
-        check("", Kind::Null);
-        check("~", Kind::Null);
-        check("yes", Kind::Bool(true));
-        check("off", Kind::Bool(false));
-        check("True", Kind::Bool(true));
-        check("tRUE", Kind::Text);
+        check("089", ScalarKind::Float);
+        check("1.5", ScalarKind::Float);
+        check("1e3", ScalarKind::Float);
+        check("-.inf", ScalarKind::Float);
+        check(".5", ScalarKind::Float);
+        check("", ScalarKind::Null);
+        check("~", ScalarKind::Null);
+        check("yes", ScalarKind::Bool(true));
+        check("off", ScalarKind::Bool(false));
+        check("True", ScalarKind::Bool(true));
+        check("tRUE", ScalarKind::Text);
     }
 }

@@ -1,24 +1,24 @@
 //! From a tree to what is known of a pod, with everything that has not the form that Kubernetes wants.
 
 use super::facts::{Container, Pod, Spec, Value as Setting, Variable};
-use super::node::{Node, Value};
-use super::scalar::Kind;
-use crate::Problem;
+use super::node::{ManifestNode, ManifestValue};
+use super::scalar::ScalarKind;
+use crate::InputProblem;
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Reads values of one object; collects problems on the way.
-pub(super) struct Shape<'a> {
+pub(super) struct ObjectReader<'a> {
     title: &'a str,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<InputProblem>,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> ObjectReader<'a> {
     pub(super) fn new(title: &'a str) -> Self {
         Self { title, problems: Vec::new() }
     }
 
     /// A pod by the template's tree, or by its own.
-    pub(super) fn pod(&mut self, template: &Node, name: &str, namespace: &str) -> Pod {
+    pub(super) fn pod(&mut self, template: &ManifestNode, name: &str, namespace: &str) -> Pod {
         let texts = |shape: &mut Self, key: &str| {
             template.at(&["metadata", key]).map(|node| shape.texts(node, &format!("metadata.{key}")))
         };
@@ -31,7 +31,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn spec(&mut self, template: &Node) -> Spec {
+    fn spec(&mut self, template: &ManifestNode) -> Spec {
         let Some(spec) = template.get("spec") else {
             self.problem(
                 "spec",
@@ -52,7 +52,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn addresses(&mut self, pod: &Node) -> Vec<String> {
+    fn addresses(&mut self, pod: &ManifestNode) -> Vec<String> {
         let Some(status) = pod.get("status") else { return Vec::new() };
         let all = self.each(status, "status", "podIPs", |shape, node, path| {
             node.get("ip").and_then(|ip| shape.text(ip, &format!("{path}.ip"))).unwrap_or_default()
@@ -64,13 +64,13 @@ impl<'a> Shape<'a> {
     }
 
     /// With another policy, the cluster's own servers or the node's come first, which no manifest names.
-    fn dns_servers(&mut self, spec: &Node) -> Option<Vec<String>> {
+    fn dns_servers(&mut self, spec: &ManifestNode) -> Option<Vec<String>> {
         let own = spec.get("dnsPolicy").is_some_and(|policy| policy.text() == Some("None"));
         let config = spec.get("dnsConfig").filter(|_| own)?;
         Some(self.list_of_texts(config, "spec.dnsConfig", "nameservers"))
     }
 
-    fn container(&mut self, node: &Rc<Node>, path: &str) -> Container {
+    fn container(&mut self, node: &Rc<ManifestNode>, path: &str) -> Container {
         let text = |shape: &mut Self, key: &str| {
             node.get(key).and_then(|node| shape.text(node, &format!("{path}.{key}"))).unwrap_or_default()
         };
@@ -80,7 +80,7 @@ impl<'a> Shape<'a> {
             command: self.list_of_texts(node, path, "command"),
             args: self.list_of_texts(node, path, "args"),
             env: self.each(node, path, "env", Self::variable),
-            has_foreign_env: matches!(foreign, Some(Value::List(items)) if !items.is_empty()),
+            has_foreign_env: matches!(foreign, Some(ManifestValue::List(items)) if !items.is_empty()),
             run_as_user: self.id(node, path, "runAsUser"),
             run_as_group: self.id(node, path, "runAsGroup"),
             always_restarts: node.get("restartPolicy").is_some_and(|policy| policy.text() == Some("Always")),
@@ -88,12 +88,12 @@ impl<'a> Shape<'a> {
     }
 
     /// The number of a user or a group in a security context.
-    fn id(&mut self, node: &Node, path: &str, key: &str) -> Option<String> {
+    fn id(&mut self, node: &ManifestNode, path: &str, key: &str) -> Option<String> {
         let field = node.at(&["securityContext", key])?;
         self.whole(field, &format!("{path}.securityContext.{key}"))
     }
 
-    fn variable(&mut self, node: &Rc<Node>, path: &str) -> Variable {
+    fn variable(&mut self, node: &Rc<ManifestNode>, path: &str) -> Variable {
         let name = node.get("name").and_then(|name| self.text(name, &format!("{path}.name")));
         let value = match node.get("valueFrom") {
             Some(_) => Setting::Unknowable,
@@ -108,72 +108,72 @@ impl<'a> Shape<'a> {
     /// The items of a list under a key, each read on its own.
     fn each<T>(
         &mut self,
-        node: &Node,
+        node: &ManifestNode,
         path: &str,
         key: &str,
-        read: impl Fn(&mut Self, &Rc<Node>, &str) -> T,
+        read: impl Fn(&mut Self, &Rc<ManifestNode>, &str) -> T,
     ) -> Vec<T> {
         let path = format!("{path}.{key}");
         let Some(list) = node.get(key) else { return Vec::new() };
-        let Value::List(items) = &list.value else {
+        let ManifestValue::List(items) = &list.value else {
             self.problem(&path, None, &format!("is {}; expected a list", list.noun()), list);
             return Vec::new();
         };
         items.iter().enumerate().map(|(at, item)| read(self, item, &format!("{path}[{at}]"))).collect()
     }
 
-    fn list_of_texts(&mut self, node: &Node, path: &str, key: &str) -> Vec<String> {
+    fn list_of_texts(&mut self, node: &ManifestNode, path: &str, key: &str) -> Vec<String> {
         self.each(node, path, key, |shape, node, path| shape.text(node, path).unwrap_or_default())
     }
 
-    fn texts(&mut self, node: &Node, path: &str) -> BTreeMap<String, String> {
-        let Value::Map(entries) = &node.value else {
+    fn texts(&mut self, node: &ManifestNode, path: &str) -> BTreeMap<String, String> {
+        let ManifestValue::Map(entries) = &node.value else {
             self.problem(path, None, &format!("is {}; expected a mapping", node.noun()), node);
             return BTreeMap::new();
         };
-        let read = |(key, node): &(String, Rc<Node>)| {
+        let read = |(key, node): &(String, Rc<ManifestNode>)| {
             Some((key.clone(), self.text(node, &format!("{path}.{key}"))?))
         };
         entries.iter().filter_map(read).collect()
     }
 
     /// A text, or nothing. Kubernetes refuses numbers and booleans in their place.
-    fn text(&mut self, node: &Node, path: &str) -> Option<String> {
+    fn text(&mut self, node: &ManifestNode, path: &str) -> Option<String> {
         match &node.value {
-            Value::Scalar { text, kind: Kind::Text } => Some(text.clone()),
-            Value::Scalar { kind: Kind::Null, .. } => Some(String::new()),
-            Value::Scalar { text, kind } => {
+            ManifestValue::Scalar { text, kind: ScalarKind::Text } => Some(text.clone()),
+            ManifestValue::Scalar { kind: ScalarKind::Null, .. } => Some(String::new()),
+            ManifestValue::Scalar { text, kind } => {
                 let what =
                     format!("is {} here, where Kubernetes takes a text; write it in quotes", kind.noun());
                 self.problem(path, Some(text), &what, node);
                 None
             }
-            Value::List(_) | Value::Map(_) => {
+            ManifestValue::List(_) | ManifestValue::Map(_) => {
                 self.problem(path, None, &format!("is {}; expected a text", node.noun()), node);
                 None
             }
         }
     }
 
-    fn whole(&mut self, node: &Node, path: &str) -> Option<String> {
+    fn whole(&mut self, node: &ManifestNode, path: &str) -> Option<String> {
         match &node.value {
-            Value::Scalar { kind: Kind::Whole(number), .. } => Some(number.to_string()),
-            Value::Scalar { text, .. } => {
+            ManifestValue::Scalar { kind: ScalarKind::Whole(number), .. } => Some(number.to_string()),
+            ManifestValue::Scalar { text, .. } => {
                 let what = format!("is {}; expected a whole number", node.noun());
                 self.problem(path, Some(text), &what, node);
                 None
             }
-            Value::List(_) | Value::Map(_) => {
+            ManifestValue::List(_) | ManifestValue::Map(_) => {
                 self.problem(path, None, &format!("is {}; expected a whole number", node.noun()), node);
                 None
             }
         }
     }
 
-    fn boolean(&mut self, node: &Node, path: &str, key: &str) -> bool {
+    fn boolean(&mut self, node: &ManifestNode, path: &str, key: &str) -> bool {
         let Some(field) = node.get(key) else { return false };
         match &field.value {
-            Value::Scalar { kind: Kind::Bool(value), .. } => *value,
+            ManifestValue::Scalar { kind: ScalarKind::Bool(value), .. } => *value,
             _ => {
                 let text = format!("is {}; expected true or false", field.noun());
                 self.problem(&format!("{path}.{key}"), field.text(), &text, field);
@@ -182,14 +182,14 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn problem(&mut self, path: &str, item: Option<&str>, text: &str, node: &Node) {
+    fn problem(&mut self, path: &str, item: Option<&str>, text: &str, node: &ManifestNode) {
         let name = match node.place {
             Some(place) => format!("{}: {place}: {path}", self.title),
             None => format!("{}: {path}", self.title),
         };
         self.problems.push(match item {
-            Some(item) => Problem::with_item(&name, item, text),
-            None => Problem::of(&name, text),
+            Some(item) => InputProblem::with_item(&name, item, text),
+            None => InputProblem::of(&name, text),
         });
     }
 }

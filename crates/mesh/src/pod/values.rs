@@ -1,10 +1,10 @@
 //! The documents of a manifest as data, read as Kubernetes reads them.
 
 use super::malformed::Malformed;
-use super::node::{Node, Value as Written};
-use super::scalar::Kind;
+use super::node::{ManifestNode, ManifestValue as Written};
+use super::scalar::ScalarKind;
 use super::yaml::{documents, documents_of_later_keys};
-use crate::{Problem, Problems};
+use crate::{InputProblem, Problems};
 use serde_json::{Map, Number, Value};
 use std::rc::Rc;
 
@@ -49,7 +49,7 @@ pub fn located(name: &str, text: &str) -> Result<Vec<Located>, Problems> {
     Ok(found)
 }
 
-fn locate(node: &Node, found: &mut Vec<Located>) {
+fn locate(node: &ManifestNode, found: &mut Vec<Located>) {
     let is_list = node.get("kind").and_then(|kind| kind.text()).is_some_and(|kind| kind.ends_with("List"));
     match node.get("items").map(|items| &items.value) {
         Some(Written::List(items)) if is_list => items.iter().for_each(|item| locate(item, found)),
@@ -57,16 +57,16 @@ fn locate(node: &Node, found: &mut Vec<Located>) {
     }
 }
 
-fn parsed(name: &str, text: &str) -> Result<Vec<Rc<Node>>, Problems> {
+fn parsed(name: &str, text: &str) -> Result<Vec<Rc<ManifestNode>>, Problems> {
     documents(text).map_err(|found| malformed(name, &found))
 }
 
 fn malformed(name: &str, found: &Malformed) -> Problems {
-    Problems(vec![Problem::of(name, format!("is not YAML or JSON: {found}"))])
+    Problems(vec![InputProblem::of(name, format!("is not YAML or JSON: {found}"))])
 }
 
 /// A tree as data.
-pub(super) fn data(node: &Node) -> Value {
+pub(super) fn data(node: &ManifestNode) -> Value {
     match &node.value {
         Written::Scalar { text, kind } => scalar(text, *kind),
         Written::List(items) => Value::Array(items.iter().map(|item| data(item)).collect()),
@@ -76,18 +76,18 @@ pub(super) fn data(node: &Node) -> Value {
     }
 }
 
-fn scalar(text: &str, kind: Kind) -> Value {
+fn scalar(text: &str, kind: ScalarKind) -> Value {
     match kind {
-        Kind::Text => Value::String(text.to_owned()),
-        Kind::Null => Value::Null,
-        Kind::Bool(is) => Value::Bool(is),
-        Kind::Whole(number) => match (i64::try_from(number), u64::try_from(number)) {
+        ScalarKind::Text => Value::String(text.to_owned()),
+        ScalarKind::Null => Value::Null,
+        ScalarKind::Bool(is) => Value::Bool(is),
+        ScalarKind::Whole(number) => match (i64::try_from(number), u64::try_from(number)) {
             (Ok(number), _) => number.into(),
             (Err(_), Ok(number)) => number.into(),
             (Err(_), Err(_)) => Value::String(text.to_owned()),
         },
         // What JSON has no number for, such as infinity, stays a text.
-        Kind::Float => {
+        ScalarKind::Float => {
             let number = text.replace('_', "").parse().ok().and_then(Number::from_f64);
             number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
         }

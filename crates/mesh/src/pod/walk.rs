@@ -1,17 +1,21 @@
 //! The objects of a document: what lies in lists, kind by kind, and where each kind holds the template of its pods.
 
-use super::node::{Node, Value};
+use super::node::{ManifestNode, ManifestValue};
 use std::rc::Rc;
 
 /// A kind: its name, the groups it is of (`apps`; nothing for `v1`), and where in it a pod is described.
-struct Row {
+struct WorkloadKind {
     kind: &'static str,
     groups: &'static [&'static str],
     template: &'static [&'static str],
 }
 
-const fn row(kind: &'static str, groups: &'static [&'static str], template: &'static [&'static str]) -> Row {
-    Row { kind, groups, template }
+const fn row(
+    kind: &'static str,
+    groups: &'static [&'static str],
+    template: &'static [&'static str],
+) -> WorkloadKind {
+    WorkloadKind { kind, groups, template }
 }
 
 /// Where most kinds have it, those of others too.
@@ -21,7 +25,7 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 const APPS: &[&str] = &["apps", "extensions"];
 
 /// The kinds whose controllers make pods, from `k8s.io/api` and `github.com/openshift/api/apps`.
-const KINDS: &[Row] = &[
+const KINDS: &[WorkloadKind] = &[
     row("Pod", &[""], &[]),
     row("PodTemplate", &[""], &["template"]),
     row("ReplicationController", &[""], TEMPLATE),
@@ -48,7 +52,7 @@ const DEEPEST: usize = 8;
 
 /// A value where an object is expected, outside of lists.
 pub(super) struct FoundObject<'a> {
-    pub(super) node: &'a Rc<Node>,
+    pub(super) node: &'a Rc<ManifestNode>,
     /// Its path in the document, as a JSON pointer.
     pub(super) pointer: String,
     /// Its own kind, or the kind of the list's items.
@@ -58,7 +62,11 @@ pub(super) struct FoundObject<'a> {
 }
 
 /// Shows each object of a document, and adds their number, lists included, to `count`, which stops at [`MAX_OBJECTS`].
-pub(super) fn walk<'a>(document: &'a Rc<Node>, count: &mut usize, show: &mut dyn FnMut(FoundObject<'a>)) {
+pub(super) fn walk<'a>(
+    document: &'a Rc<ManifestNode>,
+    count: &mut usize,
+    show: &mut dyn FnMut(FoundObject<'a>),
+) {
     let met = FoundObject { node: document, pointer: String::new(), kind: None, version: None };
     within(met, 0, count, show);
 }
@@ -76,10 +84,10 @@ fn within<'a>(
     }
     *count += 1;
     let text = |key: &str| node.get(key).and_then(|value| value.text());
-    let is_map = matches!(node.value, Value::Map(_));
+    let is_map = matches!(node.value, ManifestValue::Map(_));
     met.kind = text("kind").or(met.kind).filter(|_| is_map);
     met.version = text("apiVersion").or(met.version);
-    if let Some(Value::List(items)) = node.get("items").map(|items| &items.value)
+    if let Some(ManifestValue::List(items)) = node.get("items").map(|items| &items.value)
         && let Some(of) = met.kind.and_then(|kind| kind.strip_suffix("List"))
         && depth < DEEPEST
     {
@@ -104,7 +112,11 @@ pub(super) fn template_of(kind: &str, version: &str) -> Option<&'static [&'stati
 }
 
 /// Where an object describes a pod, as far as it can be seen; `None` if it does not.
-pub(super) fn describes<'a>(object: &'a Node, kind: &str, version: Option<&str>) -> Option<&'a Node> {
+pub(super) fn describes<'a>(
+    object: &'a ManifestNode,
+    kind: &str,
+    version: Option<&str>,
+) -> Option<&'a ManifestNode> {
     // A kind without a version, or with one without its group, is read as the known one.
     let known = match version {
         None | Some("v1") => KINDS.iter().find(|row| row.kind == kind).map(|row| row.template),
@@ -118,6 +130,6 @@ pub(super) fn describes<'a>(object: &'a Node, kind: &str, version: Option<&str>)
 }
 
 /// The template in an object of any kind: Rollouts, services of Knative, and what else takes one where Deployments do.
-pub(super) fn foreign(object: &Node) -> Option<&Node> {
+pub(super) fn foreign(object: &ManifestNode) -> Option<&ManifestNode> {
     object.at(TEMPLATE).filter(|template| template.at(&["spec", "containers"]).is_some())
 }

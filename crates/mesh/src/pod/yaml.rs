@@ -5,8 +5,8 @@
 //! those are counted and bounded, so that a few lines can't become a billion.
 
 use super::malformed::{DEEPEST, Malformed, place};
-use super::node::{Node, Place, Value};
-use super::scalar::{Kind, kind};
+use super::node::{ManifestNode, ManifestValue, TextPosition};
+use super::scalar::{ScalarKind, kind};
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag, options};
 use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
@@ -18,12 +18,12 @@ const MAX_VALUES: usize = 4_000_000;
 /// A repeated key of a mapping.
 pub(super) struct Repeated {
     pub(super) key: String,
-    pub(super) first: Place,
-    pub(super) again: Place,
+    pub(super) first: TextPosition,
+    pub(super) again: TextPosition,
 }
 
 /// The documents of a text, YAML or JSON. Empty ones are null.
-pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
+pub(super) fn documents(text: &str) -> Result<Vec<Rc<ManifestNode>>, Malformed> {
     read(text, None)
 }
 
@@ -32,11 +32,11 @@ pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
 pub(super) fn documents_of_later_keys(
     text: &str,
     repeated: &mut Vec<Repeated>,
-) -> Result<Vec<Rc<Node>>, Malformed> {
+) -> Result<Vec<Rc<ManifestNode>>, Malformed> {
     read(text, Some(repeated))
 }
 
-fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>>, Malformed> {
+fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<ManifestNode>>, Malformed> {
     if text.len() > MAX_BYTES {
         return Err(Malformed::whole(format!("has more than {} MiB", MAX_BYTES >> 20)));
     }
@@ -44,8 +44,11 @@ fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>
     yaml(text, repeated).or_else(|malformed| {
         // What of JSON is not YAML: several objects without anything between them.
         let is_json = text.trim_start().starts_with('{');
-        let json =
-            || serde_json::Deserializer::from_str(text).into_iter::<Node>().collect::<Result<Vec<_>, _>>();
+        let json = || {
+            serde_json::Deserializer::from_str(text)
+                .into_iter::<ManifestNode>()
+                .collect::<Result<Vec<_>, _>>()
+        };
         match is_json.then(json) {
             Some(Ok(nodes)) => Ok(nodes.into_iter().map(Rc::new).collect()),
             Some(Err(_)) | None => Err(malformed),
@@ -53,7 +56,7 @@ fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>
     })
 }
 
-fn yaml(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>>, Malformed> {
+fn yaml(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<ManifestNode>>, Malformed> {
     let mut loader = Loader { repeated, ..Loader::default() };
     let options = options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
     for event in Parser::new_from_str_with_options(text, options) {
@@ -65,29 +68,29 @@ fn yaml(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>
 
 #[derive(Default)]
 struct Loader<'a> {
-    documents: Vec<Rc<Node>>,
+    documents: Vec<Rc<ManifestNode>>,
     open: Vec<Open>,
-    anchors: BTreeMap<usize, Rc<Node>>,
+    anchors: BTreeMap<usize, Rc<ManifestNode>>,
     /// Where keys may be repeated, those that are.
     repeated: Option<&'a mut Vec<Repeated>>,
 }
 
 /// A list or a mapping whose end has not come.
 struct Open {
-    place: Place,
+    place: TextPosition,
     anchor: usize,
     size: usize,
     items: Items,
 }
 
 enum Items {
-    List(Vec<Rc<Node>>),
+    List(Vec<Rc<ManifestNode>>),
     Map {
-        entries: Vec<(String, Rc<Node>)>,
-        places: BTreeMap<String, Place>,
+        entries: Vec<(String, Rc<ManifestNode>)>,
+        places: BTreeMap<String, TextPosition>,
         key: Option<String>,
         /// What `<<` brings in, beneath what is written.
-        merged: Vec<Rc<Node>>,
+        merged: Vec<Rc<ManifestNode>>,
     },
 }
 
@@ -107,8 +110,8 @@ impl Loader<'_> {
                 // Where there is nothing, the parser reports ~.
                 let text = if span.is_empty() { Cow::Borrowed("") } else { text };
                 let kind = of_scalar(&text, style, tag.as_deref(), span)?;
-                let value = Value::Scalar { text: text.into_owned(), kind };
-                self.finish(Node { place: Some(place(start)), value, size: 1 }, anchor, start)
+                let value = ManifestValue::Scalar { text: text.into_owned(), kind };
+                self.finish(ManifestNode { place: Some(place(start)), value, size: 1 }, anchor, start)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.open(anchor, Items::List(Vec::new()), tag.as_ref(), span)
@@ -153,7 +156,7 @@ impl Loader<'_> {
     fn close(&mut self, open: Open, end: &Marker) -> Result<(), Malformed> {
         let Open { place, anchor, mut size, items } = open;
         let value = match items {
-            Items::List(items) => Value::List(items),
+            Items::List(items) => ManifestValue::List(items),
             Items::Map { mut entries, mut places, merged, .. } => {
                 for (key, node) in merged.iter().flat_map(|node| entries_of(node)) {
                     if !places.contains_key(key) {
@@ -162,13 +165,13 @@ impl Loader<'_> {
                         entries.push((key.clone(), Rc::clone(node)));
                     }
                 }
-                Value::Map(entries)
+                ManifestValue::Map(entries)
             }
         };
-        self.finish(Node { place: Some(place), value, size }, anchor, end)
+        self.finish(ManifestNode { place: Some(place), value, size }, anchor, end)
     }
 
-    fn finish(&mut self, node: Node, anchor: usize, at: &Marker) -> Result<(), Malformed> {
+    fn finish(&mut self, node: ManifestNode, anchor: usize, at: &Marker) -> Result<(), Malformed> {
         let node = Rc::new(node);
         if anchor != 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
@@ -177,7 +180,7 @@ impl Loader<'_> {
     }
 
     /// Puts a value where it belongs: into what is open, or as a document.
-    fn put(&mut self, node: Rc<Node>, at: &Marker) -> Result<(), Malformed> {
+    fn put(&mut self, node: Rc<ManifestNode>, at: &Marker) -> Result<(), Malformed> {
         let Some(open) = self.open.last_mut() else {
             self.documents.push(node);
             return Ok(());
@@ -198,7 +201,7 @@ impl Loader<'_> {
                 None => {}
             },
             Items::Map { places, key, .. } => {
-                let Value::Scalar { text, .. } = &node.value else {
+                let ManifestValue::Scalar { text, .. } = &node.value else {
                     return Err(Malformed::at(at, "a list or a mapping can't be a key"));
                 };
                 if let Some(first) = places.insert(text.clone(), place(at)) {
@@ -218,35 +221,40 @@ impl Loader<'_> {
 /// The key by which YAML 1.1 brings the entries of other mappings in.
 const MERGE: &str = "<<";
 
-fn mappings(node: &Rc<Node>, at: &Marker) -> Result<Vec<Rc<Node>>, Malformed> {
+fn mappings(node: &Rc<ManifestNode>, at: &Marker) -> Result<Vec<Rc<ManifestNode>>, Malformed> {
     let nodes = match &node.value {
-        Value::List(items) => items.clone(),
-        Value::Map(_) | Value::Scalar { .. } => vec![Rc::clone(node)],
+        ManifestValue::List(items) => items.clone(),
+        ManifestValue::Map(_) | ManifestValue::Scalar { .. } => vec![Rc::clone(node)],
     };
-    match nodes.iter().all(|node| matches!(node.value, Value::Map(_))) {
+    match nodes.iter().all(|node| matches!(node.value, ManifestValue::Map(_))) {
         true => Ok(nodes),
         false => Err(Malformed::at(at, "<< takes a mapping, or a list of them")),
     }
 }
 
-fn entries_of(node: &Node) -> &[(String, Rc<Node>)] {
+fn entries_of(node: &ManifestNode) -> &[(String, Rc<ManifestNode>)] {
     match &node.value {
-        Value::Map(entries) => entries,
-        Value::List(_) | Value::Scalar { .. } => &[],
+        ManifestValue::Map(entries) => entries,
+        ManifestValue::List(_) | ManifestValue::Scalar { .. } => &[],
     }
 }
 
-fn of_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Result<Kind, Malformed> {
+fn of_scalar(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    span: &Span,
+) -> Result<ScalarKind, Malformed> {
     match tag {
         None if style == ScalarStyle::Plain => Ok(kind(text)),
-        None => Ok(Kind::Text),
+        None => Ok(ScalarKind::Text),
         Some(tag) if tag.is_yaml_core_schema() => match tag.suffix() {
-            "str" => Ok(Kind::Text),
+            "str" => Ok(ScalarKind::Text),
             "int" | "float" | "bool" | "null" => Ok(kind(text)),
             _ => Err(unknown_tag(tag, span)),
         },
         // `!` alone marks a string.
-        Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(Kind::Text),
+        Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(ScalarKind::Text),
         Some(tag) => Err(unknown_tag(tag, span)),
     }
 }
@@ -292,7 +300,7 @@ mod tests {
         }
         assert!(fault(&bomb).contains("more than 4000000 values"), "{}", fault(&bomb));
         let shared = documents("a: &x {b: 1}\nc: {<<: *x, d: 2}\n").expect("YAML");
-        assert_eq!(shared[0].at(&["c", "b"]).map(Node::noun), Some("a number"));
+        assert_eq!(shared[0].at(&["c", "b"]).map(ManifestNode::noun), Some("a number"));
     }
 
     #[test]

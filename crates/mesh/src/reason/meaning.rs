@@ -13,8 +13,8 @@ macro_rules! meanings {
             $($(#[doc = $doc])* $meaning,)*
         }
 
-        const TABLE: &[Row] = &[$(Row {
-            effect: Effect::$effect,
+        const TABLE: &[MeaningRow] = &[$(MeaningRow {
+            effect: TrafficEffect::$effect,
             direction: $direction,
             about: About::$about,
             claim: meanings!(@claim $claim),
@@ -144,9 +144,9 @@ meanings! {
 
 /// The row of a meaning.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct MeaningRow {
     /// What becomes of the packets.
-    pub effect: Effect,
+    pub effect: TrafficEffect,
     /// Which part of the traffic they are: `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
     /// Which of a rule's conditions holds the items of the setting's list.
@@ -168,7 +168,7 @@ pub struct Phrase {
 
 /// What becomes of packets that such a rule takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum TrafficEffect {
     Captured,
     /// A rule before has decided that they are captured; this one sends them to the listener.
     HandedOver,
@@ -178,7 +178,7 @@ pub enum Effect {
     LedOn,
 }
 
-impl Effect {
+impl TrafficEffect {
     /// The word for programs.
     pub fn word(self) -> &'static str {
         match self {
@@ -206,7 +206,7 @@ pub enum About {
 }
 
 impl Meaning {
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static MeaningRow {
         &TABLE[self as usize]
     }
 }

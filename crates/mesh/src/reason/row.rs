@@ -8,7 +8,7 @@ use std::{fmt, hash};
 
 /// A reason as its policy's table has it.
 #[derive(Debug)]
-pub struct Row {
+pub struct ReasonRow {
     pub mesh: Mesh,
     pub name: &'static str,
     pub meaning: Meaning,
@@ -21,10 +21,10 @@ pub struct Row {
 
 /// Why a rule is there: a row of some mesh's table. Two are the same if their names are.
 #[derive(Clone, Copy)]
-pub struct Reason(&'static Row);
+pub struct RuleReason(&'static ReasonRow);
 
-impl Reason {
-    pub const fn of(row: &'static Row) -> Self {
+impl RuleReason {
+    pub const fn of(row: &'static ReasonRow) -> Self {
         Self(row)
     }
 
@@ -102,21 +102,21 @@ impl Reason {
     }
 }
 
-impl PartialEq for Reason {
+impl PartialEq for RuleReason {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()
     }
 }
 
-impl Eq for Reason {}
+impl Eq for RuleReason {}
 
-impl hash::Hash for Reason {
+impl hash::Hash for RuleReason {
     fn hash<H: hash::Hasher>(&self, state: &mut H) {
         self.name().hash(state);
     }
 }
 
-impl fmt::Debug for Reason {
+impl fmt::Debug for RuleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -137,7 +137,7 @@ macro_rules! reasons {
         }
 
         /// The reasons as code without knowledge of meshes uses them, in the order of the enum.
-        pub(crate) const ROWS: &[$crate::reason::Row] = &[$($crate::reason::Row {
+        pub(crate) const ROWS: &[$crate::reason::ReasonRow] = &[$($crate::reason::ReasonRow {
             mesh: $crate::mesh::Mesh::$mesh,
             name: $name,
             meaning: $crate::reason::Meaning::$meaning,
@@ -150,7 +150,7 @@ macro_rules! reasons {
             /// Every reason, in the order of their names.
             pub const ALL: &[Self] = &[$(Self::$reason,)*];
 
-            fn row(self) -> &'static $crate::reason::Row {
+            fn row(self) -> &'static $crate::reason::ReasonRow {
                 &ROWS[self as usize]
             }
 
@@ -188,7 +188,7 @@ macro_rules! reasons {
             }
         }
 
-        impl From<Reason> for $crate::Reason {
+        impl From<Reason> for $crate::RuleReason {
             fn from(reason: Reason) -> Self {
                 Self::of(reason.row())
             }
@@ -202,7 +202,7 @@ pub(crate) use reasons;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Effect;
+    use super::super::TrafficEffect;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -220,20 +220,21 @@ mod tests {
                 );
                 assert!(known.insert(name), "{name} is of two meshes");
                 assert_eq!(row.mesh, *mesh, "{name}");
-                assert_eq!(Reason::named(name).map(Reason::name), Some(name));
+                assert_eq!(RuleReason::named(name).map(RuleReason::name), Some(name));
                 // What is always there, by the first mesh, came before there was another.
                 let prefix = format!("{mesh}-");
                 assert!(*mesh == Mesh::default() || name.starts_with(&prefix), "{name} says whose it is");
             }
         }
-        assert_eq!(Reason::named("nobody"), None);
+        assert_eq!(RuleReason::named("nobody"), None);
     }
 
     #[test]
     fn reasons_that_decide_have_complete_sentences() {
-        for reason in Reason::all() {
+        for reason in RuleReason::all() {
             let sentences = [None, Some("80")].map(|value| reason.sentence(value, "--flag"));
-            let leads_on = matches!(reason.meaning().row().effect, Effect::LedOn | Effect::HandedOver);
+            let leads_on =
+                matches!(reason.meaning().row().effect, TrafficEffect::LedOn | TrafficEffect::HandedOver);
             assert!(leads_on || sentences[1].is_some(), "{} has no sentence", reason.name());
             for text in sentences.into_iter().flatten() {
                 assert!(!text.contains("{value}") && !text.contains("{option}"), "{text}");
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn a_sentence_is_about_the_item_where_it_is_known() {
         let check = |name: &str, value: Option<&str>, expected: Option<&str>| {
-            let reason = Reason::named(name).expect("a reason");
+            let reason = RuleReason::named(name).expect("a reason");
             assert_eq!(reason.sentence(value, "--flag").as_deref(), expected, "{name} {value:?}");
         };
         check("inbound-port", Some("80"), Some("{-b} lists port 80"));
@@ -256,25 +257,25 @@ mod tests {
 
     #[test]
     fn a_comment_tells_the_reason_and_the_option_that_made_the_rule() {
-        for reason in Reason::all() {
-            let bare = Reason::origin_of(reason.name()).expect("a name is enough");
+        for reason in RuleReason::all() {
+            let bare = RuleReason::origin_of(reason.name()).expect("a name is enough");
             assert_eq!((bare.name, bare.option), (reason.name(), ""));
             for setting in reason.settings() {
                 let made = reason.made_by(*setting);
                 let comment = format!("{} ({})", made.name, made.option_text());
-                assert_eq!(Reason::origin_of(&comment), Some(made), "{comment}");
-                assert_eq!(Reason::setting_of(made), Some(*setting), "{comment}");
+                assert_eq!(RuleReason::origin_of(&comment), Some(made), "{comment}");
+                assert_eq!(RuleReason::setting_of(made), Some(*setting), "{comment}");
             }
         }
-        assert_eq!(Reason::origin_of("nobody (--drop-invalid)"), None);
+        assert_eq!(RuleReason::origin_of("nobody (--drop-invalid)"), None);
         let other = Origin { name: "inbound-port", option: "drop-invalid" };
-        assert_eq!(Reason::setting_of(other), None);
+        assert_eq!(RuleReason::setting_of(other), None);
     }
 
     #[test]
     fn chains_that_do_one_thing_tell_it() {
         let check = |chain: &str, expected: Option<&str>| {
-            assert_eq!(Reason::of_chain(chain).map(Reason::name), expected, "{chain}");
+            assert_eq!(RuleReason::of_chain(chain).map(RuleReason::name), expected, "{chain}");
         };
         check("ISTIO_REDIRECT", Some("to-outbound-listener"));
         check("ISTIO_IN_REDIRECT", Some("to-inbound-listener"));

@@ -3,20 +3,20 @@
 
 use crate::reason::About;
 use rules::nft::{self, Field};
-use rules::{Cidr, Condition, Match, render};
+use rules::{Cidr, ListedCondition, Match, render};
 use std::borrow::Cow;
 
 /// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
 /// it looks at none, or is not understood.
-pub fn field_condition(condition: &Condition) -> Option<Cow<'_, nft::Condition>> {
+pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, nft::Condition>> {
     match condition {
-        Condition::Known(known) => known.condition().map(Cow::Owned),
-        Condition::Nft(condition) => Some(Cow::Borrowed(condition)),
-        Condition::Protocol(_)
-        | Condition::DestinationLocal(_)
-        | Condition::TcpFlags { .. }
-        | Condition::Always(_)
-        | Condition::Unknown(_) => None,
+        ListedCondition::Known(known) => known.condition().map(Cow::Owned),
+        ListedCondition::Nft(condition) => Some(Cow::Borrowed(condition)),
+        ListedCondition::Protocol(_)
+        | ListedCondition::DestinationLocal(_)
+        | ListedCondition::TcpFlags { .. }
+        | ListedCondition::Always(_)
+        | ListedCondition::Unknown(_) => None,
     }
 }
 
@@ -49,14 +49,14 @@ pub struct RuleSummary {
 }
 
 impl RuleSummary {
-    pub fn of(conditions: &[Condition]) -> Self {
+    pub fn of(conditions: &[ListedCondition]) -> Self {
         let mut summary = Self::default();
         for condition in conditions {
             match condition {
-                Condition::Known(Match::Comment(comment)) => {
+                ListedCondition::Known(Match::Comment(comment)) => {
                     summary.comment = Some(comment.as_str().to_owned());
                 }
-                Condition::Known(known) => {
+                ListedCondition::Known(known) => {
                     if let Some(values) = known.condition() {
                         summary.field(
                             values.field,
@@ -64,13 +64,15 @@ impl RuleSummary {
                         );
                     }
                 }
-                Condition::Nft(values) => {
+                ListedCondition::Nft(values) => {
                     let items = render::nft::values(values);
                     let items = items.iter().map(|item| item.trim_matches('"').to_owned()).collect();
                     summary.field(values.field, FieldValues { negated: values.negated, items });
                 }
-                Condition::Always(_) | Condition::Protocol(_) => {}
-                Condition::DestinationLocal(_) | Condition::TcpFlags { .. } | Condition::Unknown(_) => {
+                ListedCondition::Always(_) | ListedCondition::Protocol(_) => {}
+                ListedCondition::DestinationLocal(_)
+                | ListedCondition::TcpFlags { .. }
+                | ListedCondition::Unknown(_) => {
                     summary.more = true;
                 }
             }

@@ -1,8 +1,8 @@
 //! A record of how rules are made, which is kept beside them: the command, and the settings of capture.
 
 use crate::mesh::Mesh;
-use crate::settings::{self, Kind, Row, Setting, Topic};
-use crate::sources::pflag::{self, Flags, Word};
+use crate::settings::{self, Setting, SettingKind, SettingRow, Topic};
+use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
@@ -23,9 +23,9 @@ pub fn settings_text(raw: &Raw) -> String {
             None => row.option(),
         };
         match row.kind {
-            Kind::Switch if boolean(value) == Some(true) => flag,
-            Kind::Switch => format!("{flag}={value}"),
-            Kind::Value(_) => format!("{flag} {}", quoted(value)),
+            SettingKind::Switch if boolean(value) == Some(true) => flag,
+            SettingKind::Switch => format!("{flag}={value}"),
+            SettingKind::Value(_) => format!("{flag} {}", quoted(value)),
         }
     });
     words.collect::<Vec<_>>().join(" ")
@@ -43,9 +43,10 @@ fn quoted(value: &str) -> String {
 /// The settings in the record that [`settings_text`] has made of them for a mesh. `None` if it is not such a record, or one of a version
 /// that has other settings.
 pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
-    let rows: Vec<&'static Row> = settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
+    let rows: Vec<&'static SettingRow> =
+        settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
     let flags = Flags::of(rows.iter().copied());
-    let mut given: Vec<(&'static Row, String)> = Vec::new();
+    let mut given: Vec<(&'static SettingRow, String)> = Vec::new();
     let mut words = words(note)?.into_iter();
     while let Some(word) = words.next() {
         // What has no flag is noted by its variable.
@@ -54,15 +55,15 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
             continue;
         }
         match pflag::word(&word, &flags) {
-            Word::Flags(found) => given.extend(found),
-            Word::NeedsValue(found, row) => {
+            PflagWord::Flags(found) => given.extend(found),
+            PflagWord::NeedsValue(found, row) => {
                 given.extend(found);
                 given.push((row, words.next()?));
             }
-            Word::End | Word::Unknown { .. } | Word::Bare => return None,
+            PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => return None,
         }
     }
-    let source = |row: &Row| match row.long {
+    let source = |row: &SettingRow| match row.long {
         "" => Source::Variable(row.variables[0]),
         long => Source::Flag(long),
     };
@@ -122,11 +123,15 @@ mod tests {
     fn settings() -> impl Strategy<Value = (Mesh, Vec<(Setting, String)>)> {
         let mesh = proptest::sample::select(Mesh::ALL);
         mesh.prop_flat_map(|mesh| {
-            let rows: Vec<&'static Row> =
+            let rows: Vec<&'static SettingRow> =
                 mesh.settings().iter().filter(|row| row.topic == Topic::Capture).collect();
-            let value = |row: &'static Row| match row.kind {
-                Kind::Switch => proptest::sample::select(vec!["true".to_owned(), "false".to_owned()]).boxed(),
-                Kind::Value(_) => "[ -~]{0,12}".prop_map(|text: String| text.trim().to_owned()).boxed(),
+            let value = |row: &'static SettingRow| match row.kind {
+                SettingKind::Switch => {
+                    proptest::sample::select(vec!["true".to_owned(), "false".to_owned()]).boxed()
+                }
+                SettingKind::Value(_) => {
+                    "[ -~]{0,12}".prop_map(|text: String| text.trim().to_owned()).boxed()
+                }
             };
             let given =
                 proptest::sample::select(rows).prop_flat_map(move |row| (Just(row.setting), value(row)));

@@ -1,6 +1,6 @@
 //! The flags of one mesh for those of another: for advice where one is taken for the other.
 
-use super::{Row, Setting};
+use super::{Setting, SettingRow};
 use crate::mesh::{Feature, Mesh};
 
 /// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
@@ -11,7 +11,7 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     let mut found = Vec::new();
     for feature in setting.row().features.iter().filter(|feature| !COARSE.contains(feature)) {
         let same = mesh.settings().iter().filter(|row| row.features.contains(feature));
-        for option in same.filter(|row| !row.long.is_empty()).map(Row::option) {
+        for option in same.filter(|row| !row.long.is_empty()).map(SettingRow::option) {
             if !found.contains(&option) {
                 found.push(option);
             }
@@ -22,7 +22,7 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
 
 /// The remark about a flag that only other meshes have, by its name with the dashes; `None` if none has it.
 pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
-    let is_named = |row: &&Row| match name.strip_prefix("--") {
+    let is_named = |row: &&SettingRow| match name.strip_prefix("--") {
         Some(long) => !row.long.is_empty() && row.long == long,
         None => row.short.is_some_and(|letter| name == format!("-{letter}")),
     };

@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
+pub enum IstioLogLevel {
     None,
     /// `fatal` too: nothing here is logged behind an end.
     Error,
@@ -23,7 +23,7 @@ pub enum LogLevel {
 pub struct ScopeLevel {
     /// `None` for whatever no other item names.
     pub scope: Option<String>,
-    pub level: LogLevel,
+    pub level: IstioLogLevel,
 }
 
 impl FromStr for ScopeLevel {
@@ -32,12 +32,12 @@ impl FromStr for ScopeLevel {
     fn from_str(item: &str) -> Result<Self, String> {
         let (scope, name) = item.split_once(':').unwrap_or(("default", item));
         let level = match name {
-            "none" => LogLevel::None,
-            "fatal" | "error" => LogLevel::Error,
-            "warn" => LogLevel::Warn,
-            "info" => LogLevel::Info,
-            "debug" => LogLevel::Debug,
-            "trace" => LogLevel::Trace,
+            "none" => IstioLogLevel::None,
+            "fatal" | "error" => IstioLogLevel::Error,
+            "warn" => IstioLogLevel::Warn,
+            "info" => IstioLogLevel::Info,
+            "debug" => IstioLogLevel::Debug,
+            "trace" => IstioLogLevel::Trace,
             _ => return Err(format!("names no log level; {FORM}")),
         };
         let scope = (!matches!(scope, "default" | "all")).then(|| scope.to_owned());
@@ -53,9 +53,9 @@ mod tests {
     fn items_with_and_without_a_scope() {
         let read = |item: &str| item.parse::<ScopeLevel>().map(|read| (read.scope, read.level));
         for everything in ["debug", "default:debug", "all:debug"] {
-            assert_eq!(read(everything), Ok((None, LogLevel::Debug)), "{everything}");
+            assert_eq!(read(everything), Ok((None, IstioLogLevel::Debug)), "{everything}");
         }
-        assert_eq!(read("ads:fatal"), Ok((Some("ads".to_owned()), LogLevel::Error)));
+        assert_eq!(read("ads:fatal"), Ok((Some("ads".to_owned()), IstioLogLevel::Error)));
         for wrong in ["", "loud", "default:", "ads:Info", "ads:info:debug"] {
             assert!(read(wrong).is_err_and(|error| error.contains(FORM)), "{wrong:?}");
         }

@@ -7,7 +7,7 @@ use super::Setting;
 
 /// How Istio wants the value of an annotation written. It refuses pods with others when they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum AnnotationForm {
     /// The name of a mode.
     Mode,
     /// Ports, each on its own.
@@ -22,31 +22,34 @@ pub enum Form {
 
 /// A setting that annotations of Istio give, those of its row in the table of settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct AnnotationRow {
     pub setting: Setting,
     /// What a pod without the annotation means.
     pub default: &'static str,
     /// Items of the list that are always there.
     pub always: &'static [&'static str],
-    pub form: Form,
+    pub form: AnnotationForm,
 }
 
-const fn row(setting: Setting, default: &'static str, form: Form) -> Row {
-    Row { setting, default, always: &[], form }
+const fn row(setting: Setting, default: &'static str, form: AnnotationForm) -> AnnotationRow {
+    AnnotationRow { setting, default, always: &[], form }
 }
 
 /// The settings that annotations of Istio give.
-pub const TABLE: &[Row] = &[
-    row(Setting::InterceptionMode, "REDIRECT", Form::Mode),
-    row(Setting::ServiceCidr, "*", Form::NetworksOrAll),
-    row(Setting::ServiceExcludeCidr, "", Form::Networks),
-    row(Setting::InboundPorts, "*", Form::PortsOrAll),
+pub const TABLE: &[AnnotationRow] = &[
+    row(Setting::InterceptionMode, "REDIRECT", AnnotationForm::Mode),
+    row(Setting::ServiceCidr, "*", AnnotationForm::NetworksOrAll),
+    row(Setting::ServiceExcludeCidr, "", AnnotationForm::Networks),
+    row(Setting::InboundPorts, "*", AnnotationForm::PortsOrAll),
     // The agent's metrics, the proxy's readiness, the proxy's metrics: called from outside of the mesh.
-    Row { always: &["15020", "15021", "15090"], ..row(Setting::InboundPortsExclude, "15020", Form::Ports) },
-    row(Setting::OutboundPorts, "", Form::Ports),
-    row(Setting::OutboundPortsExclude, "15020", Form::Ports),
-    row(Setting::VmInterfaces, "", Form::Interfaces),
-    row(Setting::ExcludeInterfaces, "", Form::Interfaces),
+    AnnotationRow {
+        always: &["15020", "15021", "15090"],
+        ..row(Setting::InboundPortsExclude, "15020", AnnotationForm::Ports)
+    },
+    row(Setting::OutboundPorts, "", AnnotationForm::Ports),
+    row(Setting::OutboundPortsExclude, "15020", AnnotationForm::Ports),
+    row(Setting::VmInterfaces, "", AnnotationForm::Interfaces),
+    row(Setting::ExcludeInterfaces, "", AnnotationForm::Interfaces),
 ];
 
 /// The container whose fields and variables give the rest.
@@ -64,7 +67,7 @@ pub const VARIABLES: &[(&str, Setting)] = &[
 /// group [`crate::istio::defaults::PROXY_ID`].
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
 
-impl Row {
+impl AnnotationRow {
     /// The annotations; the first that a pod has counts.
     pub fn annotations(&self) -> &'static [&'static str] {
         self.setting.row().annotations

@@ -1,13 +1,13 @@
 //! The settings that every mesh has: how to work, where, and what to show. What to capture, each mesh has in a separate
 //! table.
 
-use super::Kind::{Switch, Value};
+use super::SettingKind::{Switch, Value};
 use super::table_macro::settings;
-use super::{Setting, Table};
+use super::{Setting, SettingTable};
 use crate::mesh::Mesh;
 
 settings! {
-    Setting of Table::Common;
+    Setting of SettingTable::Common;
     Capture {
         Mesh: "mesh" _ [] example "istio" of { Mesh::NAMES }, Value("MESH"),
             "Whose rules, and whose flags --help lists: istio, linkerd, kuma or ambient [default: what the pod says, else istio]";

@@ -12,7 +12,7 @@ macro_rules! settings {
         $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
     ) => {
         /// Places in the table.
-        enum Place {
+        enum SettingIndex {
             $($($setting,)*)*
         }
 
@@ -20,11 +20,11 @@ macro_rules! settings {
         #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
         impl $holder {
             $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
-                $crate::settings::Setting::at($table, Place::$setting as u16);)*)*
+                $crate::settings::Setting::at($table, SettingIndex::$setting as u16);)*)*
         }
 
         /// The settings, in the order of `--help`.
-        pub(crate) const TABLE: &[$crate::settings::Row] = &[$($($crate::settings::Row {
+        pub(crate) const TABLE: &[$crate::settings::SettingRow] = &[$($($crate::settings::SettingRow {
             setting: $holder::$setting,
             long: $long,
             short: $crate::settings::table_macro::settings!(@short $short),

@@ -20,7 +20,8 @@ impl Dialect {
     /// where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
-        let is_given = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
+        let is_given =
+            |row: &&settings::SettingRow| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
         let capture = settings::all().filter(is_given);
         let defaults = capture.clone().filter(|row| raw.get(row.setting).is_none()).map(|row| row.setting);
         let defaults = defaults.collect();

@@ -13,6 +13,6 @@ mod resolv;
 pub use dialect::Dialect;
 pub use host::{Host, NullHost, STAND_IN};
 pub use raw::{Given, Raw, Source, boolean, text};
-pub use reader::{Reader, Wildcard};
+pub use reader::{SettingReader, Wildcard};
 pub use remote::RemoteHost;
 pub use resolv::name_servers;

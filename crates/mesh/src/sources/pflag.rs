@@ -6,16 +6,16 @@
 
 use super::raw::text;
 use crate::mesh::Mesh;
-use crate::settings::{Kind, Row, Setting, counterpart, nearest};
+use crate::settings::{Setting, SettingKind, SettingRow, counterpart, nearest};
 use std::ffi::OsStr;
 
 #[derive(Debug)]
-pub enum Word {
+pub enum PflagWord {
     /// `--`: no flags follow.
     End,
-    Flags(Vec<(&'static Row, String)>),
+    Flags(Vec<(&'static SettingRow, String)>),
     /// The same, and one more whose value is the next word.
-    NeedsValue(Vec<(&'static Row, String)>, &'static Row),
+    NeedsValue(Vec<(&'static SettingRow, String)>, &'static SettingRow),
     /// Something like an unknown flag, as far as its name goes.
     Unknown {
         name: String,
@@ -27,29 +27,29 @@ pub enum Word {
 
 /// The flags of a call, each with the letter that it has there.
 #[derive(Clone, Debug)]
-pub struct Flags(pub Vec<(&'static Row, Option<char>)>);
+pub struct Flags(pub Vec<(&'static SettingRow, Option<char>)>);
 
 impl Flags {
     /// The flags of rows that have their own letters.
-    pub fn of(rows: impl Iterator<Item = &'static Row>) -> Self {
+    pub fn of(rows: impl Iterator<Item = &'static SettingRow>) -> Self {
         Self(rows.map(|row| (row, row.short)).collect())
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
+    pub fn rows(&self) -> impl Iterator<Item = &'static SettingRow> {
         self.0.iter().map(|(row, _)| *row).filter(|row| !row.long.is_empty())
     }
 
-    pub fn row(&self, letter: char) -> Option<&'static Row> {
+    pub fn row(&self, letter: char) -> Option<&'static SettingRow> {
         self.0.iter().find(|(_, short)| *short == Some(letter)).map(|(row, _)| *row)
     }
 }
 
-pub fn word(word: &str, flags: &Flags) -> Word {
+pub fn word(word: &str, flags: &Flags) -> PflagWord {
     match word.strip_prefix("--") {
-        Some("") => Word::End,
+        Some("") => PflagWord::End,
         Some(long) => of_long(long, flags.rows()),
         None if word.len() > 1 && word.starts_with('-') => of_cluster(word, flags),
-        None => Word::Bare,
+        None => PflagWord::Bare,
     }
 }
 
@@ -92,7 +92,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
 
 /// The problem with a word that belongs to no flag. Most are values of switches.
 pub fn stray(flags: &Flags) -> String {
-    let switches = || flags.rows().filter(|row| row.kind == Kind::Switch);
+    let switches = || flags.rows().filter(|row| row.kind == SettingKind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());
     match known {
         Some(row) => format!("is not expected; values of switches are written {}=false", row.option()),
@@ -100,41 +100,41 @@ pub fn stray(flags: &Flags) -> String {
     }
 }
 
-fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static Row>) -> Word {
+fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static SettingRow>) -> PflagWord {
     let (name, value) = match flag.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (flag, None),
     };
     match (rows.find(|row| row.long == name), value) {
-        (Some(row), Some(value)) => Word::Flags(vec![(row, value)]),
+        (Some(row), Some(value)) => PflagWord::Flags(vec![(row, value)]),
         (Some(row), None) => match row.kind {
-            Kind::Value(_) => Word::NeedsValue(Vec::new(), row),
-            Kind::Switch => Word::Flags(vec![(row, "true".to_owned())]),
+            SettingKind::Value(_) => PflagWord::NeedsValue(Vec::new(), row),
+            SettingKind::Switch => PflagWord::Flags(vec![(row, "true".to_owned())]),
         },
-        (None, value) => Word::Unknown { name: format!("--{name}"), has_value: value.is_some() },
+        (None, value) => PflagWord::Unknown { name: format!("--{name}"), has_value: value.is_some() },
     }
 }
 
 /// `-nfp 15001`, `-nfp15001`, `-n=0`.
-fn of_cluster(word: &str, flags: &Flags) -> Word {
+fn of_cluster(word: &str, flags: &Flags) -> PflagWord {
     let mut found = Vec::new();
     for (at, letter) in word[1..].char_indices() {
         let Some(row) = flags.row(letter) else {
-            return Word::Unknown { name: format!("-{letter}"), has_value: word.contains('=') };
+            return PflagWord::Unknown { name: format!("-{letter}"), has_value: word.contains('=') };
         };
         let rest = &word[1 + at + letter.len_utf8()..];
         match (row.kind, rest.strip_prefix('=')) {
-            (Kind::Value(_), _) if rest.is_empty() => return Word::NeedsValue(found, row),
-            (Kind::Value(_), value) => {
+            (SettingKind::Value(_), _) if rest.is_empty() => return PflagWord::NeedsValue(found, row),
+            (SettingKind::Value(_), value) => {
                 found.push((row, value.unwrap_or(rest).to_owned()));
-                return Word::Flags(found);
+                return PflagWord::Flags(found);
             }
-            (Kind::Switch, Some(value)) => {
+            (SettingKind::Switch, Some(value)) => {
                 found.push((row, value.to_owned()));
-                return Word::Flags(found);
+                return PflagWord::Flags(found);
             }
-            (Kind::Switch, None) => found.push((row, "true".to_owned())),
+            (SettingKind::Switch, None) => found.push((row, "true".to_owned())),
         }
     }
-    Word::Flags(found)
+    PflagWord::Flags(found)
 }

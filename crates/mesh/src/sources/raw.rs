@@ -1,7 +1,7 @@
 //! Settings before they are understood: values with the place they come from.
 
 use crate::mesh::Mesh;
-use crate::settings::{self, Kind, Row, Setting};
+use crate::settings::{self, Setting, SettingKind, SettingRow};
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
@@ -107,7 +107,7 @@ impl Raw {
     /// as not set either.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
-        takes: impl Fn(&Row) -> bool,
+        takes: impl Fn(&SettingRow) -> bool,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Self {
         let mut given = BTreeMap::new();
@@ -177,7 +177,7 @@ impl Raw {
     /// Whether a switch is on, for the few that matter before all is understood. A value that is not
     /// boolean counts as off here and is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
-        debug_assert_eq!(setting.row().kind, Kind::Switch);
+        debug_assert_eq!(setting.row().kind, SettingKind::Switch);
         self.get(setting).and_then(|given| boolean(&given.value)).unwrap_or(false)
     }
 }

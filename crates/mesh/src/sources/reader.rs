@@ -4,7 +4,7 @@ use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source};
 use crate::settings::{Setting, nearest_value};
-use crate::{Problem, Problems};
+use crate::{InputProblem, Problems};
 use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
 use std::{net::IpAddr, time::Duration};
 
@@ -21,17 +21,17 @@ pub enum Wildcard<T> {
 }
 
 /// Reads settings; collects problems and warnings on the way.
-pub struct Reader<'a> {
+pub struct SettingReader<'a> {
     pub raw: &'a Raw,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     warnings: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SettingReader<'a> {
     /// Starts with the problems that were found `before`, and with what is wrong with a value whatever it should be.
-    pub fn new(raw: &'a Raw, before: Vec<Problem>) -> Self {
+    pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
         let of_text = raw.iter().filter(|(_, given)| is_no_text(&given.value)).map(|(_, given)| {
-            Problem::with_item(
+            InputProblem::with_item(
                 &raw.named(&given.source),
                 &given.value,
                 "contains a line break, a control character or bytes that are not UTF-8; remove them",
@@ -60,9 +60,9 @@ impl<'a> Reader<'a> {
     }
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
-        let problem = Problem::with_item(&self.raw.named(source), item, self.rendered(text));
+        let problem = InputProblem::with_item(&self.raw.named(source), item, self.rendered(text));
         // One complaint about an item is enough, and one about the whole value covers its items.
-        let covers = |p: &Problem| {
+        let covers = |p: &InputProblem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
         };
         if !self.problems.iter().any(covers) {
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
 
     /// A problem that is not about a single item.
     pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
-        self.problems.push(Problem::of(&self.raw.named(source), self.rendered(text)));
+        self.problems.push(InputProblem::of(&self.raw.named(source), self.rendered(text)));
     }
 
     /// A switch; off unless given.

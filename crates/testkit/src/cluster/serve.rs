@@ -246,7 +246,7 @@ fn watch(connection: &mut Connection, request: &Request, target: &Target, shared
         }
         let from = seen;
         for happening in state.log.iter().filter(|happening| happening.version > from) {
-            lines += &told(request, target, happening, bookmarks).unwrap_or_default();
+            lines += &event_line(request, target, happening, bookmarks).unwrap_or_default();
             seen = happening.version;
         }
         if lines.is_empty() {
@@ -269,7 +269,7 @@ fn line(request: &Request, type_: &str, object: &Value) -> String {
 }
 
 /// What a watch is told of something that happened: an object that no selector takes any more is deleted for it.
-fn told(request: &Request, target: &Target, happening: &Happening, bookmarks: bool) -> Option<String> {
+fn event_line(request: &Request, target: &Target, happening: &Happening, bookmarks: bool) -> Option<String> {
     let Some((group, plural)) = &happening.plural else {
         let version = happening.version.to_string();
         return bookmarks.then(|| line(request, "BOOKMARK", &mark(&target.kind, &version)));

@@ -2,11 +2,11 @@
 
 mod pattern;
 
-pub use pattern::Pattern;
+pub use pattern::AliasPattern;
 
 use super::words;
-use crate::reader::Reader;
-use mesh::{Problem, Problems};
+use crate::reader::DocumentReader;
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 pub const GROUP: &str = "env.alibaba.com";
@@ -27,12 +27,12 @@ pub struct VirtualEnvironment {
     /// Whether it is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
     pub is_going: bool,
     /// What it says, or everything that is wrong with that.
-    pub spec: Result<Spec, Problems>,
+    pub spec: Result<EnvironmentSpec, Problems>,
 }
 
 /// What a VirtualEnvironment says; nothing in it can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct EnvironmentSpec {
     /// The header by which a request names its environment: a token of HTTP.
     pub header: String,
     /// Whether sidecars add the header to requests that lack it.
@@ -52,7 +52,7 @@ pub struct Spec {
 pub struct Alias {
     pub header: String,
     /// `None` where the header holds the environment and nothing else.
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<AliasPattern>,
 }
 
 /// The header where none is named.
@@ -89,15 +89,19 @@ impl VirtualEnvironment {
     }
 }
 
-fn spec(title: &str, object: &Value) -> Result<Spec, Problems> {
+fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let mut problems = Vec::new();
     let expected = format!("{GROUP}/{VERSION}");
     if object["apiVersion"] != *expected {
         let found = object["apiVersion"].as_str().unwrap_or_default();
         let name = format!("{title}: apiVersion");
-        problems.push(Problem::with_item(&name, found, format!("is not understood; expected {expected}")));
+        problems.push(InputProblem::with_item(
+            &name,
+            found,
+            format!("is not understood; expected {expected}"),
+        ));
     }
-    let mut reader = Reader::of(title, object);
+    let mut reader = DocumentReader::of(title, object);
     reader.mapping("spec");
     reader.only("spec", &["envHeader", "envLabel"]);
     reader.mapping("spec.envHeader");
@@ -133,10 +137,10 @@ fn spec(title: &str, object: &Value) -> Result<Spec, Problems> {
         return Err(Problems(problems));
     }
     let splitter = only.unwrap_or(SPLITTER);
-    Ok(Spec { header, auto_inject, aliases, label, splitter, default_subset })
+    Ok(EnvironmentSpec { header, auto_inject, aliases, label, splitter, default_subset })
 }
 
-fn alias(reader: &mut Reader<'_>, path: &str) -> Alias {
+fn alias(reader: &mut DocumentReader<'_>, path: &str) -> Alias {
     reader.mapping(path);
     reader.only(path, &["name", "pattern", "placeholder"]);
     let name = format!("{path}.name");
@@ -151,7 +155,7 @@ fn alias(reader: &mut Reader<'_>, path: &str) -> Alias {
     let placeholder = reader.string(&format!("{path}.placeholder")).filter(|text| !text.is_empty());
     let pattern = format!("{path}.pattern");
     let text = reader.string(&pattern).filter(|text| !text.is_empty());
-    let read = text.map(|text| Pattern::read(text, placeholder.unwrap_or(PLACEHOLDER))).transpose();
+    let read = text.map(|text| AliasPattern::read(text, placeholder.unwrap_or(PLACEHOLDER))).transpose();
     let read = read.unwrap_or_else(|why| {
         reader.problem(&pattern, text, why);
         None
@@ -159,7 +163,7 @@ fn alias(reader: &mut Reader<'_>, path: &str) -> Alias {
     Alias { header: header.unwrap_or_default().to_owned(), pattern: read }
 }
 
-fn check_header(reader: &mut Reader<'_>, path: &str, name: &str) {
+fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
     if !words::is_token(name) {
         let text = "is not the name of a header; expected letters, digits and -, such as X-Virtual-Env";
         reader.problem(path, Some(name), text);
@@ -173,7 +177,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(spec: &Value) -> Result<Spec, String> {
+    fn read(spec: &Value) -> Result<EnvironmentSpec, String> {
         let object = json!({
             "apiVersion": "env.alibaba.com/v1alpha2", "kind": KIND,
             "metadata": {"name": "demo", "namespace": "shop"}, "spec": spec,

@@ -6,9 +6,9 @@
 
 /// The expression, with places for the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(Vec<String>);
+pub struct AliasPattern(Vec<String>);
 
-impl Pattern {
+impl AliasPattern {
     /// Reads a text in which the placeholder stands for the environment.
     pub(super) fn read(text: &str, placeholder: &str) -> Result<Self, String> {
         let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
@@ -32,7 +32,7 @@ impl Pattern {
 
 /// What precedes a place in an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PrecedingToken {
     Nothing,
     Something,
     /// `*`, `+` or `?`.
@@ -44,18 +44,18 @@ enum Before {
 /// Refuses what is out of balance, and what other engines have and RE2 has not.
 fn check(expression: &str) -> Result<(), &'static str> {
     let mut open = 0_usize;
-    let mut before = Before::Nothing;
+    let mut before = PrecedingToken::Nothing;
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
         rest = &rest[first.len_utf8()..];
         match first {
             '\\' => {
                 rest = escaped(rest)?;
-                before = Before::Something;
+                before = PrecedingToken::Something;
             }
             '[' => {
                 rest = after_class(rest)?;
-                before = Before::Something;
+                before = PrecedingToken::Something;
             }
             '(' => {
                 if ["?=", "?!", "?<=", "?<!", "?>"].iter().any(|start| rest.starts_with(start)) {
@@ -66,25 +66,25 @@ fn check(expression: &str) -> Result<(), &'static str> {
                 // The question mark of flags and names repeats nothing.
                 rest = rest.strip_prefix('?').unwrap_or(rest);
                 open += 1;
-                before = Before::Nothing;
+                before = PrecedingToken::Nothing;
             }
             ')' => {
                 open =
                     open.checked_sub(1).ok_or("a ) closes nothing; expected \\) for the character itself")?;
-                before = Before::Something;
+                before = PrecedingToken::Something;
             }
-            '|' => before = Before::Nothing,
-            '?' if before == Before::Repetition => before = Before::Lazy,
+            '|' => before = PrecedingToken::Nothing,
+            '?' if before == PrecedingToken::Repetition => before = PrecedingToken::Lazy,
             '*' | '+' | '?' => match before {
-                Before::Something => before = Before::Repetition,
-                Before::Nothing => {
+                PrecedingToken::Something => before = PrecedingToken::Repetition,
+                PrecedingToken::Nothing => {
                     return Err("a *, + or ? repeats nothing; expected it behind something, such as .*");
                 }
-                Before::Repetition | Before::Lazy => {
+                PrecedingToken::Repetition | PrecedingToken::Lazy => {
                     return Err("a *, + or ? repeats another one; expected one of them");
                 }
             },
-            _ => before = Before::Something,
+            _ => before = PrecedingToken::Something,
         }
     }
     if open > 0 { Err("a ( is not closed; expected \\( for the character itself") } else { Ok(()) }
@@ -140,7 +140,7 @@ mod tests {
             r"\Q(*[\E(@)",
             "é+(@)",
         ] {
-            assert_eq!(Pattern::read(text, "(@)").map(|_| ()), Ok(()), "{text}");
+            assert_eq!(AliasPattern::read(text, "(@)").map(|_| ()), Ok(()), "{text}");
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
             ("(?<=x)(@)", "looks ahead or behind"),
             (r"(a)\1(@)", "what was found before"),
         ] {
-            let found = Pattern::read(text, "(@)").expect_err(text);
+            let found = AliasPattern::read(text, "(@)").expect_err(text);
             assert!(found.contains(expected), "{text}: {found}");
         }
     }

@@ -1,6 +1,6 @@
 //! Which pods of a Service get the requests of an environment.
 
-use crate::environment::resource::Spec;
+use crate::environment::resource::EnvironmentSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the requests of each environment go.
@@ -14,7 +14,7 @@ pub struct Choices {
 
 impl Choices {
     /// `all` are the environments of the namespace, `own` those of the Service.
-    pub(super) fn of(spec: &Spec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
+    pub(super) fn of(spec: &EnvironmentSpec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
         // A subset without pods would answer 503.
         let default = spec.default_subset.as_deref().filter(|default| own.contains(default)).map(subset);
         let target = |value: &String| Some((value.clone(), subset(target(value, spec.splitter, own)?)));

@@ -12,12 +12,12 @@ mod objects;
 
 pub use choice::{Choices, subset};
 
-use super::inventory::{Service, Workload};
-use super::resource::{Spec, VirtualEnvironment};
+use super::inventory::{InventoryWorkload, Service};
+use super::resource::{EnvironmentSpec, VirtualEnvironment};
 use super::suggestions;
 use super::words;
 use super::{existing, filter};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -39,25 +39,25 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub name: String,
-    pub disposition: Disposition,
+    pub disposition: RouteDisposition,
     /// Where requests go; `None` where no workload of the Service has an environment, or nothing of it is HTTP.
     pub choices: Option<Choices>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Disposition {
+pub enum RouteDisposition {
     Routed {
         virtual_service: Value,
         destination_rule: Value,
     },
     /// It needs no routes.
-    Unrouted(Reason),
+    Unrouted(UnroutedReason),
     /// What it says is wrong. What there is of its routes stays as it is.
     Refused(Problems),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnroutedReason {
     ApiServer,
     NoSelector,
     NoWorkload,
@@ -67,7 +67,7 @@ pub enum Reason {
     OneWay,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnroutedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ApiServer => "it is the API server's",
@@ -82,7 +82,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Reason {
+impl UnroutedReason {
     /// Whether its author probably expected routes. In a manifest that was written for it that is worth a word, in a namespace
     /// with all that there is in a cluster it is not.
     pub fn is_suspicious(self) -> bool {
@@ -100,7 +100,7 @@ impl Reason {
 pub fn plan(
     environment: &VirtualEnvironment,
     services: &[Service],
-    workloads: &[Workload],
+    workloads: &[InventoryWorkload],
     version: &str,
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
@@ -122,10 +122,10 @@ pub fn plan(
 /// Workloads with their environments.
 fn tagged<'a>(
     environment: &VirtualEnvironment,
-    spec: &Spec,
-    workloads: &'a [Workload],
+    spec: &EnvironmentSpec,
+    workloads: &'a [InventoryWorkload],
     warnings: &mut Vec<String>,
-) -> Vec<(&'a str, &'a Workload)> {
+) -> Vec<(&'a str, &'a InventoryWorkload)> {
     let mut found = Vec::new();
     for workload in workloads.iter().filter(|workload| workload.namespace == environment.namespace) {
         let (title, label) = (workload.title(), &spec.label);
@@ -158,7 +158,7 @@ fn tagged<'a>(
 }
 
 /// Warnings about a VirtualEnvironment.
-fn spec_warnings(spec: &Spec) -> Vec<String> {
+fn spec_warnings(spec: &EnvironmentSpec) -> Vec<String> {
     let splitter = spec.splitter;
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
     let notes = (!is_possible).then(|| {
@@ -169,12 +169,12 @@ fn spec_warnings(spec: &Spec) -> Vec<String> {
 
 struct PlanContext<'a> {
     environment: &'a VirtualEnvironment,
-    spec: &'a Spec,
+    spec: &'a EnvironmentSpec,
     environments: &'a BTreeSet<String>,
     /// In whatever namespace, with and without environments.
-    all: &'a [Workload],
+    all: &'a [InventoryWorkload],
     /// Those with environments.
-    workloads: &'a [(&'a str, &'a Workload)],
+    workloads: &'a [(&'a str, &'a InventoryWorkload)],
     version: &'a str,
 }
 
@@ -182,23 +182,28 @@ impl PlanContext<'_> {
     fn planned(&self, service: &Service, warnings: &mut Vec<String>) -> Planned {
         let unrouted = |reason| Planned {
             name: service.name.clone(),
-            disposition: Disposition::Unrouted(reason),
+            disposition: RouteDisposition::Unrouted(reason),
             choices: None,
         };
         if service.name == "kubernetes" {
-            return unrouted(Reason::ApiServer);
+            return unrouted(UnroutedReason::ApiServer);
         }
         if service.selector.is_empty() {
-            return unrouted(Reason::NoSelector);
+            return unrouted(UnroutedReason::NoSelector);
         }
-        let has_pods = |workload: &Workload| workload.replicas > 0;
+        let has_pods = |workload: &InventoryWorkload| workload.replicas > 0;
         let own =
             self.workloads.iter().filter(|(_, workload)| has_pods(workload) && service.selects(workload));
         let own: BTreeSet<&str> = own.map(|(value, _)| *value).collect();
         if own.is_empty() {
-            let is_own = |one: &Workload| one.namespace == self.environment.namespace && service.selects(one);
+            let is_own =
+                |one: &InventoryWorkload| one.namespace == self.environment.namespace && service.selects(one);
             let has_workloads = self.all.iter().any(is_own);
-            return unrouted(if has_workloads { Reason::NoEnvironment } else { Reason::NoWorkload });
+            return unrouted(if has_workloads {
+                UnroutedReason::NoEnvironment
+            } else {
+                UnroutedReason::NoWorkload
+            });
         }
         let mut ports: Vec<u16> =
             service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();
@@ -206,24 +211,28 @@ impl PlanContext<'_> {
         ports.dedup();
         if ports.is_empty() {
             if !service.gateways.is_empty() {
-                warnings.push(format!("{}: it names gateways, but {}", service.title(), Reason::NoHttpPort));
+                warnings.push(format!(
+                    "{}: it names gateways, but {}",
+                    service.title(),
+                    UnroutedReason::NoHttpPort
+                ));
             }
-            return unrouted(Reason::NoHttpPort);
+            return unrouted(UnroutedReason::NoHttpPort);
         }
-        let problems: Vec<Problem> =
+        let problems: Vec<InputProblem> =
             service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
         if !problems.is_empty() {
-            let disposition = Disposition::Refused(Problems(problems));
+            let disposition = RouteDisposition::Refused(Problems(problems));
             return Planned { name: service.name.clone(), disposition, choices: None };
         }
         let choices = Choices::of(self.spec, self.environments, &own);
         let routes = objects::routes(self.spec, service, &choices, &ports);
         let disposition = if routes.len() < 2 && service.gateways.is_empty() {
-            Disposition::Unrouted(Reason::OneWay)
+            RouteDisposition::Unrouted(UnroutedReason::OneWay)
         } else {
             self.warn_of_default(service, &own, warnings);
             let metadata = existing::metadata(self.environment, &service.name);
-            Disposition::Routed {
+            RouteDisposition::Routed {
                 virtual_service: objects::virtual_service(self.version, &metadata, service, &routes),
                 destination_rule: objects::destination_rule(
                     self.version,
@@ -249,7 +258,7 @@ impl PlanContext<'_> {
 }
 
 /// Environments that would have one subset.
-fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<Problem> {
+fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputProblem> {
     let mut by_subset: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for value in own {
         by_subset.entry(subset(value)).or_default().push(value);
@@ -259,7 +268,7 @@ fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<Problem>
         .map(|(name, values)| {
             let place = format!("{}, label {label} of its workloads", service.title());
             let values = values.join(" and ");
-            Problem::of(&place, format!("{values} would both be the subset {name}; rename one of them"))
+            InputProblem::of(&place, format!("{values} would both be the subset {name}; rename one of them"))
         })
         .collect()
 }

@@ -3,13 +3,18 @@
 use super::choice::{Choices, subset};
 use crate::environment::existing::{DESTINATION_RULE, VIRTUAL_SERVICE};
 use crate::environment::inventory::Service;
-use crate::environment::resource::Spec;
+use crate::environment::resource::EnvironmentSpec;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the
 /// spec, so that the first of those wins; the default's.
-pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &[u16]) -> Vec<Value> {
+pub(super) fn routes(
+    spec: &EnvironmentSpec,
+    service: &Service,
+    choices: &Choices,
+    ports: &[u16],
+) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();
     for port in ports {
@@ -46,7 +51,7 @@ pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &
 
 /// What a request must not have for the alias at this place to count: headers before it that hold an environment and nothing
 /// else. They name the default's too, for which there is no route. One with a pattern may hold other values.
-fn without(spec: &Spec, at: usize) -> Map<String, Value> {
+fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
     let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
     let others = before.filter(|header| !header.eq_ignore_ascii_case(&spec.aliases[at].header));
@@ -67,7 +72,7 @@ pub(super) fn virtual_service(version: &str, metadata: &Value, service: &Service
 pub(super) fn destination_rule(
     version: &str,
     metadata: &Value,
-    spec: &Spec,
+    spec: &EnvironmentSpec,
     service: &Service,
     own: &BTreeSet<&str>,
 ) -> Value {

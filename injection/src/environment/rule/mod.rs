@@ -3,7 +3,7 @@
 
 mod shape;
 
-use mesh::Problem;
+use mesh::InputProblem;
 use serde_json::{Map, Value};
 
 pub const RULE: &str = "kt-virtual-environment/rule";
@@ -13,7 +13,7 @@ const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
 
 /// A part of an HTTPRoute, its fields named as Istio names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct HttpRouteRule {
     /// All but the matches and destinations.
     rest: Map<String, Value>,
     /// What each match has besides the header and the port.
@@ -22,24 +22,28 @@ pub struct Rule {
     route: Map<String, Value>,
 }
 
-impl Rule {
+impl HttpRouteRule {
     /// Understands the annotation. Its keys may be written in any case. Of several matches and destinations the first counts.
-    pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<Problem>> {
+    pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
                 "is not JSON ({error}); expected a part of an HTTPRoute such as {{\"timeout\": \"3s\"}}"
             );
-            vec![Problem::of(place, text)]
+            vec![InputProblem::of(place, text)]
         })?;
         if !value.is_object() {
-            return Err(vec![Problem::with_item(place, text, "is not an HTTPRoute; expected a JSON object")]);
+            return Err(vec![InputProblem::with_item(
+                place,
+                text,
+                "is not an HTTPRoute; expected a JSON object",
+            )]);
         }
         let mut problems = Vec::new();
         let named = shape::named(&shape::HTTP_ROUTE, &value, place, &mut problems);
         let Value::Object(mut rest) = named else { return Err(problems) };
         for field in NO_ROUTE.iter().filter(|field| rest.contains_key(**field)) {
             let text = format!("{field} can't be combined with the route to an environment; leave it out");
-            problems.push(Problem::of(place, text));
+            problems.push(InputProblem::of(place, text));
         }
         let mut first = |field: &str| match rest.remove(field) {
             Some(Value::Array(items)) => match items.into_iter().next() {
@@ -93,9 +97,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(text: &str) -> Result<Rule, String> {
-        let shown = |problems: Vec<Problem>| problems.iter().map(|problem| format!("{problem}\n")).collect();
-        Rule::read("rule", text).map_err(shown)
+    fn read(text: &str) -> Result<HttpRouteRule, String> {
+        let shown =
+            |problems: Vec<InputProblem>| problems.iter().map(|problem| format!("{problem}\n")).collect();
+        HttpRouteRule::read("rule", text).map_err(shown)
     }
 
     #[test]
@@ -142,6 +147,6 @@ mod tests {
             let found = read(text).expect_err(text);
             assert!(found.contains(expected), "{text}: {found}");
         }
-        assert_eq!(read("{}").map(|rule| rule == Rule::default()), Ok(true));
+        assert_eq!(read("{}").map(|rule| rule == HttpRouteRule::default()), Ok(true));
     }
 }

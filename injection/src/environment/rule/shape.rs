@@ -2,28 +2,29 @@
 //!
 //! Only names are known here, and what is a list or an object. Whether a number is sensible is Istio's to say.
 
-use mesh::Problem;
+use mesh::InputProblem;
 use serde_json::{Map, Value};
 
-pub(super) enum Shape {
+pub(super) enum HttpRouteSchema {
     /// A value that is taken as it is.
     Any,
-    Object(&'static [(&'static str, Shape)]),
-    List(&'static Shape),
+    Object(&'static [(&'static str, HttpRouteSchema)]),
+    List(&'static HttpRouteSchema),
     /// An object whose keys are no names of fields, such as headers.
-    Keys(&'static Shape),
+    Keys(&'static HttpRouteSchema),
 }
 
-use Shape::{Any, Keys, List, Object};
+use HttpRouteSchema::{Any, Keys, List, Object};
 
-const STRING_MATCH: Shape = Object(&[("exact", Any), ("prefix", Any), ("regex", Any)]);
-const STRING_MATCHES: Shape = Keys(&STRING_MATCH);
-const PERCENT: Shape = Object(&[("value", Any)]);
-const DESTINATION: Shape = Object(&[("host", Any), ("subset", Any), ("port", Object(&[("number", Any)]))]);
-const OPERATIONS: Shape = Object(&[("set", Any), ("add", Any), ("remove", Any)]);
-const HEADERS: Shape = Object(&[("request", OPERATIONS), ("response", OPERATIONS)]);
+const STRING_MATCH: HttpRouteSchema = Object(&[("exact", Any), ("prefix", Any), ("regex", Any)]);
+const STRING_MATCHES: HttpRouteSchema = Keys(&STRING_MATCH);
+const PERCENT: HttpRouteSchema = Object(&[("value", Any)]);
+const DESTINATION: HttpRouteSchema =
+    Object(&[("host", Any), ("subset", Any), ("port", Object(&[("number", Any)]))]);
+const OPERATIONS: HttpRouteSchema = Object(&[("set", Any), ("add", Any), ("remove", Any)]);
+const HEADERS: HttpRouteSchema = Object(&[("request", OPERATIONS), ("response", OPERATIONS)]);
 
-const MATCH: Shape = Object(&[
+const MATCH: HttpRouteSchema = Object(&[
     ("name", Any),
     ("uri", STRING_MATCH),
     ("scheme", STRING_MATCH),
@@ -40,15 +41,15 @@ const MATCH: Shape = Object(&[
     ("statPrefix", Any),
 ]);
 
-const ROUTE: Shape = Object(&[("destination", DESTINATION), ("weight", Any), ("headers", HEADERS)]);
+const ROUTE: HttpRouteSchema = Object(&[("destination", DESTINATION), ("weight", Any), ("headers", HEADERS)]);
 
-const REWRITE: Shape = Object(&[
+const REWRITE: HttpRouteSchema = Object(&[
     ("uri", Any),
     ("authority", Any),
     ("uriRegexRewrite", Object(&[("match", Any), ("rewrite", Any)])),
 ]);
 
-const RETRIES: Shape = Object(&[
+const RETRIES: HttpRouteSchema = Object(&[
     ("attempts", Any),
     ("perTryTimeout", Any),
     ("retryOn", Any),
@@ -57,7 +58,7 @@ const RETRIES: Shape = Object(&[
     ("backoff", Any),
 ]);
 
-const FAULT: Shape = Object(&[
+const FAULT: HttpRouteSchema = Object(&[
     (
         "delay",
         Object(&[("percent", Any), ("fixedDelay", Any), ("exponentialDelay", Any), ("percentage", PERCENT)]),
@@ -68,7 +69,7 @@ const FAULT: Shape = Object(&[
     ),
 ]);
 
-const CORS: Shape = Object(&[
+const CORS: HttpRouteSchema = Object(&[
     ("allowOrigin", Any),
     ("allowOrigins", List(&STRING_MATCH)),
     ("allowMethods", Any),
@@ -79,7 +80,7 @@ const CORS: Shape = Object(&[
     ("unmatchedPreflights", Any),
 ]);
 
-const REDIRECT: Shape = Object(&[
+const REDIRECT: HttpRouteSchema = Object(&[
     ("uri", Any),
     ("authority", Any),
     ("port", Any),
@@ -88,7 +89,7 @@ const REDIRECT: Shape = Object(&[
     ("redirectCode", Any),
 ]);
 
-pub(super) const HTTP_ROUTE: Shape = Object(&[
+pub(super) const HTTP_ROUTE: HttpRouteSchema = Object(&[
     ("name", Any),
     ("match", List(&MATCH)),
     ("route", List(&ROUTE)),
@@ -108,11 +109,16 @@ pub(super) const HTTP_ROUTE: Shape = Object(&[
 ]);
 
 /// A value with its fields named as Istio names them. Nulls are left out. What is wrong is added to the problems of `place`.
-pub(super) fn named(shape: &Shape, value: &Value, place: &str, problems: &mut Vec<Problem>) -> Value {
-    walk(shape, value, "", &mut |text| problems.push(Problem::of(place, text)))
+pub(super) fn named(
+    shape: &HttpRouteSchema,
+    value: &Value,
+    place: &str,
+    problems: &mut Vec<InputProblem>,
+) -> Value {
+    walk(shape, value, "", &mut |text| problems.push(InputProblem::of(place, text)))
 }
 
-fn walk(shape: &Shape, value: &Value, path: &str, refuse: &mut dyn FnMut(String)) -> Value {
+fn walk(shape: &HttpRouteSchema, value: &Value, path: &str, refuse: &mut dyn FnMut(String)) -> Value {
     match (shape, value) {
         (Any, value) => value.clone(),
         (List(shape), Value::Array(items)) => {

@@ -1,13 +1,13 @@
 //! What the built-in templates share: the init container, the placement of the proxy, annotations for a plugin, and access to
 //! a pod's metadata and to the values.
 
-use crate::sidecar::{Identity, Init, Mode};
+use crate::sidecar::{Identity, InitMode, Mode};
 use crate::template::{context::TemplateContext, multus};
-use mesh::Problem;
+use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 
 /// What a template writes beside the parts that all of them share.
-pub(super) struct Parts {
+pub(super) struct TemplateParts {
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
     /// The fields of the proxy's container. Null ones are unset.
@@ -21,7 +21,7 @@ pub(super) struct RenderContext<'a> {
     template: &'static str,
     container: &'static str,
     pub(super) input: &'a TemplateContext<'a>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<InputProblem>,
 }
 
 impl<'a> RenderContext<'a> {
@@ -34,8 +34,8 @@ impl<'a> RenderContext<'a> {
     }
 
     /// The whole patch: lists and mappings without entries are not part of it.
-    pub(super) fn patch(&self, parts: Parts) -> Value {
-        let Parts { labels, mut annotations, proxy, volumes } = parts;
+    pub(super) fn patch(&self, parts: TemplateParts) -> Value {
+        let TemplateParts { labels, mut annotations, proxy, volumes } = parts;
         let (sidecar, values) = (self.input.sidecar, self.input.values);
         let mut proxy = without_unset(proxy);
         proxy["name"] = self.container.into();
@@ -70,7 +70,7 @@ impl<'a> RenderContext<'a> {
     fn init_container(&self) -> Option<Value> {
         let sidecar = self.input.sidecar;
         let name = sidecar.init.name()?;
-        let sets_rules = sidecar.init == Init::Capture;
+        let sets_rules = sidecar.init == InitMode::Capture;
         let capabilities = match sets_rules {
             true => json!({"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}),
             false => json!({"drop": ["ALL"]}),
@@ -225,8 +225,8 @@ impl<'a> RenderContext<'a> {
     pub(super) fn problem(&mut self, at: &str, item: Option<&str>, text: &str) {
         let name = format!("template {}: {at}", self.template);
         self.problems.push(match item {
-            Some(item) => Problem::with_item(&name, item, text),
-            None => Problem::of(&name, text),
+            Some(item) => InputProblem::with_item(&name, item, text),
+            None => InputProblem::of(&name, text),
         });
     }
 }

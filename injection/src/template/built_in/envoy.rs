@@ -1,7 +1,7 @@
 //! Envoy alone. Its configuration is the key `envoy.yaml` of a ConfigMap: it has to listen at the outbound and the inbound port,
 //! each with the listener filter that restores the original destination.
 
-use super::context::{Parts, RenderContext, is_on, pod_field, set};
+use super::context::{RenderContext, TemplateParts, is_on, pod_field, set};
 use crate::sidecar::OtherProxy;
 use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ const CONFIG: &str = "envoy.sidecar-init/config";
 const READY_PORT: &str = "envoy.sidecar-init/ready-port";
 const READY_PORT_VALUE: &str = "envoy.readyPort";
 
-pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
+pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let sidecar = context.input.sidecar;
     let image = context.annotation_or_value(PROXY_IMAGE, "envoy.image");
     let image = image.as_deref().and_then(set).or_else(|| set(&sidecar.proxy_image));
@@ -59,7 +59,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
     });
     let config = config.as_deref().unwrap_or("envoy");
     let volumes = vec![json!({"name": "envoy-config", "configMap": {"name": config}})];
-    Parts { labels: Map::new(), annotations: Map::new(), proxy, volumes }
+    TemplateParts { labels: Map::new(), annotations: Map::new(), proxy, volumes }
 }
 
 /// The port of Envoy's probes, by its number or its name; `None` where there are no probes.

@@ -1,6 +1,6 @@
 //! linkerd's proxy, as linkerd's control plane expects it. The init container is ours, with linkerd's ports and user.
 
-use super::context::{Parts, RenderContext, pod_field, set, variable};
+use super::context::{RenderContext, TemplateParts, pod_field, set, variable};
 use crate::sidecar::{Mode, OtherProxy};
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ pub(super) static PROXY: OtherProxy = OtherProxy {
 /// The networks of a cluster, where the values name none.
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
-pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
+pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let (sidecar, admission) = (context.input.sidecar, context.input.admission);
     let image = context.annotation_or_value("config.linkerd.io/proxy-image", "linkerd.image");
     let image = image.as_deref().and_then(set).or_else(|| set(&sidecar.proxy_image));
@@ -68,7 +68,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
     if let Some(namespace) = set(&admission.namespace.name) {
         labels.insert("linkerd.io/workload-ns".to_owned(), namespace.into());
     }
-    Parts { labels, annotations: Map::new(), proxy, volumes }
+    TemplateParts { labels, annotations: Map::new(), proxy, volumes }
 }
 
 fn variables(context: &mut RenderContext<'_>, control_plane: &str) -> Vec<Value> {

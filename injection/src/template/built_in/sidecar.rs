@@ -1,8 +1,10 @@
 //! Istio's proxy: its agent, which starts Envoy, as istiod expects it. What Istio's own template makes for a pod, without traces
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
-use super::context::{Parts, RenderContext, is_empty, is_on, pod_field, resource_limit, set, variable};
-use crate::mesh_config::{InboundPolicy, Mesh};
+use super::context::{
+    RenderContext, TemplateParts, is_empty, is_on, pod_field, resource_limit, set, variable,
+};
+use crate::mesh_config::{InboundPolicy, MeshConfig};
 use crate::template::{context::TemplateContext, opentelemetry};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
@@ -12,7 +14,7 @@ const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
 /// The volume of a pod's own bootstrap configuration.
 const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
 
-pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
+pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let TemplateContext { sidecar, values, .. } = *context.input;
     let bootstrap = context.metadata("annotations", BOOTSTRAP);
     let dumps_core = context.annotation_or_value(CORE_DUMP, "global.proxy.enableCoreDump");
@@ -33,7 +35,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
         "resources": context.resources(),
         "volumeMounts": mounts(context, bootstrap.is_some()),
     });
-    Parts {
+    TemplateParts {
         labels: labels(context),
         annotations: annotations(context),
         proxy,
@@ -128,7 +130,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
         Some(pod_field("SERVICE_ACCOUNT", "spec.serviceAccountName")),
         Some(pod_field("HOST_IP", "status.hostIP")),
         Some(resource_limit("ISTIO_CPU_LIMIT", "limits.cpu")),
-        Some(variable("PROXY_CONFIG", Mesh::beyond_defaults(&sidecar.proxy_config).to_string())),
+        Some(variable("PROXY_CONFIG", MeshConfig::beyond_defaults(&sidecar.proxy_config).to_string())),
         Some(variable("ISTIO_META_POD_PORTS", ports)),
         optional("ISTIO_META_APP_CONTAINERS", set(&containers)),
         Some(resource_limit("GOMEMLIMIT", "limits.memory")),

@@ -1,7 +1,7 @@
 //! What a template sees: Istio's names, filled from what is known of a pod.
 
 use super::fields::{field_value, structure};
-use super::shapes::Shape;
+use super::shapes::GoStructure;
 use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
 use serde_json::Map;
@@ -42,7 +42,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut metadata = of_pod("metadata", Shape::Metadata);
+    let mut metadata = of_pod("metadata", GoStructure::Metadata);
     if let Value::Map(fields) = &mut metadata
         && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
     {
@@ -53,9 +53,9 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
         ("ObjectMeta", metadata),
-        ("Spec", of_pod("spec", Shape::Spec)),
+        ("Spec", of_pod("spec", GoStructure::Spec)),
         ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
-        ("MeshConfig", field_value(&mesh.raw, Shape::MeshConfig, &str::to_owned)),
+        ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, &str::to_owned)),
         ("Values", plain(&values.raw)),
         ("Revision", values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
@@ -73,7 +73,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
 /// A ProxyConfig, with the default that protobuf prints.
 fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
     let empty = Map::new();
-    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::ProxyConfig, text);
+    let mut fields = structure(config.as_object().unwrap_or(&empty), GoStructure::ProxyConfig, text);
     fields.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
     Value::Map(fields)
 }

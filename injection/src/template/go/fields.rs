@@ -1,6 +1,6 @@
 //! Names of fields: of JSON, and of the Go structures that templates are written for.
 
-use super::shapes::{ORDERED, Shape, Unset};
+use super::shapes::{GoStructure, ORDERED, Unset};
 use crate::pipeline::unread;
 use gtmpl_ng::{Func, FuncError, Value};
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ pub(super) fn json_name(name: &str) -> String {
 /// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
 pub(super) fn structure(
     object: &serde_json::Map<String, serde_json::Value>,
-    shape: Shape,
+    shape: GoStructure,
     text: &dyn Fn(&str) -> String,
 ) -> HashMap<String, Value> {
     let mut fields: HashMap<String, Value> = HashMap::with_capacity(object.len() + shape.unset().len() + 1);
@@ -90,15 +90,15 @@ pub(super) fn structure(
     for (name, zero) in shape.unset() {
         fields.insert((*name).to_owned(), zero.value());
     }
-    if shape == Shape::Container {
+    if shape == GoStructure::Container {
         fields.insert(
             "Resources".to_owned(),
-            Value::Map(structure(&serde_json::Map::new(), Shape::Resources, text)),
+            Value::Map(structure(&serde_json::Map::new(), GoStructure::Resources, text)),
         );
     }
     for (name, value) in object {
         if !value.is_null() {
-            let value = if shape == Shape::Container && unread::is_mark(value) {
+            let value = if shape == GoStructure::Container && unread::is_mark(value) {
                 unread_variables()
             } else if OF_WORDS.contains(&name.as_str()) && value.is_object() {
                 super::data::with(value, text)
@@ -111,7 +111,11 @@ pub(super) fn structure(
     fields
 }
 
-pub(super) fn field_value(value: &serde_json::Value, shape: Shape, text: &dyn Fn(&str) -> String) -> Value {
+pub(super) fn field_value(
+    value: &serde_json::Value,
+    shape: GoStructure,
+    text: &dyn Fn(&str) -> String,
+) -> Value {
     match value {
         serde_json::Value::Object(object) => Value::Map(structure(object, shape, text)),
         serde_json::Value::Array(items) => {
@@ -205,7 +209,7 @@ mod tests {
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         });
-        let seen = field_value(&pod, Shape::Spec, &str::to_owned);
+        let seen = field_value(&pod, GoStructure::Spec, &str::to_owned);
         let Value::Map(fields) = &seen else { panic!("{seen}") };
         assert_eq!(fields["RestartPolicy"], "".into());
         assert_eq!(fields["HostNetwork"], false.into());

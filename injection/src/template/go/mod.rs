@@ -24,7 +24,7 @@ mod text;
 use super::context::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Template {
             [(text::MEMBER, members::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
         let offered = functions::all().into_iter().chain(hidden);
         parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
-        parsed.parse(text).map_err(|error| Problems(vec![Problem::of(name, malformed(&error))]))?;
+        parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;
         Ok(Self { name: name.into(), parsed: Arc::new(parsed) })
     }
 
@@ -118,7 +118,7 @@ impl Template {
     ) -> Result<String, Problems> {
         let root = Context::from(data::root(context, text));
         let filled = functions::with(context.values.environment(), || self.parsed.render(&root));
-        let filled = filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))?;
+        let filled = filled.map_err(|error| Problems(vec![InputProblem::of(&*self.name, failed(&error))]))?;
         // As the engine prints what stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {
             return Err(unread::refusal(&self.name));
@@ -145,14 +145,14 @@ impl Template {
                      quote, toJson or toYaml",
                     self.name
                 );
-                problems.push(Problem::with_item(&who, text, what));
+                problems.push(InputProblem::with_item(&who, text, what));
             }
         }
         if problems.is_empty() {
             let what = format!(
                 "would read texts of the pod as YAML, in {place}; hand them to quote, toJson or toYaml"
             );
-            problems.push(Problem::of(&*self.name, what));
+            problems.push(InputProblem::of(&*self.name, what));
         }
         Problems(problems)
     }

@@ -1,7 +1,7 @@
 //! What a template has made: whether it is whole, is YAML, and says what the template says and not what a pod has slipped in.
 
 use super::standin;
-use mesh::{Problem, Problems};
+use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 
 /// What Go prints where there is nothing.
@@ -11,14 +11,14 @@ const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 /// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
 /// `warnings` gets those keys.
 pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
-    let lacking: Vec<Problem> = text
+    let lacking: Vec<InputProblem> = text
         .lines()
         .enumerate()
         .filter_map(|(index, line)| {
             let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
             let number = index + 1;
             let what = "the template prints a value there that is not set; give it one, or a default";
-            Some(Problem::with_item(
+            Some(InputProblem::with_item(
                 name,
                 line.trim(),
                 format!("holds {nothing}, in line {number} of what it makes: {what}"),
@@ -34,7 +34,7 @@ pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Resul
         Some(patch @ Value::Object(_)) => Ok(patch),
         // A template may have nothing to say about a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
-        Some(_) => Err(Problems(vec![Problem::of(
+        Some(_) => Err(Problems(vec![InputProblem::of(
             name,
             "makes YAML that is not a mapping; expected metadata and spec of a pod",
         )])),

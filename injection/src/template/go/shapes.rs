@@ -34,7 +34,7 @@ impl Unset {
 
 /// A structure with unset fields that templates read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
+pub(super) enum GoStructure {
     Metadata,
     Spec,
     Container,
@@ -46,19 +46,19 @@ pub(super) enum Shape {
     Other,
 }
 
-const ALL: [Shape; 7] = [
-    Shape::Metadata,
-    Shape::Spec,
-    Shape::Container,
-    Shape::Port,
-    Shape::Resources,
-    Shape::ProxyConfig,
-    Shape::MeshConfig,
+const ALL: [GoStructure; 7] = [
+    GoStructure::Metadata,
+    GoStructure::Spec,
+    GoStructure::Container,
+    GoStructure::Port,
+    GoStructure::Resources,
+    GoStructure::ProxyConfig,
+    GoStructure::MeshConfig,
 ];
 /// The structures of which the order of fields counts.
-pub(super) const ORDERED: [Shape; 2] = [Shape::Port, Shape::ProxyConfig];
+pub(super) const ORDERED: [GoStructure; 2] = [GoStructure::Port, GoStructure::ProxyConfig];
 
-impl Shape {
+impl GoStructure {
     /// What a field of JSON holds, itself or in a list.
     pub(super) fn of(self, field: &str) -> Self {
         match (self, field) {

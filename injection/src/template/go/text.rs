@@ -41,7 +41,7 @@ pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> S
         out.push_str(before);
         let (action, behind) = action.split_at(end_of(action));
         rest = behind;
-        match Action::of(action) {
+        match TemplateAction::of(action) {
             Some(action) => action.write(&mut out, &mut blocks, lacking),
             None => out.push_str(action),
         }
@@ -92,13 +92,13 @@ fn pieces(action: &str) -> impl Iterator<Item = (usize, char, bool)> {
 }
 
 /// An action: its braces, with the signs that trim, and what is between them.
-struct Action<'a> {
+struct TemplateAction<'a> {
     open: &'a str,
     body: &'a str,
     close: &'a str,
 }
 
-impl<'a> Action<'a> {
+impl<'a> TemplateAction<'a> {
     /// None of a comment, and of what has no end.
     fn of(action: &'a str) -> Option<Self> {
         let inside = action.strip_prefix("{{")?.strip_suffix("}}")?;

@@ -3,11 +3,11 @@
 //! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
 //! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
 
-use super::store::{Lost, Resource, Store};
+use super::store::{Lost, ObjectStore, Resource};
 use cluster::backoff::Backoff;
 use injection::environment::{
-    changes::{Changes, Step, adoptions, changes, orphans},
-    conditions::{Condition, conditions, idle, ranked, status},
+    changes::{ChangeStep, Changes, adoptions, changes, orphans},
+    conditions::{EnvironmentCondition, conditions, idle, ranked, status},
     routes::{Plan, plan},
 };
 use kube::runtime::watcher::Event;
@@ -27,7 +27,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 /// What is known, and what is due.
 #[derive(Debug)]
 pub(super) struct Core {
-    store: Store,
+    store: ObjectStore,
     debounce: Duration,
     /// The version of Istio's objects.
     istio: &'static str,
@@ -52,7 +52,7 @@ struct Due {
 
 /// How work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
+pub(super) enum WorkOutcome {
     Done,
     /// What was to be written is another object by now, or gone. A watch is about to report it.
     Outdated,
@@ -61,13 +61,13 @@ pub(super) enum Outcome {
 
 /// What a namespace needs.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct NamespaceWork {
     pub(super) namespace: String,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ChangeStep>,
     /// The one that acts: its name, and what its status is made of; `None` where there is none.
     acting: Option<Acting>,
     /// The statuses of the others.
-    idle: Vec<(String, Vec<Condition>)>,
+    idle: Vec<(String, Vec<EnvironmentCondition>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ struct Acting {
     changes: Changes,
 }
 
-impl Work {
+impl NamespaceWork {
     pub(super) fn notes(&self) -> Vec<String> {
         let Some(acting) = &self.acting else { return Vec::new() };
         match &acting.plan {
@@ -90,7 +90,7 @@ impl Work {
 impl Core {
     pub(super) fn new(debounce: Duration, istio: &'static str) -> Self {
         Self {
-            store: Store::default(),
+            store: ObjectStore::default(),
             debounce,
             istio,
             leading: false,
@@ -101,7 +101,7 @@ impl Core {
         }
     }
 
-    pub(super) fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &ObjectStore {
         &self.store
     }
 
@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// The work that is due, if there is some.
-    pub(super) fn start(&mut self, now: Instant) -> Option<Work> {
+    pub(super) fn start(&mut self, now: Instant) -> Option<NamespaceWork> {
         self.next().filter(|next| *next <= now)?;
         let (namespace, _) = self.due.iter().min_by_key(|(_, due)| due.at)?;
         let namespace = namespace.clone();
@@ -214,13 +214,18 @@ impl Core {
     }
 
     /// What a namespace needs now.
-    fn work(&self, namespace: String) -> Work {
+    fn work(&self, namespace: String) -> NamespaceWork {
         let all = self.store.environments(&namespace);
         let existing = self.store.existing(&namespace);
         let uids: BTreeSet<&str> = all.iter().filter_map(|(one, _)| one.uid.as_deref()).collect();
         let ranked = ranked(all.iter().map(|(one, _)| *one));
         let [oldest, others @ ..] = &ranked[..] else {
-            return Work { steps: orphans(&existing, &uids), namespace, acting: None, idle: Vec::new() };
+            return NamespaceWork {
+                steps: orphans(&existing, &uids),
+                namespace,
+                acting: None,
+                idle: Vec::new(),
+            };
         };
         let (services, workloads) = (self.store.services(&namespace), self.store.workloads(&namespace));
         let plan = plan(oldest, &services, &workloads, self.istio);
@@ -229,7 +234,7 @@ impl Core {
             Err(_) => adoptions(&ranked, &existing),
         };
         let idle = others.iter().map(|one| (one.name.clone(), idle(oldest))).collect();
-        Work {
+        NamespaceWork {
             steps: changes.steps.clone(),
             namespace,
             acting: Some(Acting { name: oldest.name.clone(), plan, changes }),
@@ -239,7 +244,12 @@ impl Core {
 
     /// The statuses that are to be written after the work, by name. `failed` are writes that were refused, in words; `now`
     /// is the time as RFC 3339 says it.
-    pub(super) fn statuses(&self, work: &Work, failed: &[String], now: &str) -> Vec<(String, Value)> {
+    pub(super) fn statuses(
+        &self,
+        work: &NamespaceWork,
+        failed: &[String],
+        now: &str,
+    ) -> Vec<(String, Value)> {
         let all = self.store.environments(&work.namespace);
         let decided = work.acting.iter().map(|one| (&one.name, conditions(&one.plan, &one.changes, failed)));
         let decided = decided.chain(work.idle.iter().map(|(name, conditions)| (name, conditions.clone())));
@@ -252,8 +262,8 @@ impl Core {
 
     /// The work on a namespace has ended. What has failed is tried again, later and later; what was outdated too, or as soon
     /// as the watch has reported it.
-    pub(super) fn finished(&mut self, namespace: &str, outcome: Outcome, now: Instant) {
-        if outcome == Outcome::Done {
+    pub(super) fn finished(&mut self, namespace: &str, outcome: WorkOutcome, now: Instant) {
+        if outcome == WorkOutcome::Done {
             self.failures.remove(namespace);
             return;
         }
@@ -264,8 +274,8 @@ impl Core {
         due.is_firm = true;
         due.at = match outcome {
             // What came meanwhile waits too: it would fail alike.
-            Outcome::Failed => due.at.max(again.at),
-            Outcome::Outdated | Outcome::Done => due.at.min(again.at),
+            WorkOutcome::Failed => due.at.max(again.at),
+            WorkOutcome::Outdated | WorkOutcome::Done => due.at.min(again.at),
         };
     }
 }

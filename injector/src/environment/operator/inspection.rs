@@ -1,7 +1,7 @@
 //! The status pages of the operator: for its client on the same machine.
 
 use super::core::Core;
-use crate::logging::Level;
+use crate::logging::LogLevelHandle;
 use cluster::status::{Reply, TEXT, reply};
 use hyper::StatusCode;
 use injection::environment::conditions::acting;
@@ -14,7 +14,7 @@ const JSON: &str = "application/json";
 /// What the pages show and change.
 pub(super) struct Inspection {
     pub(super) core: Rc<RefCell<Core>>,
-    pub(super) level: Level,
+    pub(super) level: LogLevelHandle,
     /// The one namespace that is looked at; `None` for all.
     pub(super) namespace: Option<String>,
 }

@@ -23,12 +23,12 @@ mod writes;
 
 use crate::logging;
 use clap::Args;
-use cluster::{access, lease::Candidate, readiness::Readiness, status, termination::Termination};
+use cluster::{access, lease::LeaseCandidate, readiness::Readiness, status, termination::Termination};
 use inspection::Inspection;
 use mesh::sources::duration;
 use metrics::Metrics;
 use prometheus_client::registry::Registry;
-use rounds::Operator;
+use rounds::EnvironmentOperator;
 use std::{
     cell::RefCell,
     error::Error,
@@ -46,7 +46,7 @@ use tokio::{
 };
 
 #[derive(Args)]
-pub(crate) struct Flags {
+pub(crate) struct OperatorFlags {
     /// Namespace of the routes [default: that of the kubeconfig, or of the pod]
     #[arg(short, long, value_name = "NAME", conflicts_with = "all", value_parser = super::namespace)]
     namespace: Option<String>,
@@ -85,7 +85,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
     #[command(flatten)]
-    logging: logging::Logging,
+    logging: logging::LoggingFlags,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,14 +110,14 @@ fn lease_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(flags: &OperatorFlags) -> Result<ExitCode, Box<dyn Error>> {
     let level = logging::start(&flags.logging);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, operate(flags, level))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Error>> {
+async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Result<(), Box<dyn Error>> {
     let mut termination = Termination::new()?;
     let kubeconfig = flags.kubeconfig.as_deref();
     let (client, server) = access::reach(kubeconfig, flags.call_timeout).await?;
@@ -147,15 +147,19 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     // Operators of other namespaces have other Leases: they don't wait for each other.
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let mut candidate =
-        Candidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
+        LeaseCandidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
     // Practically for ever.
     let always =
         tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
     let until = if flags.no_lease { always.subscribe() } else { candidate.until() };
-    let operator = Operator {
+    let operator = EnvironmentOperator {
         client: watching,
         server,
-        scope: watch::Scope { namespace, timeout: flags.watch_timeout, call_timeout: flags.call_timeout },
+        scope: watch::WatchScope {
+            namespace,
+            timeout: flags.watch_timeout,
+            call_timeout: flags.call_timeout,
+        },
         core,
         metrics,
         unlisted: Some(unlisted),

@@ -24,14 +24,14 @@ pub(super) struct Reduced<S> {
 /// The spec of a Deployment or StatefulSet, as far as it decides about routes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(super) struct Workload {
+pub(super) struct WorkloadSpec {
     replicas: Value,
-    template: Template,
+    template: WorkloadTemplate,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Template {
+struct WorkloadTemplate {
     metadata: Labelled,
 }
 
@@ -146,7 +146,7 @@ mod tests {
             "template": {"metadata": {"labels": {"app": "cart"}, "annotations": {"c": "d"}}, "spec": {"containers": []}},
         }})
         .to_string();
-        let parsed: Reduced<Workload> = serde_json::from_str(&text).expect("a Deployment");
+        let parsed: Reduced<WorkloadSpec> = serde_json::from_str(&text).expect("a Deployment");
         assert_eq!(
             parsed.value(&resource(Resource::Deployments, "v1")),
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": reduced, "status": null,

@@ -1,9 +1,9 @@
 //! The loop: events go to the core, and what is due is done, one namespace at a time, while events go on coming.
 
-use super::core::{Core, Outcome};
+use super::core::{Core, WorkOutcome};
 use super::metrics::Metrics;
-use super::watch::{self, Scope};
-use super::writes::Writer;
+use super::watch::{self, WatchScope};
+use super::writes::OperatorWriter;
 use cluster::{
     backoff::Backoff,
     error::{describe, kind_of_call},
@@ -24,12 +24,12 @@ use tokio::{sync::watch::Receiver, time};
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-pub(super) struct Operator {
+pub(super) struct EnvironmentOperator {
     /// Of which a call may last as long as a watch.
     pub(super) client: Client,
     /// The address of the API server, which no error names.
     pub(super) server: String,
-    pub(super) scope: Scope,
+    pub(super) scope: WatchScope,
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) metrics: Metrics,
     /// Blocks readiness until all resources are listed.
@@ -43,10 +43,10 @@ type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 /// Work under way, and its namespace.
 struct InProgress {
     namespace: String,
-    done: Pending<Outcome>,
+    done: Pending<WorkOutcome>,
 }
 
-impl Operator {
+impl EnvironmentOperator {
     /// Keeps routes, for ever.
     pub(super) async fn run(mut self) {
         let mut istio = self.istio().await;
@@ -138,7 +138,7 @@ impl Operator {
             }
         };
         if let Some(doing) = doing {
-            self.core.borrow_mut().finished(&doing.namespace, Outcome::Failed, Instant::now());
+            self.core.borrow_mut().finished(&doing.namespace, WorkOutcome::Failed, Instant::now());
         }
         next
     }
@@ -152,7 +152,7 @@ impl Operator {
         for note in work.notes() {
             tracing::debug!(namespace, note, "suspicious configuration");
         }
-        let writer = Writer {
+        let writer = OperatorWriter {
             client: self.client.clone(),
             istio,
             timeout: self.scope.call_timeout,

@@ -3,7 +3,7 @@
 use injection::environment::{
     conditions::ranked,
     existing::Existing,
-    inventory::{Service, Workload},
+    inventory::{InventoryWorkload, Service},
     resource::VirtualEnvironment,
 };
 use kube::runtime::watcher::Event;
@@ -46,20 +46,20 @@ impl Resource {
     }
 }
 
-type Key = (String, String);
-type Table = cluster::store::Store<Key, Fact>;
+type NamespacedName = (String, String);
+type ResourceTable = cluster::store::Store<NamespacedName, WatchedObject>;
 
 /// An object, as far as it decides about routes.
 #[derive(Debug)]
-enum Fact {
+enum WatchedObject {
     /// With its status.
     Environment(VirtualEnvironment, Value),
     Service(Service),
-    Workload(Workload),
+    Workload(InventoryWorkload),
     Existing(Existing),
 }
 
-impl Fact {
+impl WatchedObject {
     fn read(resource: Resource, mut object: Value, namespace: &str) -> Option<Self> {
         match resource {
             Resource::Environments => {
@@ -68,7 +68,7 @@ impl Fact {
             }
             Resource::Services => Service::read(&object, namespace).map(Self::Service),
             Resource::Deployments | Resource::StatefulSets => {
-                Workload::read(&object, namespace).map(Self::Workload)
+                InventoryWorkload::read(&object, namespace).map(Self::Workload)
             }
             Resource::VirtualServices | Resource::DestinationRules | Resource::EnvoyFilters => {
                 Existing::of(object).map(Self::Existing)
@@ -124,17 +124,17 @@ impl Touched {
 
 /// All objects, by their resources.
 #[derive(Debug, Default)]
-pub(super) struct Store([Table; Resource::ALL.len()]);
+pub(super) struct ObjectStore([ResourceTable; Resource::ALL.len()]);
 
-impl Store {
+impl ObjectStore {
     pub(super) fn take(&mut self, resource: Resource, event: Event<Value>) -> Touched {
         let table = &mut self.0[resource as usize];
-        let lost = |(namespace, name): &Key, fact: &Fact| {
+        let lost = |(namespace, name): &NamespacedName, fact: &WatchedObject| {
             fact.is_ours().then(|| Lost { namespace: namespace.clone(), resource, name: name.clone() })
         };
         let read = |object: Value| {
             let key = key(&object)?;
-            let fact = Fact::read(resource, object, &key.0)?;
+            let fact = WatchedObject::read(resource, object, &key.0)?;
             Some((key, fact))
         };
         match event {
@@ -151,7 +151,7 @@ impl Store {
             Event::InitDone => {
                 let before = table.complete();
                 let now = table.known();
-                let is_same = |key: &Key| match (before.get(key), now.get(key)) {
+                let is_same = |key: &NamespacedName| match (before.get(key), now.get(key)) {
                     (Some(before), Some(now)) => before.is_same(now),
                     _ => false,
                 };
@@ -173,7 +173,7 @@ impl Store {
                 let Some(key) = key(&object) else { return Touched::default() };
                 // A VirtualEnvironment of this name may have been created again before the deletion is reported.
                 let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-                let known = table.known().get(&key).and_then(Fact::uid);
+                let known = table.known().get(&key).and_then(WatchedObject::uid);
                 if known.is_some_and(|known| uid.is_some_and(|uid| uid != known)) {
                     return Touched::default();
                 }
@@ -186,10 +186,10 @@ impl Store {
 
     /// Whether all that is watched was listed once.
     pub(super) fn is_complete(&self) -> bool {
-        self.0.iter().all(Table::is_listed)
+        self.0.iter().all(ResourceTable::is_listed)
     }
 
-    fn within<'a, T>(&'a self, namespace: &str, of: impl Fn(&'a Fact) -> Option<T>) -> Vec<T> {
+    fn within<'a, T>(&'a self, namespace: &str, of: impl Fn(&'a WatchedObject) -> Option<T>) -> Vec<T> {
         let first = (namespace.to_owned(), String::new());
         let facts = self.0.iter().flat_map(|table| {
             table.known().range(&first..).take_while(|((of, _), _)| of == namespace).map(|(_, fact)| fact)
@@ -200,21 +200,21 @@ impl Store {
     /// The VirtualEnvironments of a namespace, with their statuses.
     pub(super) fn environments(&self, namespace: &str) -> Vec<(&VirtualEnvironment, &Value)> {
         self.within(namespace, |fact| match fact {
-            Fact::Environment(environment, status) => Some((environment, status)),
+            WatchedObject::Environment(environment, status) => Some((environment, status)),
             _ => None,
         })
     }
 
     pub(super) fn services(&self, namespace: &str) -> Vec<Service> {
         self.within(namespace, |fact| match fact {
-            Fact::Service(service) => Some(service.clone()),
+            WatchedObject::Service(service) => Some(service.clone()),
             _ => None,
         })
     }
 
-    pub(super) fn workloads(&self, namespace: &str) -> Vec<Workload> {
+    pub(super) fn workloads(&self, namespace: &str) -> Vec<InventoryWorkload> {
         self.within(namespace, |fact| match fact {
-            Fact::Workload(workload) => Some(workload.clone()),
+            WatchedObject::Workload(workload) => Some(workload.clone()),
             _ => None,
         })
     }
@@ -222,7 +222,7 @@ impl Store {
     /// Objects of the kinds that the operator writes.
     pub(super) fn existing(&self, namespace: &str) -> Vec<Existing> {
         self.within(namespace, |fact| match fact {
-            Fact::Existing(object) => Some(object.clone()),
+            WatchedObject::Existing(object) => Some(object.clone()),
             _ => None,
         })
     }
@@ -245,7 +245,7 @@ impl Store {
 
     /// Namespaces with a VirtualEnvironment, or with an object that the operator has made.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
-        let objects = self.0.iter().flat_map(Table::known).filter(|(_, fact)| fact.is_ours());
+        let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
         self.with_environments()
             .into_iter()
             .chain(objects.map(|((namespace, _), _)| namespace.clone()))
@@ -253,7 +253,7 @@ impl Store {
     }
 }
 
-fn key(object: &Value) -> Option<Key> {
+fn key(object: &Value) -> Option<NamespacedName> {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
     Some((text("/metadata/namespace")?, text("/metadata/name")?))
 }

@@ -1,8 +1,8 @@
 //! The core as events of a namespace come: events in, work out, at times that the test chooses.
 
-use super::core::{Core, Outcome};
+use super::core::{Core, WorkOutcome};
 use super::store::Resource;
-use injection::environment::changes::Step;
+use injection::environment::changes::ChangeStep;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn shop() -> Vec<(Resource, Value)> {
     ]
 }
 
-fn kinds(steps: &[Step]) -> Vec<&str> {
+fn kinds(steps: &[ChangeStep]) -> Vec<&str> {
     steps.iter().map(|step| step.about().0).collect()
 }
 
@@ -130,12 +130,12 @@ fn what_failed_is_tried_later_and_later() {
     let mut at = now;
     for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
         core.start(at).expect("work");
-        core.finished("shop", Outcome::Failed, at);
+        core.finished("shop", WorkOutcome::Failed, at);
         assert_eq!(core.next(), Some(at + wait * SECOND));
         at += wait * SECOND;
     }
     core.start(at).expect("work");
-    core.finished("shop", Outcome::Done, at);
+    core.finished("shop", WorkOutcome::Done, at);
     assert_eq!(core.next(), None);
 }
 
@@ -216,16 +216,16 @@ fn routes_stay_while_the_last_environment_is_created_again() {
     again["metadata"]["uid"] = json!("u-again");
     core.handle(Resource::Environments, Event::Apply(again.clone()), at(32));
     let work = core.start(at(32)).expect("the new one is handled at once");
-    let kept = |step: &Step| matches!(step, Step::Adopt { name, .. } if name == "cart");
+    let kept = |step: &ChangeStep| matches!(step, ChangeStep::Adopt { name, .. } if name == "cart");
     assert!(work.steps.iter().any(kept), "{:?}", work.steps);
-    assert!(!work.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{:?}", work.steps);
+    assert!(!work.steps.iter().any(|step| matches!(step, ChangeStep::Delete { .. })), "{:?}", work.steps);
     // A deletion that is reported late is not the new one's.
     core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(33));
     assert_eq!(core.next(), None);
     core.handle(Resource::Environments, Event::Delete(again), at(40));
     assert!(core.start(at(44)).is_none());
     let work = core.start(at(45)).expect("it does not come back");
-    assert!(work.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{:?}", work.steps);
+    assert!(work.steps.iter().any(|step| matches!(step, ChangeStep::Delete { .. })), "{:?}", work.steps);
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn what_was_outdated_waits_for_the_watch_or_a_second() {
     core.start(now).expect("work");
     core.handle(Resource::VirtualServices, Event::Apply(route("cart", "demo")), now);
     core.handle(Resource::VirtualServices, Event::Delete(route("cart", "demo")), now);
-    core.finished("shop", Outcome::Outdated, now);
+    core.finished("shop", WorkOutcome::Outdated, now);
     assert_eq!(core.next(), Some(now), "the watch was faster");
     core.start(now).expect("work");
-    core.finished("shop", Outcome::Outdated, now);
+    core.finished("shop", WorkOutcome::Outdated, now);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "the second time");
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "nothing puts it off");
@@ -280,7 +280,7 @@ fn what_is_left_of_the_last_environment_goes() {
     own["metadata"]["ownerReferences"] = json!([]);
     let mut core = core(&[(Resource::VirtualServices, left), (Resource::VirtualServices, own)], now);
     let work = core.start(now).expect("work");
-    let [Step::Delete { name, uid, version, .. }] = &work.steps[..] else { panic!("{:?}", work.steps) };
+    let [ChangeStep::Delete { name, uid, version, .. }] = &work.steps[..] else { panic!("{:?}", work.steps) };
     assert_eq!((&**name, &**uid, &**version), ("cart", "u", "7"));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Lists come in pages, each of which is reduced to what matters before the next is requested.
 
-use super::object::{Reduced, Workload};
+use super::object::{Reduced, WorkloadSpec};
 use super::store::Resource;
 use cluster::watch::{self, Failure};
 use futures::{
@@ -29,7 +29,7 @@ pub(super) const PAGE: u32 = 200;
 
 /// What is watched of each resource, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Scope {
+pub(super) struct WatchScope {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
     /// How long the API server is asked to keep a watch open.
@@ -66,9 +66,13 @@ pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> 
 pub(super) type WatchEvent = (Resource, Result<Event<Value>, Failure>);
 
 /// The events of all resources, without end.
-pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = WatchEvent> + use<> {
+pub(super) fn events(
+    client: &Client,
+    scope: &WatchScope,
+    istio: &str,
+) -> impl Stream<Item = WatchEvent> + use<> {
     select_all(Resource::ALL.map(|of| match of {
-        Resource::Deployments | Resource::StatefulSets => of_one::<Workload>(client, scope, of, istio),
+        Resource::Deployments | Resource::StatefulSets => of_one::<WorkloadSpec>(client, scope, of, istio),
         Resource::Environments
         | Resource::Services
         | Resource::VirtualServices
@@ -78,7 +82,12 @@ pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream
 }
 
 /// The events of one resource, whose specs are read as `S`.
-fn of_one<S>(client: &Client, scope: &Scope, of: Resource, istio: &str) -> LocalBoxStream<'static, WatchEvent>
+fn of_one<S>(
+    client: &Client,
+    scope: &WatchScope,
+    of: Resource,
+    istio: &str,
+) -> LocalBoxStream<'static, WatchEvent>
 where
     S: Clone + Debug + Default + DeserializeOwned + Serialize + Send + 'static,
 {

@@ -1,11 +1,11 @@
 //! The writes: each step by one call, as long as this process leads.
 
-use super::core::{Core, Outcome, Work};
+use super::core::{Core, NamespaceWork, WorkOutcome};
 use super::metrics::Metrics;
 use super::store::Resource;
 use super::watch;
 use cluster::error::describe;
-use injection::environment::{changes::Step, existing::MANAGER};
+use injection::environment::{changes::ChangeStep, existing::MANAGER};
 use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client, Error,
@@ -20,12 +20,12 @@ use std::{
 };
 use tokio::sync::watch::Receiver;
 
-struct WriteError {
-    outcome: Outcome,
+struct OperatorWriteError {
+    outcome: WorkOutcome,
     error: String,
 }
 
-pub(super) struct Writer {
+pub(super) struct OperatorWriter {
     pub(super) client: Client,
     pub(super) istio: &'static str,
     pub(super) timeout: Duration,
@@ -34,15 +34,15 @@ pub(super) struct Writer {
     pub(super) metrics: Metrics,
 }
 
-impl Writer {
+impl OperatorWriter {
     /// Does the work, and writes the statuses of the VirtualEnvironments.
-    pub(super) async fn work(self, work: Work, core: Rc<RefCell<Core>>) -> Outcome {
-        let (mut outcome, mut failed) = (Outcome::Done, Vec::new());
+    pub(super) async fn work(self, work: NamespaceWork, core: Rc<RefCell<Core>>) -> WorkOutcome {
+        let (mut outcome, mut failed) = (WorkOutcome::Done, Vec::new());
         // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
         let mut broken: BTreeSet<&str> = BTreeSet::new();
         for step in &work.steps {
             if !self.leads() {
-                return Outcome::Failed;
+                return WorkOutcome::Failed;
             }
             let (kind, name) = step.about();
             if broken.contains(name) {
@@ -52,12 +52,12 @@ impl Writer {
             self.metrics.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
-                Err(WriteError { outcome: why, error }) => {
+                Err(OperatorWriteError { outcome: why, error }) => {
                     match why {
-                        Outcome::Outdated => {
+                        WorkOutcome::Outdated => {
                             tracing::info!(namespace = work.namespace, kind, name, verb, error, "outdated");
                         }
-                        Outcome::Done | Outcome::Failed => {
+                        WorkOutcome::Done | WorkOutcome::Failed => {
                             tracing::warn!(
                                 namespace = work.namespace,
                                 kind,
@@ -79,9 +79,9 @@ impl Writer {
         let statuses = core.borrow().statuses(&work, &failed, &now);
         for (name, status) in statuses {
             if !self.leads() {
-                return Outcome::Failed;
+                return WorkOutcome::Failed;
             }
-            if let Err(WriteError { outcome: why, error }) =
+            if let Err(OperatorWriteError { outcome: why, error }) =
                 self.status(&work.namespace, &name, &status).await
             {
                 tracing::warn!(namespace = work.namespace, name, error, "its status is not written");
@@ -99,7 +99,11 @@ impl Writer {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio))
     }
 
-    async fn step(&self, namespace: &str, step: &Step) -> (&'static str, Result<(), WriteError>) {
+    async fn step(
+        &self,
+        namespace: &str,
+        step: &ChangeStep,
+    ) -> (&'static str, Result<(), OperatorWriteError>) {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -108,15 +112,17 @@ impl Writer {
         };
         let api = self.api(namespace, of);
         match step {
-            Step::Create(object) => {
+            ChangeStep::Create(object) => {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
                 let created = match serde_json::from_value(object.clone()) {
                     Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => Err(WriteError { outcome: Outcome::Failed, error: error.to_string() }),
+                    Err(error) => {
+                        Err(OperatorWriteError { outcome: WorkOutcome::Failed, error: error.to_string() })
+                    }
                 };
                 ("create", created)
             }
-            Step::Apply { object, uid, version } => {
+            ChangeStep::Apply { object, uid, version } => {
                 // Preconditions: whatever is there by now under this name is not taken over by force.
                 let mut object = object.clone();
                 object["metadata"]["uid"] = json!(uid);
@@ -126,13 +132,13 @@ impl Writer {
                 let params = PatchParams::apply(MANAGER).force();
                 ("apply", self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop))
             }
-            Step::Adopt { version, owners, .. } => {
+            ChangeStep::Adopt { version, owners, .. } => {
                 let patch = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});
                 let params =
                     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
                 ("adopt", self.call(api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop))
             }
-            Step::Delete { uid, version, .. } => {
+            ChangeStep::Delete { uid, version, .. } => {
                 let only = Preconditions { uid: Some(uid.clone()), resource_version: Some(version.clone()) };
                 let params = DeleteParams::background().preconditions(only);
                 let deleted = async {
@@ -147,7 +153,7 @@ impl Writer {
         }
     }
 
-    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), WriteError> {
+    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), OperatorWriteError> {
         let resource = watch::resource(Resource::Environments, self.istio);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
@@ -166,18 +172,18 @@ impl Writer {
         self.call(written).await
     }
 
-    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, OperatorWriteError> {
         match tokio::time::timeout(self.timeout, call).await {
             Ok(done) => done.map_err(|error| {
                 // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
                 let is_outdated =
                     matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
-                let outcome = if is_outdated { Outcome::Outdated } else { Outcome::Failed };
-                WriteError { outcome, error: describe(&error) }
+                let outcome = if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed };
+                OperatorWriteError { outcome, error: describe(&error) }
             }),
             Err(_) => {
                 let error = format!("the API server does not answer within {:?}", self.timeout);
-                Err(WriteError { outcome: Outcome::Failed, error })
+                Err(OperatorWriteError { outcome: WorkOutcome::Failed, error })
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Target;
 
-fn check(text: &str, conditions: &[Condition], action: &Action) {
+fn check(text: &str, conditions: &[ListedCondition], action: &Action) {
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
     let ListedRule::Foreign(foreign) = read(&words, text, Family::V4).line else {
         panic!("{text:?} is not foreign");
@@ -11,27 +11,32 @@ fn check(text: &str, conditions: &[Condition], action: &Action) {
     assert_eq!((foreign.conditions.as_slice(), &foreign.action), (conditions, action), "{text:?}");
 }
 
-fn unknown(text: &str) -> Condition {
-    Condition::Unknown(text.to_owned())
+fn unknown(text: &str) -> ListedCondition {
+    ListedCondition::Unknown(text.to_owned())
 }
 
 #[test]
 fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
-    let destination = Condition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
+    let destination =
+        ListedCondition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
     check(
         "-d 10.0.0.0/8 -m set --match-set block src -j DROP",
         &[destination, unknown("-m set"), unknown("--match-set block src")],
         &Action::Target(Target::Drop),
     );
-    check("-p icmp -j ACCEPT", &[Condition::Protocol(Negatable::Is(None))], &Action::Target(Target::Accept));
+    check(
+        "-p icmp -j ACCEPT",
+        &[ListedCondition::Protocol(Negatable::Is(None))],
+        &Action::Target(Target::Accept),
+    );
     check(
         "! -p tcp -j ACCEPT",
-        &[Condition::Protocol(Negatable::Not(Some(Protocol::Tcp)))],
+        &[ListedCondition::Protocol(Negatable::Not(Some(Protocol::Tcp)))],
         &Action::Target(Target::Accept),
     );
     check(
         "-m comment --comment it's -g OTHER",
-        &[Condition::Always("--comment it's".to_owned())],
+        &[ListedCondition::Always("--comment it's".to_owned())],
         &Action::Goto("OTHER".parse().unwrap()),
     );
     check(
@@ -39,7 +44,11 @@ fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
         &[unknown("-s 10.0.0.0/255.0.255.0")],
         &Action::Target(Target::Drop),
     );
-    check("-p tcp", &[Condition::Known(Match::Protocol(Protocol::Tcp))], &Action::Continue(String::new()));
+    check(
+        "-p tcp",
+        &[ListedCondition::Known(Match::Protocol(Protocol::Tcp))],
+        &Action::Continue(String::new()),
+    );
 }
 
 #[test]
@@ -62,13 +71,13 @@ fn nearly_exact_is_foreign() {
     let state = ConnStates::from(ConnState::New);
     check(
         "-m state --state NEW -j ACCEPT",
-        &[Condition::Known(Match::ConnState(Negatable::Is(state)))],
+        &[ListedCondition::Known(Match::ConnState(Negatable::Is(state)))],
         &Action::Target(Target::Accept),
     );
     check("-m owner -j ACCEPT", &[], &Action::Target(Target::Accept));
     check(
         "-p tcp -j REDIRECT --to-ports 80 --random",
-        &[Condition::Known(Match::Protocol(Protocol::Tcp))],
+        &[ListedCondition::Known(Match::Protocol(Protocol::Tcp))],
         &Action::Target(Target::Redirect("80".parse().unwrap())),
     );
 }
@@ -91,7 +100,7 @@ fn what_asks_nothing_is_left_out() {
     check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
     check(
         "-p udp -m tcp -j ACCEPT",
-        &[Condition::Known(Match::Protocol(Protocol::Udp))],
+        &[ListedCondition::Known(Match::Protocol(Protocol::Udp))],
         &Action::Target(Target::Accept),
     );
 }

@@ -1,12 +1,12 @@
 //! Conditions: what comparisons and look-ups ask of the register.
 
 use super::{Lifter, RegisterValue};
-use crate::backend::nftables::bytecode::{Element, Set};
-use crate::backend::nftables::expression::{Operator, WORD};
+use crate::backend::nftables::bytecode::{Element, EncodedSet};
+use crate::backend::nftables::expression::{CmpOperator, WORD};
 use crate::backend::nftables::listed::values;
 use crate::sys::header::*;
 use rules::nft::{self, Field, Interval, Intervals, Test};
-use rules::{Condition, Family, Negatable, Protocol};
+use rules::{Family, ListedCondition, Negatable, Protocol};
 
 /// The flag of TCP that a first segment has, and those that it may have (RFC 9293).
 const SYN: u8 = 0x02;
@@ -27,9 +27,9 @@ impl Lifter<'_> {
         (content == length && width(field) == length).then_some(field)
     }
 
-    pub(super) fn compare(&mut self, operator: Operator, bytes: &[u8]) {
-        let negated = operator == Operator::Neq;
-        let is_equality = matches!(operator, Operator::Eq | Operator::Neq);
+    pub(super) fn compare(&mut self, operator: CmpOperator, bytes: &[u8]) {
+        let negated = operator == CmpOperator::Neq;
+        let is_equality = matches!(operator, CmpOperator::Eq | CmpOperator::Neq);
         match self.content.clone() {
             // A whole word of bits.
             RegisterValue::Field { field: Field::ConnState, mask: None, .. } => {
@@ -99,7 +99,7 @@ impl Lifter<'_> {
                         let sign = if negated { "!=" } else { "==" };
                         let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
                         self.words.push(text.clone());
-                        self.put(Condition::TcpFlags { takes_first, text });
+                        self.put(ListedCondition::TcpFlags { takes_first, text });
                     }
                     _ => self.strange_condition(),
                 }
@@ -108,7 +108,7 @@ impl Lifter<'_> {
                 let operand = if negated { Negatable::Not(()) } else { Negatable::Is(()) };
                 let not = if negated { "!= " } else { "" };
                 self.words.push(format!("fib daddr type {not}local"));
-                self.put(Condition::DestinationLocal(operand));
+                self.put(ListedCondition::DestinationLocal(operand));
             }
             _ => self.strange_condition(),
         }
@@ -128,23 +128,23 @@ impl Lifter<'_> {
         self.require(Field::Family, negated, number, number);
     }
 
-    pub(super) fn compare_order(&mut self, field: Field, operator: Operator, than: u128) {
+    pub(super) fn compare_order(&mut self, field: Field, operator: CmpOperator, than: u128) {
         let greatest = field.data_type().max();
         let interval = match operator {
-            Operator::Lt => than.checked_sub(1).map(|last| (0, last)),
-            Operator::Lte => Some((0, than)),
-            Operator::Gt => {
+            CmpOperator::Lt => than.checked_sub(1).map(|last| (0, last)),
+            CmpOperator::Lte => Some((0, than)),
+            CmpOperator::Gt => {
                 than.checked_add(1).filter(|first| *first <= greatest).map(|first| (first, greatest))
             }
-            Operator::Gte => Some((than, greatest)),
-            Operator::Eq | Operator::Neq => None,
+            CmpOperator::Gte => Some((than, greatest)),
+            CmpOperator::Eq | CmpOperator::Neq => None,
         };
         let Some((first, last)) = interval else { return self.strange_condition() };
         // Two of them are a range.
         if let Some(test) = self.tests.last().filter(|test| {
             test.condition.field == field && !test.condition.negated && test.set.is_none() && !self.is_mixed
         }) && let Some(before) = test.condition.values.single()
-            && matches!(self.conditions.last(), Some(Condition::Nft(last)) if *last == test.condition)
+            && matches!(self.conditions.last(), Some(ListedCondition::Nft(last)) if *last == test.condition)
             && before.first.max(first) <= before.last.min(last)
         {
             self.tests.pop();
@@ -197,7 +197,7 @@ impl Lifter<'_> {
 
     /// A key of several fields: the condition on each of them, as far as it is known. Of several keys this is less than what
     /// the kernel tests.
-    fn look_up_parts(&mut self, set: &Set) {
+    fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
         while at < set.key_length as usize {
@@ -236,7 +236,7 @@ impl Lifter<'_> {
     ) {
         let condition = nft::Condition { field, negated, values };
         self.tests.push(Test { condition: condition.clone(), set });
-        self.put(Condition::Nft(condition));
+        self.put(ListedCondition::Nft(condition));
     }
 
     pub(super) fn strange_condition(&mut self) {
@@ -256,11 +256,11 @@ impl Lifter<'_> {
 
     pub(super) fn strange(&mut self, text: String) {
         self.words.push(text.clone());
-        self.put(Condition::Unknown(text));
+        self.put(ListedCondition::Unknown(text));
     }
 
     /// Adds a condition, unless it is behind an action: what that does happens before, and may change the answer.
-    pub(super) fn put(&mut self, condition: Condition) {
+    pub(super) fn put(&mut self, condition: ListedCondition) {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);
         } else {

@@ -6,11 +6,11 @@ mod compare;
 mod other;
 
 use super::bytecode;
-use super::expression::{Expression, Header, Register, Verdict};
+use super::expression::{EncodedVerdict, Expression, Header, Register};
 use super::listed::Interfaces;
 use super::lower;
 use rules::nft::{self, Field, LiveRule, Test};
-use rules::{Action, Condition, Disposition, Family, Mark, Port, PortRange, Target, Zone, render};
+use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
 /// The offset of the flags in TCP's header (RFC 9293).
@@ -20,12 +20,12 @@ const TCP_FLAGS: u32 = 13;
 pub(super) struct Context<'a> {
     /// That of the table, if it is of one.
     pub(super) family: Option<Family>,
-    pub(super) table: &'a bytecode::Table,
+    pub(super) table: &'a bytecode::EncodedTable,
     pub(super) interfaces: &'a Interfaces,
 }
 
 /// A rule as it is listed.
-pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> LiveRule {
+pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
     lifter.finish(rule.comment())
@@ -63,7 +63,7 @@ struct Lifter<'a> {
     words_held: BTreeMap<u32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
-    conditions: Vec<Condition>,
+    conditions: Vec<ListedCondition>,
     /// Words for what is not among the tests.
     words: Vec<String>,
     actions: Vec<Action>,
@@ -273,13 +273,13 @@ impl<'a> Lifter<'a> {
     }
 }
 
-fn verdict_action(verdict: &Verdict) -> Action {
+fn verdict_action(verdict: &EncodedVerdict) -> Action {
     match verdict {
-        Verdict::Accept => Action::Target(Target::Accept),
-        Verdict::Drop => Action::Target(Target::Drop),
-        Verdict::Return => Action::Target(Target::Return),
-        Verdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
-        Verdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
+        EncodedVerdict::Accept => Action::Target(Target::Accept),
+        EncodedVerdict::Drop => Action::Target(Target::Drop),
+        EncodedVerdict::Return => Action::Target(Target::Return),
+        EncodedVerdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
+        EncodedVerdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
     }
 }
 

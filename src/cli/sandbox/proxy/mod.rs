@@ -21,7 +21,7 @@ use std::{
 };
 
 /// The proxy as the rules expect it.
-pub(super) struct Facts {
+pub(super) struct ExpectedProxy {
     /// Its ports for connections from the pod.
     pub(super) outbound: Option<RangeInclusive<u16>>,
     /// Its ports for connections to the pod.
@@ -42,7 +42,7 @@ pub(super) struct Facts {
     pub(super) world: Option<OpenNamespace>,
 }
 
-impl Facts {
+impl ExpectedProxy {
     fn name_server(&self, like: SocketAddr) -> SocketAddr {
         let same = self.name_servers.iter().find(|server| server.is_ipv4() == like.is_ipv4());
         same.copied().unwrap_or(self.name_servers[0])
@@ -55,15 +55,15 @@ impl Facts {
 
 /// The direction of a connection, as seen from the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+enum ConnectionDirection {
     Outbound,
     Inbound,
     /// A DNS query over TCP.
     Names,
 }
 
-struct Proxy {
-    facts: Facts,
+struct SandboxProxy {
+    facts: ExpectedProxy,
     log: Mutex<File>,
 }
 
@@ -71,15 +71,15 @@ struct Proxy {
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens at all ports, and serves on threads from then on.
-pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
+pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
     for host in facts.hosts() {
         let transparent = facts.transparent.is_some();
         let outbound = facts.outbound.clone().into_iter().flatten();
-        let outbound = outbound.map(|port| (Direction::Outbound, host, port, false));
+        let outbound = outbound.map(|port| (ConnectionDirection::Outbound, host, port, false));
         let inbound = facts.inbound.clone().into_iter().flatten();
-        let inbound = inbound.map(|port| (Direction::Inbound, host, port, transparent));
+        let inbound = inbound.map(|port| (ConnectionDirection::Inbound, host, port, transparent));
         for (direction, host, port, transparent) in outbound.chain(inbound) {
             listeners.push((direction, listen((host, port).into(), transparent)?));
         }
@@ -88,11 +88,11 @@ pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
-            listeners.push((Direction::Names, listen(agent, false)?));
+            listeners.push((ConnectionDirection::Names, listen(agent, false)?));
             agents.push(UdpSocket::bind(agent).map_err(|error| at(agent, &error))?);
         }
     }
-    let proxy = Arc::new(Proxy { facts, log: Mutex::new(log) });
+    let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
     agents.into_iter().for_each(|agent| names::serve(&proxy, agent));
     serve::start(listeners, move |direction, client| {
         let proxy = Arc::clone(&proxy);
@@ -108,16 +108,16 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("it can't listen at {address}: {error}"))
 }
 
-impl Proxy {
-    fn serve(&self, direction: Direction, client: &TcpStream) {
+impl SandboxProxy {
+    fn serve(&self, direction: ConnectionDirection, client: &TcpStream) {
         let Ok((peer, own, to)) = ends(client) else { return };
         let (name, from) = match direction {
-            Direction::Outbound | Direction::Names => {
+            ConnectionDirection::Outbound | ConnectionDirection::Names => {
                 let uid =
                     owner::of("tcp", peer).map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
-                (if direction == Direction::Outbound { "outbound" } else { "dns over tcp" }, uid)
+                (if direction == ConnectionDirection::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
-            Direction::Inbound => ("inbound", peer.to_string()),
+            ConnectionDirection::Inbound => ("inbound", peer.to_string()),
         };
         // The local port of a transparent connection is the original one.
         let port = if to == own { self.listener_of(direction) } else { own.port() };
@@ -134,23 +134,28 @@ impl Proxy {
         }
     }
 
-    fn listener_of(&self, direction: Direction) -> u16 {
+    fn listener_of(&self, direction: ConnectionDirection) -> u16 {
         match direction {
-            Direction::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
-            Direction::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
-            Direction::Names => self.facts.agent.unwrap_or(0),
+            ConnectionDirection::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
+            ConnectionDirection::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
+            ConnectionDirection::Names => self.facts.agent.unwrap_or(0),
         }
     }
 
     /// Connects to the client's original destination.
-    fn call(&self, direction: Direction, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
+    fn call(
+        &self,
+        direction: ConnectionDirection,
+        client: &TcpStream,
+        to: SocketAddr,
+    ) -> io::Result<TcpStream> {
         let is_own = |range: &Option<RangeInclusive<u16>>| {
             range.as_ref().is_some_and(|range| range.contains(&to.port()))
         };
         let calls_itself = match direction {
-            Direction::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
-            Direction::Inbound => is_own(&self.facts.inbound),
-            Direction::Names => false,
+            ConnectionDirection::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
+            ConnectionDirection::Inbound => is_own(&self.facts.inbound),
+            ConnectionDirection::Names => false,
         };
         if calls_itself {
             return Err(io::Error::other(
@@ -159,17 +164,17 @@ impl Proxy {
         }
         let own = tcp::From { address: None, transparent: self.facts.mark };
         let from = match (direction, self.facts.transparent.or(self.facts.mark)) {
-            (Direction::Outbound, _) => own,
-            (Direction::Names, _) => {
+            (ConnectionDirection::Outbound, _) => own,
+            (ConnectionDirection::Names, _) => {
                 self.leave(direction)?;
                 return tcp::call(own, self.facts.name_server(to), TIMEOUT);
             }
-            (Direction::Inbound, Some(mark)) => {
+            (ConnectionDirection::Inbound, Some(mark)) => {
                 // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
                 tcp::From { address: Some(address), transparent: Some(mark) }
             }
-            (Direction::Inbound, None) => {
+            (ConnectionDirection::Inbound, None) => {
                 let of_family = |(v4, v6): (Ipv4Addr, Ipv6Addr)| match to {
                     SocketAddr::V4(_) => IpAddr::from(v4),
                     SocketAddr::V6(_) => v6.into(),
@@ -183,9 +188,9 @@ impl Proxy {
     }
 
     /// Moves this thread into the namespace from which connections of this direction are forwarded.
-    fn leave(&self, direction: Direction) -> io::Result<()> {
+    fn leave(&self, direction: ConnectionDirection) -> io::Result<()> {
         match &self.facts.world {
-            Some(world) if direction != Direction::Inbound => world.enter(),
+            Some(world) if direction != ConnectionDirection::Inbound => world.enter(),
             Some(_) | None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The agent beside the proxy that answers DNS queries: it forwards them to the server outside.
 
 use super::super::serve;
-use super::{Direction, Proxy, owner};
+use super::{ConnectionDirection, SandboxProxy, owner};
 use sidecar_init::sys::tcp;
 use std::{
     io,
@@ -17,7 +17,7 @@ const DATAGRAM: usize = 4096;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers DNS queries at this socket, on threads.
-pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
+pub(super) fn serve(proxy: &Arc<SandboxProxy>, socket: UdpSocket) {
     let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
     thread::spawn(move || {
         let mut buffer = [0; DATAGRAM];
@@ -30,7 +30,7 @@ pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
     });
 }
 
-fn answer(proxy: &Proxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
+fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
     let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
     let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
     let log = |note: &str| {
@@ -45,8 +45,8 @@ fn answer(proxy: &Proxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
     }
 }
 
-fn ask(proxy: &Proxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
-    proxy.leave(Direction::Outbound)?;
+fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
+    proxy.leave(ConnectionDirection::Outbound)?;
     let server = proxy.facts.name_server(client);
     let unspecified: SocketAddr =
         if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };

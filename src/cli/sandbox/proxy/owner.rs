@@ -37,7 +37,7 @@ fn address(ip: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecar_init::sys::{link::Links, namespace};
+    use sidecar_init::sys::{link::NamespaceLinks, namespace};
     use std::net::{TcpListener, UdpSocket};
 
     #[test]
@@ -54,7 +54,9 @@ mod tests {
     #[test]
     fn sockets_of_this_test_are_ours() {
         let checked = namespace::within_new(|| {
-            Links::open().and_then(|mut links| links.up("lo")).expect("a link that every namespace has");
+            NamespaceLinks::open()
+                .and_then(|mut links| links.up("lo"))
+                .expect("a link that every namespace has");
             let own = nix::unistd::getuid().as_raw();
             for address in ["127.0.0.1:0", "[::1]:0"] {
                 let tcp = TcpListener::bind(address).expect("a port is free");

@@ -125,13 +125,15 @@ fn now(done: io::Result<usize>) -> io::Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecar_init::sys::{link::Links, namespace};
+    use sidecar_init::sys::{link::NamespaceLinks, namespace};
     use std::{net::TcpListener, thread};
 
     /// A connection in a new network namespace, which ends with it.
     fn pair() -> (TcpStream, TcpStream) {
         let made = namespace::within_new(|| {
-            Links::open().and_then(|mut links| links.up("lo")).expect("a link that every namespace has");
+            NamespaceLinks::open()
+                .and_then(|mut links| links.up("lo"))
+                .expect("a link that every namespace has");
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
             let near =
                 TcpStream::connect(listener.local_addr().expect("bound")).expect("the listener accepts");

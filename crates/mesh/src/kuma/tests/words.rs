@@ -2,9 +2,9 @@
 
 use super::{POD, Pod, check_problems, check_warnings, config, read};
 use crate::kuma::{Kuma, configure, preview::restore};
-use crate::policy::Policy;
+use crate::policy::CapturePolicy;
 use crate::settings::Setting;
-use crate::sources::{Raw, Reader};
+use crate::sources::{Raw, SettingReader};
 use rules::Family;
 
 #[test]
@@ -97,7 +97,7 @@ fn all_that_is_wrong_is_told_at_once() {
 fn ports_of_users_mean_nothing_for_what_arrives() {
     let variable = "KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS";
     let raw = Raw::new([], |_| true, |name| (name == variable).then(|| "7".into()));
-    let mut reader = Reader::new(&raw, Vec::new());
+    let mut reader = SettingReader::new(&raw, Vec::new());
     configure(&mut reader, &POD, false);
     let text = reader.finish().expect_err("a problem").0[0].to_string();
     assert!(

@@ -1,6 +1,6 @@
 //! Paths and URLs, as texts: nothing is looked up.
 
-use super::{Answer, field, functions, text};
+use super::{FunctionResult, field, functions, text};
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ fn clean(path: &str) -> String {
 }
 
 /// The parts of a URL by their names; those that it lacks are empty.
-fn parsed(url: &str) -> Answer {
+fn parsed(url: &str) -> FunctionResult {
     if url.chars().any(|c| c.is_ascii_control()) {
         return Err(format!("takes a URL, and {url:?} holds a control character"));
     }
@@ -125,7 +125,7 @@ fn escaped(text: &str, plain: &str) -> String {
     })
 }
 
-fn joined(args: &[Value]) -> Answer {
+fn joined(args: &[Value]) -> FunctionResult {
     let part =
         |name: &str| Ok::<String, String>(field(&args[0], &name.into())?.map(text).unwrap_or_default());
     let (scheme, host, path, user) = (part("scheme")?, part("host")?, part("path")?, part("userinfo")?);

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// What a function answers; a text is what is wrong.
-pub(super) type Answer = Result<Value, String>;
+pub(super) type FunctionResult = Result<Value, String>;
 
 /// How much one rendering may hand to functions, in bytes of texts and items of lists: 64 Mi. Far more than templates do,
 /// and a second's work at most.
@@ -84,7 +84,7 @@ pub(super) fn passes(
     name: &str,
     count: (usize, usize),
     args: &[Value],
-    function: fn(&[Value]) -> Answer,
+    function: fn(&[Value]) -> FunctionResult,
 ) -> Result<Value, FuncError> {
     charge(name, args)?;
     let (least, most) = count;
@@ -116,7 +116,7 @@ pub(super) fn reads(
     name: &str,
     count: (usize, usize),
     args: &[Value],
-    function: fn(&[Value]) -> Answer,
+    function: fn(&[Value]) -> FunctionResult,
 ) -> Result<Value, FuncError> {
     if !args.iter().any(standin::is_in) {
         return passes(name, count, args, function);

@@ -80,7 +80,7 @@ fn camel(text: &str) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WordKind {
     Number,
     /// Begins with an upper-case letter.
     Upper,
@@ -91,31 +91,31 @@ enum Kind {
     Other,
 }
 
-fn kind(c: char) -> Kind {
+fn kind(c: char) -> WordKind {
     match c {
-        _ if connects(c) => Kind::Connector,
+        _ if connects(c) => WordKind::Connector,
         // ASCII's symbols are no marks for Unicode.
-        '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' => Kind::Other,
-        _ if c.is_ascii_punctuation() => Kind::Mark,
-        _ if c.is_uppercase() => Kind::Upper,
-        _ if c.is_alphabetic() => Kind::Lower,
-        _ if c.is_numeric() => Kind::Number,
-        _ => Kind::Other,
+        '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' => WordKind::Other,
+        _ if c.is_ascii_punctuation() => WordKind::Mark,
+        _ if c.is_uppercase() => WordKind::Upper,
+        _ if c.is_alphabetic() => WordKind::Lower,
+        _ if c.is_numeric() => WordKind::Number,
+        _ => WordKind::Other,
     }
 }
 
 /// The words of a text, with what is between them: `HTTPServer2` is `HTTP`, `Server` and `2`.
-fn words(text: &str) -> Vec<(Kind, String)> {
+fn words(text: &str) -> Vec<(WordKind, String)> {
     let chars: Vec<char> = text.chars().collect();
     let mut words = Vec::new();
     let mut at = 0;
     while let Some(first) = chars.get(at) {
         let of = kind(*first);
-        let run = |from: usize, of: Kind| chars[from..].iter().take_while(|c| kind(**c) == of).count();
+        let run = |from: usize, of: WordKind| chars[from..].iter().take_while(|c| kind(**c) == of).count();
         let length = match (of, run(at, of)) {
-            (Kind::Upper, 1) => 1 + run(at + 1, Kind::Lower),
+            (WordKind::Upper, 1) => 1 + run(at + 1, WordKind::Lower),
             // The last letter begins the word that follows.
-            (Kind::Upper, several) if run(at + several, Kind::Lower) > 0 => several - 1,
+            (WordKind::Upper, several) if run(at + several, WordKind::Lower) > 0 => several - 1,
             (_, several) => several,
         };
         words.push((of, chars[at..at + length].iter().collect()));
@@ -129,16 +129,16 @@ fn words(text: &str) -> Vec<(Kind, String)> {
 fn joined(text: &str, connector: char) -> String {
     let words = words(text);
     let kind = |at: usize| words.get(at).map(|(kind, _)| *kind);
-    let divides = |kind: Option<Kind>| matches!(kind, None | Some(Kind::Connector | Kind::Mark));
+    let divides = |kind: Option<WordKind>| matches!(kind, None | Some(WordKind::Connector | WordKind::Mark));
     let mut out = String::new();
     let push = |out: &mut String, at: usize| match &words[at] {
-        (Kind::Upper, word) => out.push_str(&word.to_lowercase()),
-        (Kind::Connector, word) => out.extend(word.chars().map(|_| connector)),
+        (WordKind::Upper, word) => out.push_str(&word.to_lowercase()),
+        (WordKind::Connector, word) => out.extend(word.chars().map(|_| connector)),
         (_, word) => out.push_str(word),
     };
     // Numbers and letters that follow a number without an upper-case one between are one word with it.
     let numbered = |out: &mut String, mut at: usize| {
-        while matches!(kind(at), Some(Kind::Lower | Kind::Number)) {
+        while matches!(kind(at), Some(WordKind::Lower | WordKind::Number)) {
             push(out, at);
             at += 1;
         }
@@ -153,15 +153,15 @@ fn joined(text: &str, connector: char) -> String {
         push(&mut out, at);
         at += 1;
         match of {
-            Kind::Number => at = numbered(&mut out, at),
-            Kind::Connector | Kind::Mark => {}
-            _ if kind(at) != Some(Kind::Number) => {
+            WordKind::Number => at = numbered(&mut out, at),
+            WordKind::Connector | WordKind::Mark => {}
+            _ if kind(at) != Some(WordKind::Number) => {
                 if !divides(kind(at)) {
                     out.push(connector);
                 }
             }
             _ if at + 1 == words.len() => {}
-            _ if kind(at + 1) == Some(Kind::Lower) => {
+            _ if kind(at + 1) == Some(WordKind::Lower) => {
                 out.push(connector);
                 at = numbered(&mut out, at);
             }

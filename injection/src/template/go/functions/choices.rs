@@ -1,7 +1,7 @@
 //! Functions that choose between values, ask what they are, and compare them; among them those of Go's own that look at
 //! what texts say.
 
-use super::{Answer, functions, is_empty, is_nothing, text, whole};
+use super::{FunctionResult, functions, is_empty, is_nothing, text, whole};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
 
 functions! {
@@ -53,7 +53,7 @@ fn equal(args: &[Value]) -> Result<bool, String> {
     Ok(false)
 }
 
-pub(super) fn go(function: Func, args: &[Value]) -> Answer {
+pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
@@ -70,7 +70,7 @@ fn is_unset(value: &Value) -> bool {
 
 /// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts
 /// counts as such.
-fn index(args: &[Value]) -> Answer {
+fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
         found = match (found, key) {

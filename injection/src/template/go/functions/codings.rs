@@ -1,7 +1,7 @@
 //! Functions that write values as JSON, YAML and base 64, and read them.
 
 use super::maps::flat;
-use super::{Answer, functions, is_nothing, text};
+use super::{FunctionResult, functions, is_nothing, text};
 use crate::template::go::fields::{fields_in_order, json_fields};
 use crate::template::go::{data, standin};
 use data_encoding::{BASE32, BASE64, Encoding};
@@ -122,7 +122,7 @@ static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     specification.encoding().expect("the alphabet of RFC 4648")
 });
 
-fn decoded(encoding: &Encoding, name: &str, text: &str) -> Answer {
+fn decoded(encoding: &Encoding, name: &str, text: &str) -> FunctionResult {
     let bytes = encoding.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
     String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are not UTF-8 text".to_owned())
 }
@@ -134,13 +134,13 @@ fn pretty(value: &Value) -> String {
     format!("{read:#}").replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-fn from_json(text: &str) -> Answer {
+fn from_json(text: &str) -> FunctionResult {
     let read: serde_json::Value =
         serde_json::from_str(text).map_err(|error| format!("is given invalid JSON: {error}"))?;
     Ok(data::plain(&read))
 }
 
-fn from_yaml(args: &[Value]) -> Answer {
+fn from_yaml(args: &[Value]) -> FunctionResult {
     let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.to_string())?;
     Ok(read.first().map_or(Value::Nil, data::plain))
 }

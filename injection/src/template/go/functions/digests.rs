@@ -1,6 +1,6 @@
 //! Checksums, by which pods are created again when a configuration changes. Nothing secret depends on them.
 
-use super::{Answer, functions, text};
+use super::{FunctionResult, functions, text};
 use data_encoding::HEXLOWER;
 use gtmpl_ng::Value;
 use sha1::Sha1;
@@ -13,7 +13,7 @@ functions! {
     "adler32sum" reads 1..=1 |args| Ok(adler32(text(&args[0]).as_bytes()).to_string().into());
 }
 
-fn digest<D: Digest>(args: &[Value]) -> Answer {
+fn digest<D: Digest>(args: &[Value]) -> FunctionResult {
     Ok(HEXLOWER.encode(&D::digest(text(&args[0]))).into())
 }
 
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_standard() {
-        let check = |function: fn(&[Value]) -> Answer, expected: &str| {
+        let check = |function: fn(&[Value]) -> FunctionResult, expected: &str| {
             assert_eq!(function(&["abc".into()]), Ok(expected.into()));
         };
         check(digest::<Sha1>, "a9993e364706816aba3e25717850c26c9cd0d89d");

@@ -1,6 +1,6 @@
 //! Spans of time, which need no clock.
 
-use super::{Answer, functions, text};
+use super::{FunctionResult, functions, text};
 use gtmpl_ng::Value;
 
 functions! {
@@ -12,7 +12,7 @@ functions! {
     "formatDuration" reads 1..=1 format;
 }
 
-fn format(args: &[Value]) -> Answer {
+fn format(args: &[Value]) -> FunctionResult {
     let text = text(&args[0]);
     let nanos = read(&text).ok_or_else(|| format!("takes a duration such as 45s or 0.5s, not {text:?}"))?;
     Ok(written(nanos).into())

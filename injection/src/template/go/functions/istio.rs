@@ -2,8 +2,8 @@
 //! `pkg/kube/inject/template.go`).
 
 use super::call::VARIABLES;
-use super::{Answer, field, functions, is_nothing, json, list, printed, text};
-use crate::mesh_config::Mesh;
+use super::{FunctionResult, field, functions, is_nothing, json, list, printed, text};
+use crate::mesh_config::MeshConfig;
 use crate::template::go::{fields, standin};
 use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
@@ -23,7 +23,7 @@ functions! {
 }
 
 /// Of an object's metadata: what the annotation says, else the default as text.
-fn annotation(args: &[Value]) -> Answer {
+fn annotation(args: &[Value]) -> FunctionResult {
     let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
     let given = field(annotations, &args[1])?.cloned();
     Ok(given.unwrap_or_else(|| printed(&args[2]).into()))
@@ -69,7 +69,7 @@ fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
             let plain = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
-            let beyond = Mesh::beyond_defaults(&plain);
+            let beyond = MeshConfig::beyond_defaults(&plain);
             let mut kept = all.clone();
             kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
             json(&Value::Map(kept))
@@ -90,7 +90,7 @@ fn with_port(port: &str, ports: &str) -> String {
 }
 
 /// The ports of containers that a stream can reach.
-fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> Answer {
+fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> FunctionResult {
     let mut all = Vec::new();
     for container in list(containers)? {
         if !field(container, &"Name".into())?.is_none_or(|name| counts(&text(name))) {

@@ -1,7 +1,7 @@
 //! Functions of lists.
 
 use super::choices::go;
-use super::{Answer, functions, is_empty, list, text, whole};
+use super::{FunctionResult, functions, is_empty, list, text, whole};
 use gtmpl_ng::Value;
 
 functions! {
@@ -38,7 +38,7 @@ functions! {
 }
 
 /// Of a list, as sprig's; of a text, as Go's own.
-fn slice(args: &[Value]) -> Answer {
+fn slice(args: &[Value]) -> FunctionResult {
     let Value::Array(items) = &args[0] else { return go(gtmpl_ng::funcs::slice, args) };
     let at = |index: usize, otherwise: usize| match args.get(index) {
         Some(value) => usize::try_from(whole(value)).ok().filter(|at| *at <= items.len()),
@@ -50,7 +50,7 @@ fn slice(args: &[Value]) -> Answer {
     }
 }
 
-fn concat(args: &[Value]) -> Answer {
+fn concat(args: &[Value]) -> FunctionResult {
     let mut all = Vec::new();
     for arg in args {
         all.extend_from_slice(list(arg)?);
@@ -68,7 +68,7 @@ fn unique(items: &[Value]) -> Vec<Value> {
     kept
 }
 
-fn sorted(args: &[Value]) -> Answer {
+fn sorted(args: &[Value]) -> FunctionResult {
     let mut texts: Vec<String> = list(&args[0])?.iter().map(text).collect();
     texts.sort_unstable();
     Ok(Value::Array(texts.into_iter().map(Value::from).collect()))
@@ -77,7 +77,7 @@ fn sorted(args: &[Value]) -> Answer {
 /// The most items that a function may count up to, as the engine's own loops.
 const MAX_ITEMS: u64 = 10_000;
 
-fn counted(start: i64, end: i64, step: i64) -> Answer {
+fn counted(start: i64, end: i64, step: i64) -> FunctionResult {
     if step == 0 || (step > 0) != (end > start) {
         return Ok(Value::Array(Vec::new()));
     }
@@ -91,7 +91,7 @@ fn counted(start: i64, end: i64, step: i64) -> Answer {
 }
 
 /// The shell's: end; start and end; start, step and end; both ends count.
-fn seq(args: &[Value]) -> Answer {
+fn seq(args: &[Value]) -> FunctionResult {
     let numbers: Vec<i64> = args.iter().map(whole).collect();
     let (start, step, end) = match *numbers.as_slice() {
         [] => return Ok("".into()),

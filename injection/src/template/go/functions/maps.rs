@@ -1,7 +1,7 @@
 //! Functions of maps. None changes a map in place: `set`, `unset` and the merging ones answer a new one, and the text of a
 //! template is read so that a variable named first gets it (see the module `text`).
 
-use super::{Answer, Fields, field, fields, functions, is_nothing, list, text};
+use super::{Fields, FunctionResult, field, fields, functions, is_nothing, list, text};
 use crate::template::go::fields::STRUCT;
 use gtmpl_ng::Value;
 
@@ -55,7 +55,7 @@ functions! {
 }
 
 /// Pairs of keys and values; the last key may lack one.
-fn dict(args: &[Value]) -> Answer {
+fn dict(args: &[Value]) -> FunctionResult {
     let pair = |pair: &[Value]| (text(&pair[0]), pair.get(1).cloned().unwrap_or_else(|| "".into()));
     Ok(Value::Map(args.chunks(2).map(pair).collect()))
 }
@@ -70,7 +70,7 @@ fn named(args: &[Value]) -> Vec<String> {
 }
 
 /// Sorted: Go's order is left to chance, which no template can want.
-fn keys(args: &[Value]) -> Answer {
+fn keys(args: &[Value]) -> FunctionResult {
     let mut all = Vec::new();
     for arg in args {
         all.extend(fields(arg)?.into_keys().filter(|key| key != STRUCT));
@@ -80,7 +80,7 @@ fn keys(args: &[Value]) -> Answer {
 }
 
 /// Keys, one within the other; what to answer where one is missing; the map.
-fn dig(args: &[Value]) -> Answer {
+fn dig(args: &[Value]) -> FunctionResult {
     let (path, ends) = args.split_at(args.len() - 2);
     let mut found = &ends[1];
     for key in path {
@@ -93,7 +93,7 @@ fn dig(args: &[Value]) -> Answer {
 }
 
 /// Maps within maps are merged. The first that has a key wins; with `overwrites`, the last.
-fn merged(args: &[Value], overwrites: bool) -> Answer {
+fn merged(args: &[Value], overwrites: bool) -> FunctionResult {
     let mut onto = fields(&args[0])?;
     for arg in &args[1..] {
         merge(&mut onto, fields(arg)?, overwrites);

@@ -38,7 +38,7 @@ pub(super) use call::{refused, remarks, with};
 pub(super) use codings::json;
 pub(super) use lacking::{lacking, unusable};
 
-use call::{Answer, functions, most, passes, reads, spend};
+use call::{FunctionResult, functions, most, passes, reads, spend};
 use gtmpl_ng::Func;
 use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 

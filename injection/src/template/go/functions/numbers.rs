@@ -1,6 +1,6 @@
 //! Functions of numbers: whole ones, as sprig's, that don't overflow in silence, and decimal ones.
 
-use super::{Answer, functions, text, whole};
+use super::{FunctionResult, functions, text, whole};
 use gtmpl_ng::{NumberKind, Value};
 
 functions! {
@@ -36,7 +36,7 @@ functions! {
     };
 }
 
-fn decimals(args: &[Value], step: fn(f64, f64) -> f64) -> Answer {
+fn decimals(args: &[Value], step: fn(f64, f64) -> f64) -> FunctionResult {
     let mut numbers = args.iter().map(float);
     let first = numbers.next().unwrap_or(0.0);
     let outcome = numbers.fold(first, step);
@@ -51,7 +51,7 @@ fn decimal(number: f64) -> f64 {
     format!("{number:.14e}").parse().unwrap_or(number)
 }
 
-fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> Answer {
+fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> FunctionResult {
     let mut numbers = args.iter().map(whole);
     let first = numbers.next().unwrap_or(0);
     let outcome = numbers.try_fold(first, step);

@@ -1,6 +1,6 @@
 //! Regular expressions in Go's syntax, for an engine of the same kind: both take time in proportion to the text.
 
-use super::{Answer, functions, list_of, spend, text, whole};
+use super::{FunctionResult, functions, list_of, spend, text, whole};
 use gtmpl_ng::Value;
 use regex::{NoExpand, Regex, RegexBuilder};
 
@@ -109,7 +109,7 @@ fn quoted(text: &str) -> String {
 
 /// The parts between, at most as many as the third value, unless that is negative. An empty match parts nothing before the
 /// text's first character.
-fn split(args: &[Value]) -> Answer {
+fn split(args: &[Value]) -> FunctionResult {
     let text = text(&args[1]);
     let most = usize::try_from(whole(&args[2])).unwrap_or(usize::MAX);
     if most == 0 {

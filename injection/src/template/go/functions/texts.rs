@@ -1,7 +1,7 @@
 //! Functions of texts.
 
 use super::codings::quoted;
-use super::{Answer, functions, is_nothing, list, text, whole};
+use super::{FunctionResult, functions, is_nothing, list, text, whole};
 use crate::template::go::standin;
 use gtmpl_ng::Value;
 
@@ -51,7 +51,7 @@ fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Va
     written.join(between).into()
 }
 
-fn join(args: &[Value]) -> Answer {
+fn join(args: &[Value]) -> FunctionResult {
     match &args[1] {
         Value::Array(items) => Ok(joined(items, &text(&args[0]), text)),
         single => Ok(text(single).into()),
@@ -61,7 +61,7 @@ fn join(args: &[Value]) -> Answer {
 /// The most characters that one function may make: what the engine allows a value.
 const MAX_LENGTH: usize = 512 << 10;
 
-fn repeat(args: &[Value]) -> Answer {
+fn repeat(args: &[Value]) -> FunctionResult {
     let (count, what) = (usize::try_from(whole(&args[0])).unwrap_or(0), text(&args[1]));
     if count.checked_mul(what.len()).is_none_or(|length| length > MAX_LENGTH) {
         return Err(format!("would make more than {MAX_LENGTH} bytes"));

@@ -1,6 +1,6 @@
 //! Versions and constraints, by the rules of Masterminds' semver, which Helm's users know.
 
-use super::{Answer, functions, text};
+use super::{FunctionResult, functions, text};
 use gtmpl_ng::Value;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 functions! {
     "semver" reads 1..=1 |args| {
         let text = text(&args[0]);
-        Version::read(&text).map(|version| version.fields(&text)).ok_or_else(|| not_a_version(&text))
+        SemanticVersion::read(&text).map(|version| version.fields(&text)).ok_or_else(|| not_a_version(&text))
     };
     "semverCompare" reads 2..=2 compare;
 }
@@ -18,13 +18,13 @@ fn not_a_version(text: &str) -> String {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Version {
+struct SemanticVersion {
     numbers: [u64; 3],
     pre: String,
     metadata: String,
 }
 
-impl Version {
+impl SemanticVersion {
     /// `v` before and numbers behind the first may be missing.
     fn read(text: &str) -> Option<Self> {
         let (version, wild) = wild(text)?;
@@ -82,7 +82,7 @@ fn by_parts(one: &str, other: &str) -> Ordering {
 }
 
 /// A version of which numbers may be `x`, `X` or `*`, or missing, and how many are known before the first such one.
-fn wild(text: &str) -> Option<(Version, usize)> {
+fn wild(text: &str) -> Option<(SemanticVersion, usize)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, metadata) = text.split_once('+').map_or((text, None), |(text, of)| (text, Some(of)));
     let (numbers, pre) = text.split_once('-').map_or((text, None), |(text, of)| (text, Some(of)));
@@ -94,10 +94,10 @@ fn wild(text: &str) -> Option<(Version, usize)> {
     if !are_words(pre) || !are_words(metadata) || pre.is_some_and(|pre| pre.split('.').any(leads)) {
         return None;
     }
-    let mut version = Version {
+    let mut version = SemanticVersion {
         pre: pre.unwrap_or_default().to_owned(),
         metadata: metadata.unwrap_or_default().to_owned(),
-        ..Version::default()
+        ..SemanticVersion::default()
     };
     let mut known = None;
     for (at, number) in numbers.split('.').enumerate() {
@@ -114,9 +114,9 @@ fn wild(text: &str) -> Option<(Version, usize)> {
 }
 
 /// Whether a version meets constraints: alternatives divided by `||`, each a list of conditions that all have to hold.
-fn compare(args: &[Value]) -> Answer {
+fn compare(args: &[Value]) -> FunctionResult {
     let (expression, given) = (text(&args[0]), text(&args[1]));
-    let version = Version::read(&given).ok_or_else(|| not_a_version(&given))?;
+    let version = SemanticVersion::read(&given).ok_or_else(|| not_a_version(&given))?;
     let mut fulfilled = false;
     for alternative in expression.split("||") {
         let constraints = constraints(alternative)
@@ -131,7 +131,7 @@ const OPERATORS: [&str; 11] = ["!=", ">=", "=>", "<=", "=<", "~>", "=", ">", "<"
 
 struct Constraint {
     operator: &'static str,
-    version: Version,
+    version: SemanticVersion,
     /// How many of the numbers are known.
     known: usize,
 }
@@ -161,7 +161,7 @@ fn constraints(text: &str) -> Option<Vec<Constraint>> {
 }
 
 impl Constraint {
-    fn holds(&self, version: &Version) -> bool {
+    fn holds(&self, version: &SemanticVersion) -> bool {
         let Self { operator, version: target, known } = self;
         // Who asks for releases gets no version before one.
         if !version.pre.is_empty() && target.pre.is_empty() && (*operator != "!=" || *known < 3) {
@@ -193,7 +193,7 @@ impl Constraint {
     }
 
     /// The same up to the first number that is not 0.
-    fn is_compatible(&self, version: &Version) -> bool {
+    fn is_compatible(&self, version: &SemanticVersion) -> bool {
         let first = self.version.numbers.iter().position(|number| *number > 0).unwrap_or(3);
         let kept = (first + 1).min(self.known);
         version.numbers[..kept] == self.version.numbers[..kept]
