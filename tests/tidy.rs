@@ -94,7 +94,7 @@ fn top_level_items(group: &str) -> Vec<&str> {
 
 /// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
 const LAYERS: [&[&str]; 11] = [
-    &["hook", "intervals"],
+    &["finding", "hook", "intervals"],
     &["log", "name", "net", "number", "port", "range", "report", "version"],
     &["field", "matches", "routing", "target"],
     &["model"],

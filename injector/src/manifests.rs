@@ -106,7 +106,7 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     let files = files(&target);
     match output {
         ManifestsOutput::Text(ManifestsFormat::Yaml) => {
-            print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?
+            print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?;
         }
         ManifestsOutput::Text(ManifestsFormat::Json) => {
             let items: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();

@@ -84,7 +84,7 @@ impl Repairer {
         };
         match &outcome {
             Ok(PodActionOutcome::Done(what)) => {
-                self.publish(pod, EventType::Normal, "Done", failure, what).await
+                self.publish(pod, EventType::Normal, "Done", failure, what).await;
             }
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
             Err(error) if error.is_of_another() => {}

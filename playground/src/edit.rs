@@ -35,10 +35,10 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
                 found = true;
             }
             PflagWord::NeedsValue(..) => {
-                edited.extend([Some(word), call.next()].into_iter().flatten().cloned())
+                edited.extend([Some(word), call.next()].into_iter().flatten().cloned());
             }
             PflagWord::End | PflagWord::Flags(_) | PflagWord::Unknown { .. } | PflagWord::Bare => {
-                edited.push(word.clone())
+                edited.push(word.clone());
             }
         }
     }

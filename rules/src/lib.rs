@@ -11,6 +11,7 @@ pub mod check;
 pub mod desired;
 pub mod drift;
 pub mod field;
+pub mod finding;
 mod hook;
 pub mod inheritance;
 mod intervals;

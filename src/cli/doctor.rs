@@ -8,8 +8,9 @@ use mesh::{
     sources::{Given, Raw, RemoteHost, Source},
 };
 use rules::PortRange;
+use rules::finding::{FindingLevel, NamespaceFinding};
 use serde::Serialize;
-use sidecar_init::engine::{EngineFinding, EngineFindingLevel, ProxyProfile, examine};
+use sidecar_init::engine::{ProxyProfile, examine};
 use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
@@ -25,12 +26,16 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<ResolvedCall, Problems>, i
         Ok(call) => {
             findings.extend(
                 ipv6::uncaptured(raw, &call.capture)
-                    .map(|found| EngineFinding::warn("ipv6", found.text, found.remedy)),
+                    .map(|found| NamespaceFinding::warn("ipv6", found.text, found.remedy)),
             );
             findings.extend(decided_by_others(run, &call.capture));
         }
         Err(Problems(problems)) => findings.extend(problems.iter().map(|problem| {
-            EngineFinding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
+            NamespaceFinding::fail(
+                "input",
+                problem.to_string(),
+                "apply and check with these flags would refuse",
+            )
         })),
     }
     let printed = match run.format {
@@ -38,15 +43,13 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<ResolvedCall, Problems>, i
         Format::Data(encoding) => report::data(encoding, &DoctorReport::of(&findings)),
     };
     match printed {
-        Exit::Done if findings.iter().any(|finding| finding.level == EngineFindingLevel::Fail) => {
-            Exit::Failed
-        }
+        Exit::Done if findings.iter().any(|finding| finding.level == FindingLevel::Fail) => Exit::Failed,
         exit => exit,
     }
 }
 
 /// Effects of other programs' rules on the mesh's usual packets. They can be distinguished only where our rules do not differ.
-fn decided_by_others(run: &Run, capture: &Capture) -> Vec<EngineFinding> {
+fn decided_by_others(run: &Run, capture: &Capture) -> Vec<NamespaceFinding> {
     let session = run.session(capture.owner());
     let compared = session.ok().and_then(|mut session| session.check(&capture.desired()).ok());
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
@@ -54,7 +57,11 @@ fn decided_by_others(run: &Run, capture: &Capture) -> Vec<EngineFinding> {
     }
     let texts = scenes::decided_by_others(run, capture).unwrap_or_default();
     let finding = |text| {
-        EngineFinding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live")
+        NamespaceFinding::warn(
+            "foreign",
+            text,
+            "see all rules that it meets with sidecar-init explain --live",
+        )
     };
     texts.into_iter().map(finding).collect()
 }
@@ -121,38 +128,38 @@ const SECTIONS: [DoctorSection; 10] = [
 ];
 
 /// Where a finding is explained, but for those that need no explanation.
-fn explained(finding: &EngineFinding) -> Option<String> {
+fn explained(finding: &NamespaceFinding) -> Option<String> {
     let section = SECTIONS.iter().find(|section| section.topics.contains(&finding.topic))?;
-    (finding.level != EngineFindingLevel::Ok).then(|| tree::help_call(section.help))
+    (finding.level != FindingLevel::Ok).then(|| tree::help_call(section.help))
 }
 
 /// The signs of the levels, for output without colours.
-fn sign(level: EngineFindingLevel, is_unicode: bool) -> &'static str {
+fn sign(level: FindingLevel, is_unicode: bool) -> &'static str {
     match (level, is_unicode) {
-        (EngineFindingLevel::Ok, true) => "✔",
-        (EngineFindingLevel::Warn, true) => "▲",
-        (EngineFindingLevel::Fail, true) => "✘",
-        (EngineFindingLevel::Ok, false) => "ok  ",
-        (EngineFindingLevel::Warn, false) => "warn",
-        (EngineFindingLevel::Fail, false) => "fail",
+        (FindingLevel::Ok, true) => "✔",
+        (FindingLevel::Warn, true) => "▲",
+        (FindingLevel::Fail, true) => "✘",
+        (FindingLevel::Ok, false) => "ok  ",
+        (FindingLevel::Warn, false) => "warn",
+        (FindingLevel::Fail, false) => "fail",
     }
 }
 
-fn style(level: EngineFindingLevel) -> Style {
+fn style(level: FindingLevel) -> Style {
     match level {
-        EngineFindingLevel::Ok => Style::Captured,
-        EngineFindingLevel::Warn => Style::Passing,
-        EngineFindingLevel::Fail => Style::Dropped,
+        FindingLevel::Ok => Style::Captured,
+        FindingLevel::Warn => Style::Passing,
+        FindingLevel::Fail => Style::Dropped,
     }
 }
 
-fn text(findings: &[EngineFinding], is_unicode: bool) -> String {
+fn text(findings: &[NamespaceFinding], is_unicode: bool) -> String {
     let mut out = String::new();
-    let indent = 3 + sign(EngineFindingLevel::Ok, is_unicode).chars().count();
+    let indent = 3 + sign(FindingLevel::Ok, is_unicode).chars().count();
     let margin = " ".repeat(indent);
     let width = report::line_width().max(60);
     for DoctorSection { topics, heading, .. } in &SECTIONS {
-        let of: Vec<&EngineFinding> =
+        let of: Vec<&NamespaceFinding> =
             findings.iter().filter(|finding| topics.contains(&finding.topic)).collect();
         if of.is_empty() {
             continue;
@@ -172,14 +179,14 @@ fn text(findings: &[EngineFinding], is_unicode: bool) -> String {
     out + &summary(findings)
 }
 
-fn summary(findings: &[EngineFinding]) -> String {
+fn summary(findings: &[NamespaceFinding]) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let counted = |count: usize, noun: &str| match count {
         0 => format!("no {noun}s"),
         1 => format!("1 {noun}"),
         more => format!("{more} {noun}s"),
     };
-    let (warnings, failures) = (count(EngineFindingLevel::Warn), count(EngineFindingLevel::Fail));
+    let (warnings, failures) = (count(FindingLevel::Warn), count(FindingLevel::Fail));
     let style = match (failures, warnings) {
         (0, 0) => Style::Captured,
         (0, _) => Style::Passing,
@@ -216,18 +223,18 @@ struct DoctorFinding<'a> {
 }
 
 impl<'a> DoctorReport<'a> {
-    fn of(findings: &'a [EngineFinding]) -> Self {
+    fn of(findings: &'a [NamespaceFinding]) -> Self {
         Self { findings: findings.iter().map(DoctorFinding::of).collect() }
     }
 }
 
 impl<'a> DoctorFinding<'a> {
-    fn of(finding: &'a EngineFinding) -> Self {
-        let EngineFinding { level, topic, text, remedy } = finding;
+    fn of(finding: &'a NamespaceFinding) -> Self {
+        let NamespaceFinding { level, topic, text, remedy } = finding;
         let level = match level {
-            EngineFindingLevel::Ok => "ok",
-            EngineFindingLevel::Warn => "warning",
-            EngineFindingLevel::Fail => "failure",
+            FindingLevel::Ok => "ok",
+            FindingLevel::Warn => "warning",
+            FindingLevel::Fail => "failure",
         };
         Self { level, topic, text, remedy: remedy.as_deref(), help: explained(finding) }
     }

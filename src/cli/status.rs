@@ -6,12 +6,13 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::scenes::local_marks;
 use super::{Exit, logging::Stdout, report, start_logging};
-use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, StatusFinding, StatusLevel};
+use diagnose::status::{self, CaptureStatus, Observation, Record, Socket};
 use mesh::Mesh;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{Problems, RuleReason, Setting};
 use nix::libc;
 pub(super) use node::Overview;
+use rules::finding::NamespaceFinding;
 use rules::simulate::Routing;
 use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
@@ -76,7 +77,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
 }
 
 /// The findings about the existing rules.
-pub(super) fn findings(run: &Run) -> Result<Vec<StatusFinding>, StatusFailure> {
+pub(super) fn findings(run: &Run) -> Result<Vec<NamespaceFinding>, StatusFailure> {
     Ok(NamespaceObserver::open(run)?.look()?.findings)
 }
 
@@ -151,7 +152,7 @@ impl NamespaceObserver {
 
     fn look(&mut self) -> Result<CaptureStatus, StatusFailure> {
         let seen = engine::status(&mut self.kernel, &self.owner, &RuleReason::origin_of)?;
-        let mut findings: Vec<StatusFinding> = seen.findings.into_iter().map(finding).collect();
+        let mut findings = seen.findings;
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
@@ -211,17 +212,12 @@ impl NamespaceObserver {
     }
 }
 
-fn finding(engine::EngineFinding { level, topic, text, remedy }: engine::EngineFinding) -> StatusFinding {
-    let level = if level == engine::EngineFindingLevel::Fail { StatusLevel::Fail } else { StatusLevel::Warn };
-    StatusFinding { level, topic, text, remedy }
-}
-
-fn unseen(topic: &'static str, error: &io::Error) -> StatusFinding {
+fn unseen(topic: &'static str, error: &io::Error) -> NamespaceFinding {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "look as root",
         _ => "see the kernel's log",
     };
-    StatusFinding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
+    NamespaceFinding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
 }
 
 fn rules_of(held: &OwnRules) -> status::InstalledRules {

@@ -1,7 +1,7 @@
 //! Checks what a namespace and its kernel support, and for common faults. Reads only.
 
 use super::{
-    finding::{EngineFinding, EngineFindingLevel, foreign_chains, foreign_rules, hindered, unreadable},
+    finding::{foreign_chains, foreign_rules, hindered, unreadable},
     listeners::{self, ProxyProfile},
     live::live,
     provenance,
@@ -14,11 +14,12 @@ use crate::{
         process::{self, RunningProcess},
     },
 };
+use rules::finding::{FindingLevel, NamespaceFinding};
 use rules::{Chain, Family, Hook, Ownership, Table, simulate::View};
 use std::fs;
 
 /// Looks at everything.
-pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> Vec<EngineFinding> {
+pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> Vec<NamespaceFinding> {
     let mut findings = vec![host()];
     findings.extend(rights());
     findings.extend(programs(kernel));
@@ -33,7 +34,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> 
         Err(error) => {
             let cause =
                 std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            findings.push(EngineFinding::fail(
+            findings.push(NamespaceFinding::fail(
                 "rules",
                 format!("{error}{cause}"),
                 "see above for rights and programs",
@@ -47,7 +48,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> 
         }
         Err(error) => {
             let text = format!("rules of others can't be listed: {error}");
-            findings.push(EngineFinding::warn("foreign", text, "see above for rights and programs"));
+            findings.push(NamespaceFinding::warn("foreign", text, "see above for rights and programs"));
         }
     }
     findings.extend(processes(&proxy.uids));
@@ -55,15 +56,15 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> 
     findings
 }
 
-fn host() -> EngineFinding {
+fn host() -> NamespaceFinding {
     match namespace::is_host() {
-        Some(false) => EngineFinding::ok("namespace", "not the machine's own"),
-        None => EngineFinding::warn(
+        Some(false) => NamespaceFinding::ok("namespace", "not the machine's own"),
+        None => NamespaceFinding::warn(
             "namespace",
             "without /proc it is not known whether it is the machine's own",
             "mount /proc",
         ),
-        Some(true) => EngineFinding::warn(
+        Some(true) => NamespaceFinding::warn(
             "namespace",
             "the machine's own: capturing here would catch the traffic of everything that runs on it",
             "name the pod's with --network-namespace",
@@ -71,37 +72,32 @@ fn host() -> EngineFinding {
     }
 }
 
-fn rights() -> [EngineFinding; 2] {
+fn rights() -> [NamespaceFinding; 2] {
     [
-        right(process::NET_ADMIN, "NET_ADMIN", EngineFindingLevel::Fail, "nothing can be changed without it"),
-        right(
-            process::NET_RAW,
-            "NET_RAW",
-            EngineFindingLevel::Warn,
-            "the legacy variant of iptables needs it",
-        ),
+        right(process::NET_ADMIN, "NET_ADMIN", FindingLevel::Fail, "nothing can be changed without it"),
+        right(process::NET_RAW, "NET_RAW", FindingLevel::Warn, "the legacy variant of iptables needs it"),
     ]
 }
 
 /// Whether the process has a capability, and how severe it is if not.
-fn right(capability: u32, name: &str, level: EngineFindingLevel, need: &str) -> EngineFinding {
+fn right(capability: u32, name: &str, level: FindingLevel, need: &str) -> NamespaceFinding {
     match process::holds(capability) {
-        Some(true) => EngineFinding::ok("rights", format!("CAP_{name} is held")),
-        Some(false) => EngineFinding {
+        Some(true) => NamespaceFinding::ok("rights", format!("CAP_{name} is held")),
+        Some(false) => NamespaceFinding {
             level,
             topic: "rights",
             text: format!("CAP_{name} is not held; {need}"),
             remedy: Some(format!("add it: securityContext.capabilities.add: [{name}]")),
         },
-        None => EngineFinding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
+        None => NamespaceFinding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
     }
 }
 
-fn programs(kernel: &Kernel) -> Vec<EngineFinding> {
+fn programs(kernel: &Kernel) -> Vec<NamespaceFinding> {
     let mut findings = Vec::new();
     for variant in Variant::ALL {
         let Some(programs) = kernel.programs(variant) else {
-            findings.push(EngineFinding::warn(
+            findings.push(NamespaceFinding::warn(
                 "programs",
                 format!("{variant} is not on PATH"),
                 "install iptables",
@@ -112,9 +108,9 @@ fn programs(kernel: &Kernel) -> Vec<EngineFinding> {
             programs.version().map_or("of unknown version".to_owned(), |version| version.to_string());
         let text = format!("{variant} {version}");
         findings.push(match programs.restore(Family::V6) {
-            Ok(_) => EngineFinding::ok("programs", text),
+            Ok(_) => NamespaceFinding::ok("programs", text),
             Err(error) => {
-                EngineFinding::warn("programs", format!("{text}, for IPv4 only"), error.to_string())
+                NamespaceFinding::warn("programs", format!("{text}, for IPv4 only"), error.to_string())
             }
         });
         // Listing a table of the legacy variant would create it. A failure to see tables is reported with the rules.
@@ -125,16 +121,16 @@ fn programs(kernel: &Kernel) -> Vec<EngineFinding> {
         }
     }
     if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
-        findings.push(EngineFinding::ok("programs", "rules are set by nftables, which needs no program"));
+        findings.push(NamespaceFinding::ok("programs", "rules are set by nftables, which needs no program"));
     }
     findings
 }
 
 /// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
-fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<EngineFinding> {
+fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<NamespaceFinding> {
     let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
     let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
-    Some(EngineFinding::fail(
+    Some(NamespaceFinding::fail(
         "programs",
         text,
         "use the version of iptables that wrote the rules, or the other variant",
@@ -145,7 +141,7 @@ fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<EngineFin
 const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
 const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
 
-fn extensions() -> Vec<EngineFinding> {
+fn extensions() -> Vec<NamespaceFinding> {
     let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
     let families = match namespace::lacks_ipv6("all") {
         true => vec![Family::V4],
@@ -159,17 +155,21 @@ fn extensions() -> Vec<EngineFinding> {
                 Ok(false) => missing.push((family, name)),
                 Err(error) => {
                     let text = format!("the kernel can't be asked what it can match: {error}");
-                    return vec![EngineFinding::warn("kernel", text, modprobe("nft_compat"))];
+                    return vec![NamespaceFinding::warn("kernel", text, modprobe("nft_compat"))];
                 }
             }
         }
     }
     if missing.is_empty() {
         let text = format!("has all matches and targets: {}, {}", MATCHES.join(", "), TARGETS.join(", "));
-        return vec![EngineFinding::ok("kernel", text)];
+        return vec![NamespaceFinding::ok("kernel", text)];
     }
     let lack = |(family, name)| {
-        EngineFinding::fail("kernel", format!("has no {name} for {family}"), modprobe(&format!("xt_{name}")))
+        NamespaceFinding::fail(
+            "kernel",
+            format!("has no {name} for {family}"),
+            modprobe(&format!("xt_{name}")),
+        )
     };
     missing.into_iter().map(lack).collect()
 }
@@ -188,12 +188,12 @@ fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
 /// Processes that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
-fn processes(proxy_uids: &[u32]) -> Vec<EngineFinding> {
+fn processes(proxy_uids: &[u32]) -> Vec<NamespaceFinding> {
     let processes = match process::of_users(proxy_uids) {
         Ok(processes) => processes,
         Err(error) => {
             let text = format!("who runs as the proxy's user can't be seen: {error}");
-            return vec![EngineFinding::warn("processes", text, "mount /proc")];
+            return vec![NamespaceFinding::warn("processes", text, "mount /proc")];
         }
     };
     let is_other = |process: &RunningProcess| {
@@ -202,12 +202,12 @@ fn processes(proxy_uids: &[u32]) -> Vec<EngineFinding> {
     let finding = |RunningProcess { id, name, uid, is_here }: RunningProcess| {
         let who = format!("{name} (process {id}) runs as user {uid}");
         match is_here {
-            Some(_) => EngineFinding::warn(
+            Some(_) => NamespaceFinding::warn(
                 "processes",
                 format!("{who}, so its traffic passes as the proxy's own"),
                 "run it as another user, unless it is the proxy",
             ),
-            None => EngineFinding::warn(
+            None => NamespaceFinding::warn(
                 "processes",
                 format!("{who}; whether in this network namespace can't be seen"),
                 "look as root, or with CAP_SYS_PTRACE",
@@ -217,11 +217,11 @@ fn processes(proxy_uids: &[u32]) -> Vec<EngineFinding> {
     processes.into_iter().filter(is_other).map(finding).collect()
 }
 
-fn ipv6() -> EngineFinding {
+fn ipv6() -> NamespaceFinding {
     match (namespace::lacks_ipv6("all"), namespace::lacks_ipv6("lo")) {
-        (true, _) => EngineFinding::ok("ipv6", "disabled in this namespace"),
-        (false, false) => EngineFinding::ok("ipv6", "enabled"),
-        (false, true) => EngineFinding::warn(
+        (true, _) => NamespaceFinding::ok("ipv6", "disabled in this namespace"),
+        (false, false) => NamespaceFinding::ok("ipv6", "enabled"),
+        (false, true) => NamespaceFinding::warn(
             "ipv6",
             "enabled, but not on lo, so the address ::6 can't be set and the proxy can't call the application by it",
             "sysctl net.ipv6.conf.lo.disable_ipv6=0",

@@ -7,50 +7,15 @@ use super::{
     provenance::{doubtful, predecessors},
 };
 use crate::backend::Snapshot;
+use rules::finding::NamespaceFinding;
 use rules::{Ownership, Table, plan, simulate::View};
 use std::collections::BTreeSet;
 
-/// How good or bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EngineFindingLevel {
-    /// As it should be.
-    Ok,
-    /// It may be intended.
-    Warn,
-    /// Capture can't work, or traffic passes by.
-    Fail,
-}
-
-/// One thing found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineFinding {
-    pub level: EngineFindingLevel,
-    /// A word for what it is about.
-    pub topic: &'static str,
-    pub text: String,
-    /// What helps; `None` where nothing has to.
-    pub remedy: Option<String>,
-}
-
-impl EngineFinding {
-    pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: EngineFindingLevel::Ok, topic, text: text.into(), remedy: None }
-    }
-
-    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: EngineFindingLevel::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
-    }
-
-    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: EngineFindingLevel::Fail, ..Self::warn(topic, text, remedy) }
-    }
-}
-
 /// Tables that can't be read at all, or not by the program of iptables.
-pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     let unread = snapshot.unreadable.iter().map(|(variant, family)| {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
-        EngineFinding::fail(
+        NamespaceFinding::fail(
             "rules",
             format!("{text}: they may contain rules of this program"),
             "install iptables",
@@ -58,22 +23,22 @@ pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFi
     });
     let hidden = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
         let text = hidden.complaint(family, table, owner)?;
-        Some(EngineFinding::fail("rules", text, "sidecar-init clean removes them"))
+        Some(NamespaceFinding::fail("rules", text, "sidecar-init clean removes them"))
     });
     unread.chain(hidden).collect()
 }
 
 /// Tables of nf_tables that are dormant, owned by a socket, or of bridges.
-pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     let found = snapshot.hindered.iter().map(|one| match keeps_from(one, snapshot, owner) {
-        true => EngineFinding::fail("rules", one.to_string(), one.remedy()),
-        false => EngineFinding::warn("foreign", one.to_string(), one.remedy()),
+        true => NamespaceFinding::fail("rules", one.to_string(), one.remedy()),
+        false => NamespaceFinding::warn("foreign", one.to_string(), one.remedy()),
     });
     found.collect()
 }
 
 /// Rules of other programs that come before the owner's in the chains of iptables.
-pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     let mut findings = Vec::new();
     for contents in snapshot.all_contents() {
         let backend = contents.backend();
@@ -86,7 +51,7 @@ pub(super) fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Engin
                     let text = format!(
                         "{family} {table} ({backend}): {rule} sees packets before sidecar-init's rules"
                     );
-                    findings.push(EngineFinding::warn(
+                    findings.push(NamespaceFinding::warn(
                         "foreign",
                         text,
                         "sidecar-init apply puts its own first",
@@ -103,7 +68,7 @@ pub(super) fn foreign_chains<'a>(
     views: impl IntoIterator<Item = &'a View>,
     owner: &Ownership,
     captures: &[Ownership],
-) -> Vec<EngineFinding> {
+) -> Vec<NamespaceFinding> {
     // A table of both families is seen twice.
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
@@ -114,18 +79,18 @@ pub(super) fn foreign_chains<'a>(
         let drops = drops.map(|(place, rule)| format!("{place} may drop packets: {rule}"));
         for text in rivals.chain(drops).filter(|text| seen.insert(text.clone())) {
             let remedy = "see what it does with nft list ruleset or iptables-save";
-            findings.push(EngineFinding::warn("foreign", text, remedy));
+            findings.push(NamespaceFinding::warn("foreign", text, remedy));
         }
     }
     findings
 }
 
 /// What cleaning leaves, as it may be another program's.
-pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
     let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
         let text = format!("made by {} or another program: {doubtful}", predecessors(owner));
-        EngineFinding::warn("foreign", text, remedy)
+        NamespaceFinding::warn("foreign", text, remedy)
     });
     found.collect()
 }

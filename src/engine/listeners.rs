@@ -1,8 +1,8 @@
 //! Whether a process listens where rules send traffic, and whether it is the proxy.
 
-use super::finding::EngineFinding;
 use crate::sys::listener::{self, ListeningSocket, SocketHolder, Transport};
 use rules::field::{Field, protocol_number};
+use rules::finding::NamespaceFinding;
 use rules::simulate::{View, ViewRule};
 use rules::{Action, Family, ListedCondition, Match, Protocol, Target};
 use std::{
@@ -51,12 +51,12 @@ struct PortTraffic {
 }
 
 /// Findings about the ports to which rules send traffic. `views` are all rules that a packet meets, one view per family.
-pub(super) fn findings(views: &[View], proxy: &ProxyProfile) -> Vec<EngineFinding> {
+pub(super) fn findings(views: &[View], proxy: &ProxyProfile) -> Vec<NamespaceFinding> {
     let listeners = match listener::all() {
         Ok(listeners) => listeners,
         Err(error) => {
             let text = format!("listeners can't be listed: {error}");
-            return vec![EngineFinding::warn(TOPIC, text, "see who does with ss -lntup")];
+            return vec![NamespaceFinding::warn(TOPIC, text, "see who does with ss -lntup")];
         }
     };
     let inodes: Vec<u64> = listeners.iter().map(|listener| listener.inode).collect();
@@ -112,7 +112,7 @@ fn has_protocol(rule: &ViewRule, protocol: Protocol) -> bool {
 }
 
 /// Where no rule sends traffic, no listener is needed.
-fn idle(listeners: &[ListeningSocket], proxy: &ProxyProfile) -> EngineFinding {
+fn idle(listeners: &[ListeningSocket], proxy: &ProxyProfile) -> NamespaceFinding {
     let listens = |port: &u16| listeners.iter().any(|listener| listener.port == *port);
     let found: Vec<String> = proxy
         .ports
@@ -121,7 +121,7 @@ fn idle(listeners: &[ListeningSocket], proxy: &ProxyProfile) -> EngineFinding {
         .filter(listens)
         .map(|port| port.to_string())
         .collect();
-    EngineFinding::ok(
+    NamespaceFinding::ok(
         TOPIC,
         match found.is_empty() {
             true => "no rule sends traffic to a proxy, and none listens yet".to_owned(),
@@ -139,7 +139,7 @@ fn at(
     listeners: &[&ListeningSocket],
     holders: &BTreeMap<u64, SocketHolder>,
     proxy: &ProxyProfile,
-) -> Vec<EngineFinding> {
+) -> Vec<NamespaceFinding> {
     // Rules send only DNS queries to a proxy over UDP.
     let role = proxy.role(port).or_else(|| sent.is_udp.then_some("DNS"));
     let place = role.map_or_else(|| format!("port {port}"), |role| format!("port {port} ({role})"));
@@ -157,7 +157,7 @@ fn at(
             let text = format!(
                 "nothing listens at {transport} {place}, where rules send traffic: {refused} are refused"
             );
-            findings.push(EngineFinding::warn(
+            findings.push(NamespaceFinding::warn(
                 TOPIC,
                 text,
                 "start the proxy there, or wait for it; ss -lntup shows who listens",
@@ -170,7 +170,7 @@ fn at(
             let text = format!(
                 "no listener at {transport} {place} accepts {family} at every address, so a part of it is refused"
             );
-            findings.push(EngineFinding::warn(
+            findings.push(NamespaceFinding::warn(
                 TOPIC,
                 text,
                 "let the proxy listen on every address, 0.0.0.0 and ::",
@@ -180,7 +180,7 @@ fn at(
             let text = format!(
                 "who listens at {transport} {place} has no IP_TRANSPARENT, so TPROXY can't hand anything over"
             );
-            findings.push(EngineFinding::warn(
+            findings.push(NamespaceFinding::warn(
                 TOPIC,
                 text,
                 "set transparent: true on the proxy's listener, or have packets redirected instead",
@@ -191,7 +191,7 @@ fn at(
         );
     }
     // Each of the proxy's threads may have a listener, with the same finding.
-    let mut distinct: Vec<EngineFinding> = Vec::new();
+    let mut distinct: Vec<NamespaceFinding> = Vec::new();
     for finding in findings {
         if !distinct.contains(&finding) {
             distinct.push(finding);
@@ -222,7 +222,7 @@ fn whose(
     listener: &ListeningSocket,
     holder: Option<&SocketHolder>,
     proxy: &ProxyProfile,
-) -> EngineFinding {
+) -> NamespaceFinding {
     let uid = listener.uid;
     let who = holder.map_or_else(
         || "a process that can't be seen".to_owned(),
@@ -231,11 +231,11 @@ fn whose(
     let text = format!("{who} listens at {transport} {place} as user {uid}");
     // The expected listener of other ports is unknown.
     if proxy.role(listener.port).is_none() || proxy.is(listener, holder) {
-        return EngineFinding::ok(TOPIC, text);
+        return NamespaceFinding::ok(TOPIC, text);
     }
     let uids: Vec<String> = proxy.uids.iter().map(ToString::to_string).collect();
     let named_by = proxy.named_by.iter().map(|option| format!(", or name its user with {option}"));
-    EngineFinding::warn(
+    NamespaceFinding::warn(
         TOPIC,
         format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", uids.join(", ")),
         format!("run the proxy as its own user{}", named_by.collect::<String>()),

@@ -31,7 +31,6 @@ pub use commit::{Aftermath, CommitFailure};
 pub use compare::{Differences, LiveComparison, compare};
 pub use desired_state::DesiredState;
 pub use doctor::examine;
-pub use finding::{EngineFinding, EngineFindingLevel};
 pub use foreign::{PrecedingRule, preceding_rules};
 pub use listeners::ProxyProfile;
 pub use live::live;

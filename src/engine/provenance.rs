@@ -1,7 +1,8 @@
 //! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
-use super::finding::{EngineFinding, doubtful_objects};
+use super::finding::doubtful_objects;
 use crate::backend::{Contents, Snapshot};
+use rules::finding::NamespaceFinding;
 use rules::predecessor::{Confidence, Pattern};
 use rules::simulate::View;
 use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render};
@@ -17,16 +18,16 @@ pub enum Maker {
 }
 
 /// The rules of the owner and of those that it is joined with, each with the program that made it.
-pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     const TOPIC: &str = "rules";
     let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
     // No finding where no rule is seen but not all can be read.
     if found.is_empty() && snapshot.unreadable.is_empty() {
-        found.push(EngineFinding::ok(TOPIC, NONE));
+        found.push(NamespaceFinding::ok(TOPIC, NONE));
     }
     for route in snapshot.inheritance(&one).routing {
         let text = format!("made by {}: {}", predecessor(&one), route.object);
-        found.push(EngineFinding::warn("routing", text, TAKES_OVER));
+        found.push(NamespaceFinding::warn("routing", text, TAKES_OVER));
     }
     found.extend(doubtful_objects(snapshot, owner));
     let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
@@ -34,12 +35,12 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFind
         let content = content(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
         let rules = if content.is_empty() { String::new() } else { format!(": {}", content.join(", ")) };
         let text = format!("{} captures here ({by_what}), so apply refuses{rules}", other.name);
-        found.push(EngineFinding::warn("foreign", text, remedy_of(other)));
+        found.push(NamespaceFinding::warn("foreign", text, remedy_of(other)));
     }
     let owners = snapshot.evidence_of(&one).map(|by_what| (one, by_what)).into_iter().chain(others);
     let names: Vec<&str> = owners.map(|(one, _)| one.name).collect();
     if names.len() > 1 {
-        found.push(EngineFinding::fail(TOPIC, together(&names), PARTS));
+        found.push(NamespaceFinding::fail(TOPIC, together(&names), PARTS));
     }
     found
 }
@@ -56,27 +57,27 @@ pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flag
 const NONE: &str = "none set by sidecar-init";
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
 
-fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<EngineFinding> {
+fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
     const TOPIC: &str = "rules";
     let mut found = Vec::new();
     let text_of =
         |maker| Some(content(snapshot, owner, &[maker]).join(", ")).filter(|text_of| !text_of.is_empty());
     if let Some(content) = text_of(Maker::Owner) {
-        found.push(EngineFinding::ok(TOPIC, format!("set by sidecar-init: {content}")));
+        found.push(NamespaceFinding::ok(TOPIC, format!("set by sidecar-init: {content}")));
     }
     let predecessor = predecessor(owner);
     if let Some(content) = text_of(Maker::Either) {
         let text = format!("set by sidecar-init, or by {predecessor}, which writes the same: {content}");
-        found.push(EngineFinding::ok(TOPIC, text));
+        found.push(NamespaceFinding::ok(TOPIC, text));
     }
     if let Some(content) = text_of(Maker::Predecessor) {
-        found.push(EngineFinding::warn(TOPIC, format!("made by {predecessor}: {content}"), TAKES_OVER));
+        found.push(NamespaceFinding::warn(TOPIC, format!("made by {predecessor}: {content}"), TAKES_OVER));
     }
     let tables: Vec<&str> = snapshot.inherited_tables(owner).collect();
     if !tables.is_empty() {
         let text =
             format!("made by {predecessor} in its native mode: tables of nf_tables {}", tables.join(", "));
-        found.push(EngineFinding::warn(TOPIC, text, TAKES_OVER));
+        found.push(NamespaceFinding::warn(TOPIC, text, TAKES_OVER));
     }
     found
 }

@@ -5,7 +5,7 @@
 //! other programs interfere.
 
 use super::{
-    finding::{EngineFinding, doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
+    finding::{doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
     live::live,
     provenance::{Maker, PARTS, makers, remedy_of, together},
 };
@@ -14,6 +14,7 @@ use crate::sys::{
     address,
     listener::{self, ListeningSocket},
 };
+use rules::finding::NamespaceFinding;
 use rules::simulate::{OriginOf, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
@@ -31,7 +32,7 @@ pub struct EngineStatus {
     pub listeners: io::Result<Vec<ListeningSocket>>,
     /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<OwnRules>,
-    pub findings: Vec<EngineFinding>,
+    pub findings: Vec<NamespaceFinding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
@@ -119,7 +120,7 @@ fn findings(
     views: &ByFamily<View>,
     owner: &Ownership,
     held: &[OwnRules],
-) -> Vec<EngineFinding> {
+) -> Vec<NamespaceFinding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
@@ -131,7 +132,7 @@ fn findings(
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
             let places = places.into_iter().collect::<Vec<_>>().join(" and ");
             let text = format!("{places} all hold rules of {}: a change was cut short", one.name);
-            findings.push(EngineFinding::warn(
+            findings.push(NamespaceFinding::warn(
                 "rules",
                 text,
                 "sidecar-init apply with the pod's flags leaves one of them",
@@ -148,7 +149,7 @@ fn findings(
     }
     for object in &snapshot.duplicates {
         let text = format!("{object} is there more than once");
-        findings.push(EngineFinding::warn(
+        findings.push(NamespaceFinding::warn(
             "routing",
             text,
             "sidecar-init apply with the pod's flags removes the copies",
@@ -160,10 +161,10 @@ fn findings(
             let by_what =
                 snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})")).unwrap_or_default();
             let text = format!("{} captures here{by_what}, beside others", one.name);
-            findings.push(EngineFinding::warn("foreign", text, remedy_of(one)));
+            findings.push(NamespaceFinding::warn("foreign", text, remedy_of(one)));
         }
         let names: Vec<&str> = present.iter().map(|one| one.name).collect();
-        findings.push(EngineFinding::fail("rules", together(&names), PARTS));
+        findings.push(NamespaceFinding::fail("rules", together(&names), PARTS));
     }
     findings
 }
@@ -175,13 +176,13 @@ fn of_routing(
     owner: &Ownership,
     one: &Ownership,
     held: &[&OwnRules],
-) -> Vec<EngineFinding> {
+) -> Vec<NamespaceFinding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
-        findings.push(EngineFinding::fail(
+        findings.push(NamespaceFinding::fail(
             "routing",
             text,
             "sidecar-init apply with the pod's flags puts it back",
@@ -194,7 +195,7 @@ fn of_routing(
     if held.is_empty() && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
-        findings.push(EngineFinding::warn("routing", text, remedy));
+        findings.push(NamespaceFinding::warn("routing", text, remedy));
     }
     findings
 }

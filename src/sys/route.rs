@@ -67,7 +67,7 @@ impl NamespaceRouting {
         for one in rules.into_iter().chain(routes) {
             match one {
                 ParsedRoute::Matching(owned_route) if owned_route.protocol == ours => {
-                    found.ours.push(owned_route)
+                    found.ours.push(owned_route);
                 }
                 ParsedRoute::Matching(owned_route) => found.of_others.push(owned_route),
                 ParsedRoute::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),

@@ -67,7 +67,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     match &one.init {
         Some(init) => writeln!(out, "  init        {}: {}", init.name, command(&init.arguments))?,
         None if one.verdict == InjectionVerdict::Injected => {
-            writeln!(out, "  init        none: nothing is captured")?
+            writeln!(out, "  init        none: nothing is captured")?;
         }
         None => {}
     }

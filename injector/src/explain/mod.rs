@@ -134,7 +134,7 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
         }
         ExplanationFormat::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,
         ExplanationFormat::Yaml => {
-            output::print(&yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?
+            output::print(&yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?;
         }
     }
     Ok(())

@@ -59,7 +59,7 @@ impl Batch {
                     writer.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
                 }
                 BatchOperation::DeleteChain(family, table, chain) => {
-                    writer.delete_chain(*family, table, chain, last)
+                    writer.delete_chain(*family, table, chain, last);
                 }
                 BatchOperation::DeleteRules(family, table, chain, handle) => {
                     let names = [(NFTA_RULE_TABLE, *table), (NFTA_RULE_CHAIN, *chain)];

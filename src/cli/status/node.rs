@@ -2,8 +2,11 @@
 
 use super::{NamespaceObserver, StatusFailure};
 use crate::cli::{report, run::Run};
-use diagnose::status::{CaptureStatus, InstalledRules, StatusFinding, StatusLevel};
+#[cfg(test)]
+use diagnose::status::FindingReport;
+use diagnose::status::{CaptureStatus, InstalledRules, serialize_findings};
 use diagnose::{Style, fold};
+use rules::finding::{FindingLevel, NamespaceFinding};
 use serde::Serialize;
 use sidecar_init::sys::lookup::{self, FoundNamespace, LookupPlaces};
 use std::{
@@ -42,7 +45,10 @@ enum NamespaceState {
 impl NamespaceState {
     fn of(status: &CaptureStatus) -> Self {
         let has = |topic: &str| {
-            status.findings.iter().any(|finding| finding.topic == topic && finding.level == StatusLevel::Fail)
+            status
+                .findings
+                .iter()
+                .any(|finding| finding.topic == topic && finding.level == FindingLevel::Fail)
         };
         let captures = |direction: &str| {
             status.captured.iter().any(|part| part.direction == direction || part.direction == "both")
@@ -53,7 +59,7 @@ impl NamespaceState {
             () if is_changed || has("drift") => Self::Drifted,
             () if !status.capturing => Self::NotCaptured,
             () if has("foreign") => Self::Overruled,
-            () if status.findings.iter().any(|finding| finding.level == StatusLevel::Fail) => Self::Failing,
+            () if status.findings.iter().any(|finding| finding.level == FindingLevel::Fail) => Self::Failing,
             () if !captures("outbound") || !captures("inbound") => Self::Partial,
             () => Self::Captured,
         }
@@ -99,7 +105,9 @@ struct NamespaceRow {
     /// The rules that are installed.
     held_by: Vec<InstalledRules>,
     /// Warnings and failures; why it could not be read, where it is unknown.
-    findings: Vec<StatusFinding>,
+    #[serde(serialize_with = "serialize_findings")]
+    #[cfg_attr(test, schemars(with = "Vec<FindingReport<'static>>"))]
+    findings: Vec<NamespaceFinding>,
 }
 
 impl NamespaceRow {
@@ -110,18 +118,19 @@ impl NamespaceRow {
     }
 
     /// The finding that its state comes from.
-    fn reason(&self) -> Option<&StatusFinding> {
+    fn reason(&self) -> Option<&NamespaceFinding> {
         let topic = match self.state {
             NamespaceState::Drifted => "drift",
             NamespaceState::Overruled => "foreign",
             NamespaceState::Unknown | NamespaceState::Failing | NamespaceState::Partial => "",
             NamespaceState::Captured | NamespaceState::NotCaptured => return None,
         };
-        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != StatusLevel::Fail))
+        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != FindingLevel::Fail))
     }
 
     fn unknown(name: String, container: Option<String>, why: String) -> Self {
-        let findings = vec![StatusFinding::fail("rules", why, "look at it alone with --network-namespace")];
+        let findings =
+            vec![NamespaceFinding::fail("rules", why, "look at it alone with --network-namespace")];
         let (meshes, families, held_by) = (Vec::new(), Vec::new(), Vec::new());
         Self { name, container, state: NamespaceState::Unknown, meshes, families, held_by, findings }
     }

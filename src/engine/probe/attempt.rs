@@ -185,7 +185,7 @@ impl<'a> ProbeAttempt<'a> {
                 }
             }
             (Some(_), DestinationState::Elsewhere | DestinationState::Own) => {
-                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack)
+                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack);
             }
             (Some(_), DestinationState::Listening) if waited && listeners.may_be_handed_to_others() => {
                 self.end(ConnectionOutcome::Handed(None), ProbeEvidence::Answer);
@@ -194,7 +194,7 @@ impl<'a> ProbeAttempt<'a> {
                 self.outcome = Some(Err(NoResult::Taken(to)));
             }
             (Some(_), DestinationState::Taken) if waited => {
-                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack)
+                self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack);
             }
             (Some(_), DestinationState::Listening | DestinationState::Taken) => {}
             (None, _) if refused => self.end(ConnectionOutcome::Refused, ProbeEvidence::Answer),

@@ -1,7 +1,8 @@
 //! The report of findings, with the remarks of reading the settings.
 
 use super::{Code, Finding, Level};
-use crate::{Style, Subject, fold, status};
+use crate::{Style, Subject, fold};
+use rules::finding::NamespaceFinding;
 use serde::Serialize;
 
 /// A finding.
@@ -45,8 +46,8 @@ impl<'a> Item<'a> {
     }
 
     /// What `status` finds of the rules that are there, where nothing is known of the settings: its code is the topic.
-    pub fn of_rules(finding: &'a status::StatusFinding) -> Self {
-        let status::StatusFinding { topic, text, remedy, .. } = finding;
+    pub fn of_rules(finding: &'a NamespaceFinding) -> Self {
+        let NamespaceFinding { topic, text, remedy, .. } = finding;
         Self { level: word(Level::Warning), code: topic, option: None, text, remedy: remedy.as_deref() }
     }
 

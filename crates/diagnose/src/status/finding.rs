@@ -1,48 +1,45 @@
-//! Something to look at in a network namespace, and how much it matters.
+//! Findings in the report of a namespace: their form for programs, and how they are shown.
 
 use crate::Style;
-use serde::Serialize;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum StatusLevel {
-    /// It may be intended.
-    #[serde(rename = "warning")]
-    Warn,
-    /// Traffic fails, or passes the proxy by.
-    #[serde(rename = "failure")]
-    Fail,
-}
+use rules::finding::{FindingLevel, NamespaceFinding};
+use serde::{Serialize, Serializer};
 
 /// A problem or an observation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct StatusFinding {
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub level: StatusLevel,
+pub struct FindingReport<'a> {
+    /// How much it matters: warning (it may be intended) or failure (traffic fails, or passes the proxy by).
+    level: &'static str,
     /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
-    pub topic: &'static str,
-    pub text: String,
-    pub remedy: Option<String>,
+    topic: &'static str,
+    text: &'a str,
+    remedy: Option<&'a str>,
 }
 
-impl StatusFinding {
-    /// Something that may be intended.
-    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: StatusLevel::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
-    }
-
-    /// Something by which traffic fails, or passes the proxy by.
-    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: StatusLevel::Fail, ..Self::warn(topic, text, remedy) }
-    }
+/// Writes findings, for `serialize_with`.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize_findings<S: Serializer>(
+    findings: &[NamespaceFinding],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(findings.iter().map(|finding| FindingReport {
+        level: match finding.level {
+            FindingLevel::Ok | FindingLevel::Warn => "warning",
+            FindingLevel::Fail => "failure",
+        },
+        topic: finding.topic,
+        text: &finding.text,
+        remedy: finding.remedy.as_deref(),
+    }))
 }
 
 /// How a level is shown.
-pub(super) fn style(level: StatusLevel) -> Style {
+pub(super) fn style(level: FindingLevel) -> Style {
     match level {
-        StatusLevel::Warn => Style::Passing,
-        StatusLevel::Fail => Style::Dropped,
+        FindingLevel::Ok => Style::Captured,
+        FindingLevel::Warn => Style::Passing,
+        FindingLevel::Fail => Style::Dropped,
     }
 }

@@ -2,11 +2,11 @@
 
 use super::claims::claim;
 use super::family::word;
-use super::finding::StatusFinding;
 use super::observation::{Observation, Socket, is_put_there};
 use mesh::Mesh;
 use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, recognized};
+use rules::finding::NamespaceFinding;
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
@@ -206,7 +206,7 @@ fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
 }
 
 /// What is wrong with listeners.
-pub(super) fn findings(listening: &[Listening]) -> Vec<StatusFinding> {
+pub(super) fn findings(listening: &[Listening]) -> Vec<NamespaceFinding> {
     let finding = |one: &Listening| {
         let Listening { port, protocol, text, .. } = one;
         one.fault?;
@@ -214,7 +214,7 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<StatusFinding> {
             true => "see whether the proxy is up, and on which ports it listens",
             false => "see how the proxy's listener is set up",
         };
-        Some(StatusFinding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
+        Some(NamespaceFinding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
     };
     listening.iter().filter_map(finding).collect()
 }

@@ -18,7 +18,7 @@ mod text;
 mod witness;
 
 pub use claims::proxy;
-pub use finding::{StatusFinding, StatusLevel};
+pub use finding::{FindingReport, serialize_findings};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
 pub use mesh::recognition::reasons;
@@ -29,6 +29,7 @@ use family::word;
 use mesh::Mesh;
 use mesh::recognition;
 use observation::is_put_there;
+use rules::finding::NamespaceFinding;
 use rules::{ByFamily, Family};
 use serde::Serialize;
 use std::net::IpAddr;
@@ -53,7 +54,9 @@ pub struct CaptureStatus {
     pub dropped: Vec<StatusPart>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
-    pub findings: Vec<StatusFinding>,
+    #[serde(serialize_with = "serialize_findings")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<FindingReport<'static>>"))]
+    pub findings: Vec<NamespaceFinding>,
 }
 
 /// Reports what was read.
@@ -151,7 +154,7 @@ fn summary(
 }
 
 /// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
-fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<StatusFinding> {
+fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<NamespaceFinding> {
     let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
@@ -164,12 +167,12 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Sta
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} passes the proxy by: the pod has {address}, and no rule captures {family}");
-        StatusFinding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
+        NamespaceFinding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
     };
     missing.filter_map(of).map(finding).collect()
 }
 
-fn drift(record: &Record) -> Option<StatusFinding> {
+fn drift(record: &Record) -> Option<NamespaceFinding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
@@ -178,6 +181,6 @@ fn drift(record: &Record) -> Option<StatusFinding> {
         );
         let remedy =
             "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
-        StatusFinding::warn("drift", text, remedy)
+        NamespaceFinding::warn("drift", text, remedy)
     })
 }

@@ -1,7 +1,7 @@
 //! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
 
-use super::finding::StatusFinding;
 use mesh::Mesh;
+use rules::finding::NamespaceFinding;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Protocol};
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct Observation<'a> {
     /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
-    pub findings: Vec<StatusFinding>,
+    pub findings: Vec<NamespaceFinding>,
 }
 
 /// Rules of a mesh in one place.

@@ -1,9 +1,10 @@
 //! The status for people, as wide as their terminal.
 
-use super::finding::{StatusFinding, StatusLevel, style};
+use super::finding::style;
 use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
 use crate::Style;
 use mesh::Mesh;
+use rules::finding::{FindingLevel, NamespaceFinding};
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
 
@@ -207,17 +208,19 @@ impl Page {
         }
     }
 
-    fn findings(&mut self, findings: &[StatusFinding]) {
+    fn findings(&mut self, findings: &[NamespaceFinding]) {
         // What is wrong with listeners is shown beside them.
-        let findings: Vec<&StatusFinding> = findings.iter().filter(|one| one.topic != "listeners").collect();
+        let findings: Vec<&NamespaceFinding> =
+            findings.iter().filter(|one| one.topic != "listeners").collect();
         if findings.is_empty() {
             return;
         }
         self.title("Findings");
-        for StatusFinding { level, topic: _, text, remedy } in findings {
+        for NamespaceFinding { level, topic: _, text, remedy } in findings {
             let word = match level {
-                StatusLevel::Warn => "warn",
-                StatusLevel::Fail => "fail",
+                FindingLevel::Ok => "ok",
+                FindingLevel::Warn => "warn",
+                FindingLevel::Fail => "fail",
             };
             self.line(2 + 6, word, style(*level), text);
             if let Some(remedy) = remedy {

@@ -2,12 +2,12 @@
 //! program's rule that decides before is seen. And chains and marks without effect.
 
 use super::claims::{Claim, claim, proxy_of};
-use super::finding::StatusFinding;
 use super::observation::Observation;
 use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, Sender, explain, usual};
 use mesh::DNS_PORT;
 use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
+use rules::finding::NamespaceFinding;
 use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule};
 use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
@@ -30,8 +30,8 @@ const MAX_PORTS: usize = 8;
 pub(super) fn findings(
     seen: &Observation<'_>,
     recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
-) -> Vec<StatusFinding> {
-    let mut found: Vec<StatusFinding> = Vec::new();
+) -> Vec<NamespaceFinding> {
+    let mut found: Vec<NamespaceFinding> = Vec::new();
     for (family, recognized) in recognized.iter() {
         found.extend(contradicted(seen, family, recognized));
         found.extend(unreached(family, recognized));
@@ -48,7 +48,7 @@ fn contradicted(
     seen: &Observation<'_>,
     family: Family,
     recognized: &[RecognizedRule<'_>],
-) -> Vec<StatusFinding> {
+) -> Vec<NamespaceFinding> {
     let view = seen.views.get(family);
     let ours: BTreeSet<At> = recognized.iter().map(|recognized| recognized.at).collect();
     let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
@@ -71,7 +71,7 @@ fn contradiction(
     claim: &Claim,
     witness: &Witness,
     ours: &BTreeSet<At>,
-) -> Option<StatusFinding> {
+) -> Option<NamespaceFinding> {
     let view = seen.views.get(family);
     let explanation = explain(view, seen.routing.get(family), &witness.packet).calling(&witness.called);
     let outcome = explanation.outcome();
@@ -98,8 +98,8 @@ fn contradiction(
     let text = format!("{} {recognized}{option} and is {}", witness.what, explanation.sentence());
     let remedy = "see all rules that it meets with sidecar-init explain --live";
     Some(match outcome.verdict {
-        Verdict::Unknown => StatusFinding::warn("foreign", text, remedy),
-        _ => StatusFinding::fail("foreign", text, remedy),
+        Verdict::Unknown => NamespaceFinding::warn("foreign", text, remedy),
+        _ => NamespaceFinding::fail("foreign", text, remedy),
     })
 }
 
@@ -225,7 +225,7 @@ fn witness(
 }
 
 /// Chains of iptables that nothing leads to: what a killed run leaves, or the removal of jumps.
-fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<StatusFinding> {
+fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<NamespaceFinding> {
     let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for recognized in recognized.iter().filter(|recognized| !recognized.chain.table.starts_with("inet ")) {
         let matters = match recognized.role {
@@ -242,7 +242,7 @@ fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<StatusFin
         let text =
             format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
         let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
-        StatusFinding::fail("rules", text, remedy)
+        NamespaceFinding::fail("rules", text, remedy)
     })
     .collect()
 }
@@ -252,7 +252,7 @@ fn unrouted(
     seen: &Observation<'_>,
     family: Family,
     recognized: &[RecognizedRule<'_>],
-) -> Option<StatusFinding> {
+) -> Option<NamespaceFinding> {
     let marks = &seen.routing.get(family).local_marks;
     let mark =
         recognized.iter().filter(|recognized| recognized.is_reached).find_map(
@@ -266,6 +266,6 @@ fn unrouted(
             "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
             mark.value
         );
-        StatusFinding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
+        NamespaceFinding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
     })
 }
