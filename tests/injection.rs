@@ -135,9 +135,9 @@ fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
 fn check(capture: &Capture) -> TestCaseResult {
     for family in Family::BOTH {
         let checked = capture.rules(family);
-        let meant = text_order(checked.rules());
+        let intended = text_order(checked.rules());
         let text = iptables::restore(&checked);
-        prop_assert_eq!(parse::restore(&text, family), Ok(meant));
+        prop_assert_eq!(parse::restore(&text, family), Ok(intended));
         let commands = iptables::commands(&checked);
         let in_tables = text.lines().filter(|line| !line.starts_with("* ") && *line != "COMMIT");
         let without_table = commands.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());

@@ -65,8 +65,8 @@ fn findings(annotations: &str, spec: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_misspelt_annotation_is_named_with_what_was_meant() {
-    let check = |name: &str, meant: &str| {
-        let text = format!("the annotation {name} is not known and has no effect; did you mean {meant}?");
+    let check = |name: &str, intended: &str| {
+        let text = format!("the annotation {name} is not known and has no effect; did you mean {intended}?");
         let found = findings(&format!("{name}: \"5432\""), "{containers: [{name: web}]}");
         assert_eq!(found, [("SI027".to_owned(), text)]);
     };

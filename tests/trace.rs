@@ -375,7 +375,7 @@ fn a_second_listener_is_refused() {
 #[test]
 fn all_problems_are_told_at_once() {
     let pod = Namespace::new();
-    let asked = "trace --rule no --proto sctp --destination x --count 0 --for 1 --every-packet";
-    let text = pod.output(BINARY, &asked.split(' ').collect::<Vec<_>>(), "").with(2, "trace").stderr;
+    let requested = "trace --rule no --proto sctp --destination x --count 0 --for 1 --every-packet";
+    let text = pod.output(BINARY, &requested.split(' ').collect::<Vec<_>>(), "").with(2, "trace").stderr;
     assert!(text.starts_with("error: 6 problems in the input"), "{text}");
 }

@@ -45,10 +45,10 @@ fuzz_target!(|input: &[u8]| {
         serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
         let pod = Pod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
         // The API server knows of no pod more than its name.
-        let asked = |_: &Path, (namespace, name): (&str, &str)| {
+        let requested = |_: &Path, (namespace, name): (&str, &str)| {
             Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
         };
-        if let Ok(Decision::Capture(raw, problems)) = decide(&configuration, &pod, asked) {
+        if let Ok(Decision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
             let addresses =
                 [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
             match resolve(raw, problems, &addresses) {

@@ -167,7 +167,8 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     notes.extend(remarks.map(|remark| remark.text.clone()));
     let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
-    let is_captured = |asked: &PacketQuery| capture.families().any(|family| family == asked.packet.family());
+    let is_captured =
+        |requested: &PacketQuery| capture.families().any(|family| family == requested.packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
@@ -176,9 +177,10 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     findings.extend(runs_as_proxy(subject, capture));
     let mut items = items(subject, warnings, &findings);
     items.retain(Item::is_warning);
-    let scene = packet.as_ref().map(|asked| RuleView::of_config(&**capture, asked.packet.family(), pod));
-    let explained = packet.as_ref().zip(scene.as_ref()).map(|(asked, scene)| {
-        let explained = explain(&scene.view, &scene.routing, &asked.packet).calling(&asked.called);
+    let scene =
+        packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
+    let explained = packet.as_ref().zip(scene.as_ref()).map(|(requested, scene)| {
+        let explained = explain(&scene.view, &scene.routing, &requested.packet).calling(&requested.called);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
     });
     let picture = subject.traffic(capture);
@@ -376,7 +378,7 @@ mod tests {
     /// Each packet that is offered is understood, and ends as it is shown; each of its rules is a line.
     #[test]
     fn packets_that_are_offered_end_as_they_are_shown() {
-        let mut asked = 0;
+        let mut requested = 0;
         for flags in [
             "-b '*' -d 15090 -i '*' -x 10.96.0.0/16 --pod-ips 10.1.2.3,fd00::3 --dual-stack",
             "-m TPROXY -b '*' -i 10.0.0.0/8 -c eth1 -k vnet0",
@@ -405,9 +407,9 @@ mod tests {
                     "{flags} {packet:?}"
                 );
                 assert!(packet.arrow.is_none_or(|at| arrows.contains(&at)), "{flags} {packet:?}");
-                asked += packet.lines.len();
+                requested += packet.lines.len();
             }
         }
-        assert!(asked > 50, "{asked} rules are met");
+        assert!(requested > 50, "{requested} rules are met");
     }
 }

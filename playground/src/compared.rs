@@ -93,11 +93,11 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
         ComparedSide::of_subject(subject, &prepared.capture, &pod)
     };
     let comparison = compare::compare(&side(before), &side(after), &pod);
-    let (shown, left_out) = comparison.shown();
+    let (shown, omitted) = comparison.shown();
     let mut notes = Vec::new();
-    if left_out > 0 {
-        let more = if left_out == 1 { "change concerns" } else { "changes concern" };
-        notes.push(format!("{left_out} more {more} packets in unusual connection states or with marks"));
+    if omitted > 0 {
+        let more = if omitted == 1 { "change concerns" } else { "changes concern" };
+        notes.push(format!("{omitted} more {more} packets in unusual connection states or with marks"));
     }
     if !comparison.complete {
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());

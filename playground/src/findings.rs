@@ -102,7 +102,7 @@ fn of_annotation(request: &PageRequest, remark: &Remark) -> Option<FieldFix> {
     let objects = pod::objects(MANIFEST, &request.manifest).ok()?;
     let names = objects.iter().flat_map(|object| object.pod.annotations.keys());
     let name = names.into_iter().find(|name| pod::unknown(name).as_ref() == Some(&remark.text))?;
-    let meant = pod::nearest_annotation(name)?;
-    let value = in_manifest(&request.manifest, name, OfAnnotation::Named(&meant))?;
-    Some(FieldFix { label: format!("Rename to {meant}"), field: "manifest", value })
+    let intended = pod::nearest_annotation(name)?;
+    let value = in_manifest(&request.manifest, name, OfAnnotation::Named(&intended))?;
+    Some(FieldFix { label: format!("Rename to {intended}"), field: "manifest", value })
 }

@@ -31,16 +31,16 @@ struct Omitted {
 }
 
 pub(crate) fn link(request: &PageRequest) -> Link {
-    let mut left_out = Omitted::default();
+    let mut omitted = Omitted::default();
     let mut unread = Vec::new();
     let [flags, flags_before] = [&request.flags, &request.flags_before].map(|text| {
-        flags(text, &mut left_out).unwrap_or_else(|| {
+        flags(text, &mut omitted).unwrap_or_else(|| {
             unread.push("the flags, which end within a quote");
             String::new()
         })
     });
     let [manifest, manifest_before] = [&request.manifest, &request.manifest_before].map(|text| {
-        manifest(text, &mut left_out).unwrap_or_else(|| {
+        manifest(text, &mut omitted).unwrap_or_else(|| {
             unread.push("the manifest, which is neither YAML nor JSON");
             String::new()
         })
@@ -60,10 +60,10 @@ pub(crate) fn link(request: &PageRequest) -> Link {
         1 => without.push(format!("the {one}")),
         _ => without.push(format!("the {several}").replace('N', &number.to_string())),
     };
-    count(left_out.variables, "value of 1 environment variable", "values of N environment variables");
-    count(left_out.objects, "data of 1 Secret or ConfigMap", "data of N Secrets or ConfigMaps");
+    count(omitted.variables, "value of 1 environment variable", "values of N environment variables");
+    count(omitted.objects, "data of 1 Secret or ConfigMap", "data of N Secrets or ConfigMaps");
     count(
-        left_out.copies,
+        omitted.copies,
         "annotation last-applied-configuration",
         "N annotations last-applied-configuration",
     );
@@ -82,13 +82,13 @@ fn listed(items: &[impl AsRef<str>]) -> String {
 }
 
 /// Flags without variables that no setting has, and without what starts the program. `None` where a quote is left open.
-fn flags(text: &str, left_out: &mut Omitted) -> Option<String> {
+fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
     let words = split_words(text)?;
     let program = words.iter().position(|word| is_program(word)).unwrap_or_default();
     let mut kept = Vec::new();
     for (at, word) in words.iter().enumerate() {
         match variable(word) {
-            Some((name, _)) if !pod::reads_variable(&name) => left_out.variables += 1,
+            Some((name, _)) if !pod::reads_variable(&name) => omitted.variables += 1,
             None if at < program => {}
             Some(_) | None => kept.push(word.clone()),
         }
@@ -97,12 +97,12 @@ fn flags(text: &str, left_out: &mut Omitted) -> Option<String> {
 }
 
 /// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
-fn manifest(text: &str, left_out: &mut Omitted) -> Option<String> {
-    let before = left_out.variables + left_out.objects + left_out.copies;
+fn manifest(text: &str, omitted: &mut Omitted) -> Option<String> {
+    let before = omitted.variables + omitted.objects + omitted.copies;
     let mut documents = values(MANIFEST, text).ok()?;
-    documents.iter_mut().for_each(|document| object(document, left_out));
+    documents.iter_mut().for_each(|document| object(document, omitted));
     let left = |of: &Omitted| of.variables + of.objects + of.copies;
-    if left(left_out) == before {
+    if left(omitted) == before {
         return Some(text.to_owned());
     }
     let mut out = String::new();
@@ -114,24 +114,24 @@ fn manifest(text: &str, left_out: &mut Omitted) -> Option<String> {
 }
 
 /// Takes values of variables and of secrets out of an object and all that it holds.
-fn object(value: &mut Value, left_out: &mut Omitted) {
+fn object(value: &mut Value, omitted: &mut Omitted) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| object(item, left_out)),
+        Value::Array(items) => items.iter_mut().for_each(|item| object(item, omitted)),
         Value::Object(map) => {
             if matches!(map.get("kind").and_then(Value::as_str), Some("Secret" | "ConfigMap")) {
                 let data = ["data", "stringData", "binaryData"].map(|key| map.remove(key));
-                left_out.objects += usize::from(data.iter().any(Option::is_some));
+                omitted.objects += usize::from(data.iter().any(Option::is_some));
             }
             if let Some(annotations) = map.get_mut("annotations").and_then(Value::as_object_mut) {
-                left_out.copies += usize::from(annotations.remove(LAST_APPLIED).is_some());
+                omitted.copies += usize::from(annotations.remove(LAST_APPLIED).is_some());
             }
             for variable in map.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
                 let is_known = variable.get("name").and_then(Value::as_str).is_some_and(pod::reads_variable);
                 let value =
                     variable.as_object_mut().filter(|_| !is_known).and_then(|map| map.remove("value"));
-                left_out.variables += usize::from(value.is_some());
+                omitted.variables += usize::from(value.is_some());
             }
-            map.values_mut().for_each(|value| object(value, left_out));
+            map.values_mut().for_each(|value| object(value, omitted));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

@@ -267,9 +267,9 @@ impl Parser {
         } else {
             let known = COMMANDS.iter().filter(|entry| entry.within().0 == self.group.as_deref());
             let groups = [cni::COMMAND, VERSION, HELP].into_iter().filter(|_| is_first);
-            let meant = nearest(word, known.map(|entry| entry.within().1).chain(groups));
+            let intended = nearest(word, known.map(|entry| entry.within().1).chain(groups));
             let whole = |word: &str| self.path().chain([word]).collect::<Vec<_>>().join(" ");
-            let text = errors::unknown("command", meant.map(whole).as_deref());
+            let text = errors::unknown("command", intended.map(whole).as_deref());
             let problem = InputProblem::of(&whole(word), text);
             self.problems.push(problem);
             return ParsedWord::Answer(HelpRequest::Refusal);

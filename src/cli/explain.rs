@@ -65,7 +65,7 @@ impl SubjectPacket {
         let [_, _, ..] = destinations else {
             return vec![Self { subject: subject.clone(), title: subject.title.clone() }];
         };
-        let asked = |destination: &String| {
+        let requested = |destination: &String| {
             let mut subject = subject.clone();
             let source = Source::Flag(Setting::Destination.row().long);
             let given = Given { value: destination.clone(), source };
@@ -73,7 +73,7 @@ impl SubjectPacket {
             let of = subject.title.iter().map(|title| format!("{title}: ")).collect::<String>();
             Self { subject, title: Some(of + destination) }
         };
-        destinations.iter().map(asked).collect()
+        destinations.iter().map(requested).collect()
     }
 }
 
@@ -95,20 +95,20 @@ struct ExplainRequest {
 
 /// Explains the packets to these destinations, or the one that the settings describe.
 pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
-    let asked: Vec<SubjectPacket> =
+    let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
-    let requests = manifest::each(&asked, |asked| read_request(&asked.subject))?;
+    let requests = manifest::each(&requested, |requested| read_request(&requested.subject))?;
     let Some(first) = requests.first() else { return Ok(Exit::Done) };
     let of_each = requests.iter().step_by(destinations.len().max(1));
     manifest::begin(subjects, &first.logging, of_each.map(|request| &request.warnings), Stdout::Answer)?;
     let form = first.form;
     // What all answers have in common is printed once.
     let is_shared = subjects.len() == 1
-        && asked.len() > 1
+        && requested.len() > 1
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (SubjectPacket { subject, title }, request) in asked.iter().zip(requests) {
+    for (SubjectPacket { subject, title }, request) in requested.iter().zip(requests) {
         let scenes = match scenes(subject, &request) {
             Ok(scenes) => scenes,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),

@@ -58,7 +58,7 @@ fn is_command(name: &str) -> bool {
 fn unknown(name: &str) -> String {
     let words = words();
     match nearest(name, words.iter().map(|(word, _)| word.as_str())) {
-        Some(meant) => format!("unknown topic; did you mean {meant}?"),
+        Some(intended) => format!("unknown topic; did you mean {intended}?"),
         None => format!("unknown topic (see sidecar-init help {ALL})"),
     }
 }

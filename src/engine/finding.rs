@@ -73,11 +73,12 @@ pub(super) fn foreign_chains<'a>(
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for view in views {
-        let rivals = captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
-        let rivals = rivals.map(|rival| rival.to_string());
+        let preceding_rules =
+            captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
+        let preceding_rules = preceding_rules.map(|preceding| preceding.to_string());
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| format!("{place} may drop packets: {rule}"));
-        for text in rivals.chain(drops).filter(|text| seen.insert(text.clone())) {
+        for text in preceding_rules.chain(drops).filter(|text| seen.insert(text.clone())) {
             let remedy = "see what it does with nft list ruleset or iptables-save";
             findings.push(NamespaceFinding::warn("foreign", text, remedy));
         }

@@ -23,7 +23,7 @@ fn check(family: Family, mode: Mode) {
             let packet = Packet::random(&mut random, &configuration);
             let fates = scenes.each_ref().map(|scene| scene.verdict(&packet));
             assert!(
-                fates.iter().all(|fate| *fate == fates[0]),
+                fates.iter().all(|outcome| *outcome == fates[0]),
                 "seed {seed}: {packet:?}\n{fates:#?}\n{}",
                 scenes.each_ref().map(Scene::printed).join("\n"),
             );

@@ -210,7 +210,7 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
     let inside = ["lint", "--network-namespace", &path];
     let declared = ["--pod-ips", "10.77.0.2"];
     let commands: [&[&str]; 5] = [&["check"], &["apply"], &["check"], &["doctor"], &inside];
-    let tell = |given: &[&str], expected: Option<&str>, remedy: &str| {
+    let report = |given: &[&str], expected: Option<&str>, remedy: &str| {
         for (command, code) in commands.into_iter().zip([3, 0, 0, 0, 0]) {
             let ended = run(&namespace, &[command, &CAPTURE, given].concat()).with(code, command[0]);
             let printed = ended.stderr + if command == ["apply"] { "" } else { &ended.stdout };
@@ -221,15 +221,15 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
         run(&namespace, &["clean"]).with(1, "::6 may be anybody's");
     };
     // Link-local, and that of the proxy.
-    tell(&[], None, "");
-    tell(&declared, None, "");
+    report(&[], None, "");
+    report(&declared, None, "");
     namespace.ip("addr add fd77::2/64 dev eth0 nodad");
-    tell(&[], Some(&whole), "give --dual-stack");
-    tell(&declared, Some(&whole), "name it in --pod-ips, and give --dual-stack");
+    report(&[], Some(&whole), "give --dual-stack");
+    report(&declared, Some(&whole), "name it in --pod-ips, and give --dual-stack");
     let none = "none of its declared addresses is IPv6, though it has fd77::2 on eth0";
-    tell(&[&declared[..], &["--dual-stack"]].concat(), Some(none), "name it in --pod-ips");
-    tell(&["--dual-stack"], None, "");
-    tell(&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], None, "");
+    report(&[&declared[..], &["--dual-stack"]].concat(), Some(none), "name it in --pod-ips");
+    report(&["--dual-stack"], None, "");
+    report(&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], None, "");
     // Flags are looked at where their author works; a preview asks for nothing that is declared.
     for arguments in
         [&["lint"][..], &["apply", "--dry-run"], &["lint", "--dry-run", "--network-namespace", &path]]

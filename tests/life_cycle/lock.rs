@@ -38,10 +38,10 @@ fn adversary(namespace: &Namespace) -> Running {
     command.env_clear().env("PATH", PATH).args(NOBODY).args(["sh", "-c", HOLDER]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = namespace.run(|| command.spawn()).expect("setpriv starts");
-    let mut said = [0; 5];
+    let mut output = [0; 5];
     let stdout = child.stdout.as_mut().expect("a pipe");
-    std::io::Read::read_exact(stdout, &mut said).expect("it holds the lock");
-    assert_eq!(&said, b"held\n");
+    std::io::Read::read_exact(stdout, &mut output).expect("it holds the lock");
+    assert_eq!(&output, b"held\n");
     Running(child)
 }
 

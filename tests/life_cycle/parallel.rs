@@ -81,12 +81,15 @@ fn rivals_in_one_namespace_agree() {
         for round in 0..number("LIFE_RIVALS", 10) {
             let namespace = Namespace::new();
             let arguments = call("apply", variant, FULL);
-            let rivals: Vec<Outcome> = thread::scope(|scope| {
-                let rivals: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&namespace, &arguments))).collect();
-                rivals.into_iter().map(|rival| rival.join().expect("a rival ends")).collect()
+            let preceding_rules: Vec<Outcome> = thread::scope(|scope| {
+                let preceding_rules: Vec<_> =
+                    (0..3).map(|_| scope.spawn(|| run(&namespace, &arguments))).collect();
+                preceding_rules.into_iter().map(|preceding| preceding.join().expect("a rival ends")).collect()
             });
-            let failed =
-                rivals.iter().filter(|rival| rival.code != Some(0)).map(|rival| rival.stderr.clone());
+            let failed = preceding_rules
+                .iter()
+                .filter(|preceding| preceding.code != Some(0))
+                .map(|preceding| preceding.stderr.clone());
             wrong.extend(failed.map(|text| format!("{variant:?} {round}: {text}")));
             let checked = run(&namespace, &call("check", variant, FULL));
             if checked.code != Some(0) {

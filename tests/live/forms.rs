@@ -79,10 +79,10 @@ fn check<'a>(forms: impl Iterator<Item = &'a Form>, objects: &[&str], table: &st
             objects.join("\n"),
             if hook.contains("nat") { "redirect to :9999" } else { "continue" },
         ));
-        let said = answer(&pod);
+        let printed = answer(&pod);
         let done = done(&pod);
-        if said != done && (*is_known || said != "unknown") {
-            wrong.push(format!("{text}: said {said}, done {done}"));
+        if printed != done && (*is_known || printed != "unknown") {
+            wrong.push(format!("{text}: said {printed}, done {done}"));
         }
         pod.load(&format!("delete table {table}"));
         count += 1;

@@ -220,8 +220,8 @@ fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>)
         });
     }
     if is_meant(Subject::Json) && !scene.has_routes() {
-        let asked = dispositions.iter().skip(dispositions.len() % ASKED).step_by(ASKED);
-        if let Some(found) = asked.filter_map(|disposition| json(scene, disposition)).next() {
+        let requested = dispositions.iter().skip(dispositions.len() % ASKED).step_by(ASKED);
+        if let Some(found) = requested.filter_map(|disposition| json(scene, disposition)).next() {
             return Some(found);
         }
     }

@@ -138,10 +138,10 @@ impl Ears {
     fn hear(&mut self, quiet: Duration) -> bool {
         let ears = self.ears.iter().map(|ear| ear.socket.as_fd());
         let sockets = ears.chain(self.silent.iter().map(|(stream, _)| stream.as_fd()));
-        let mut asked: Vec<PollFd<'_>> =
+        let mut requested: Vec<PollFd<'_>> =
             sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
         let timeout = PollTimeout::try_from(quiet).expect("a short time");
-        if poll(&mut asked, timeout).expect("sockets can be asked") == 0 {
+        if poll(&mut requested, timeout).expect("sockets can be asked") == 0 {
             return false;
         }
         let (mut connected, mut received) = (std::mem::take(&mut self.silent), Vec::new());

@@ -94,7 +94,7 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
     let arguments = ["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
     let svg = stdout_of(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
-        let colour = |fate: &str| style(&svg, &format!("t-{fate}-line"), "stroke", theme);
+        let colour = |verdict: &str| style(&svg, &format!("t-{verdict}-line"), "stroke", theme);
         let [captured, passing, dropped] = ["captured", "passing", "dropped"].map(colour);
         for (one, other) in [(&captured, &passing), (&captured, &dropped), (&passing, &dropped)] {
             for (eyes, matrix) in &EYES {

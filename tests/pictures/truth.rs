@@ -65,22 +65,22 @@ impl PacketQuestion {
     const ENOUGH: usize = 6;
 
     fn of(config: &Capture, family: Family) -> Self {
-        let (mut asked, mut met) = (Self::default(), BTreeMap::new());
+        let (mut requested, mut met) = (Self::default(), BTreeMap::new());
         let rules = config.rules(family);
         for statement in &rules.rules().statements {
             let count: &mut usize =
                 met.entry(statement.origin.map(|origin| (origin.name, origin.option))).or_default();
             *count += 1;
             if *count <= Self::ENOUGH {
-                statement.rule.matches.iter().for_each(|one| asked.take(one));
+                statement.rule.matches.iter().for_each(|one| requested.take(one));
             }
         }
-        asked
+        requested
     }
 
-    fn take(&mut self, asked: &Match) {
+    fn take(&mut self, requested: &Match) {
         let ends = |range: &PortRange| [range.first().number(), range.last().number().saturating_add(1)];
-        match asked {
+        match requested {
             Match::Destination(network) => drop(self.addresses.insert(network.value().address())),
             Match::Source(network) => drop(self.sources.insert(network.value().address())),
             Match::DestinationPort(port) => self.ports.extend(ends(port.value())),
@@ -113,35 +113,35 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
         let all = texts.iter().map(|text| text.parse().expect("an address"));
         all.filter(|address| Family::of(*address) == family).collect()
     };
-    let mut asked = PacketQuestion::of(config, family);
+    let mut requested = PacketQuestion::of(config, family);
     let proxy = config.proxy();
     let mut senders = vec![id(1000), id(4242)];
-    let uids = proxy.uids.iter().copied().chain(asked.uids.iter().map(|uid| id(*uid).0));
+    let uids = proxy.uids.iter().copied().chain(requested.uids.iter().map(|uid| id(*uid).0));
     senders.extend(uids.flat_map(|uid| [(uid, Gid::from(uid)), (uid, id(1000).1)]));
-    let gids = proxy.gids.iter().copied().chain(asked.gids.iter().map(|gid| id(*gid).1));
+    let gids = proxy.gids.iter().copied().chain(requested.gids.iter().map(|gid| id(*gid).1));
     senders.extend(gids.map(|gid| (id(1000).0, gid)));
     senders.extend(proxy.uids.first().copied().zip(proxy.gids.first().copied()));
     senders.sort_unstable();
     senders.dedup();
     let marks: Vec<u32> = [0].into_iter().chain(proxy.mark.map(|mark| mark.value)).collect();
-    asked.addresses.extend(own.iter().filter(|address| Family::of(**address) == family));
-    asked.addresses.extend(of_family(&["127.0.0.1", "127.0.0.6", "127.9.9.9", "::1", "::6"]));
-    asked.addresses.extend(of_family(&OUTSIDE));
-    asked.sources.extend(of_family(&["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"]));
-    asked.ports.extend([DNS_PORT.number(), 80, USUAL_PORT]);
-    asked.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
+    requested.addresses.extend(own.iter().filter(|address| Family::of(**address) == family));
+    requested.addresses.extend(of_family(&["127.0.0.1", "127.0.0.6", "127.9.9.9", "::1", "::6"]));
+    requested.addresses.extend(of_family(&OUTSIDE));
+    requested.sources.extend(of_family(&["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"]));
+    requested.ports.extend([DNS_PORT.number(), 80, USUAL_PORT]);
+    requested.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
     // Rules of one family may name interfaces of which those of the other say nothing.
-    asked
+    requested
         .interfaces
         .extend(config.families().flat_map(|family| PacketQuestion::of(config, family).interfaces));
-    asked.interfaces.extend(["eth0", "lo"].map(str::to_owned));
+    requested.interfaces.extend(["eth0", "lo"].map(str::to_owned));
     let mut found = Vec::new();
     for (&address, &port) in
-        asked.addresses.iter().flat_map(|address| asked.ports.iter().map(move |port| (address, port)))
+        requested.addresses.iter().flat_map(|address| requested.ports.iter().map(move |port| (address, port)))
     {
         let destination = SocketAddr::new(address, port);
         for (&source, protocol) in
-            asked.sources.iter().flat_map(|one| [(one, Protocol::Tcp), (one, Protocol::Udp)])
+            requested.sources.iter().flat_map(|one| [(one, Protocol::Tcp), (one, Protocol::Udp)])
         {
             let source = SocketAddr::new(source, 40_000);
             let packet = |direction, state, mark| Packet {
@@ -153,7 +153,7 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
                 connmark: 0,
                 state,
             };
-            for interface in &asked.interfaces {
+            for interface in &requested.interfaces {
                 if interface != "lo" {
                     let local = own.contains(&address);
                     let inbound = Direction::Inbound { interface: interface.clone(), local };

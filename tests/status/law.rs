@@ -22,14 +22,14 @@ fn places(view: &View) -> BTreeMap<(String, String, usize), Option<RuleReason>> 
 
 fn compare(rules: &RuleSet, printed: &str) -> usize {
     let family = rules.family;
-    let meant = places(&View::of_rules(rules));
+    let intended = places(&View::of_rules(rules));
     let checked = check(rules.clone(), &OWNERSHIP).expect("the policy makes valid rules");
     let text = render::iptables::restore(&checked);
     // Ours by their comment, and upstream's without any.
     for text in [text.clone(), text.replace("-m comment --comment \"sidecar-init\" ", "")] {
         let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
         for (place, reason) in places(&view) {
-            let expected = meant.get(&place).copied().flatten();
+            let expected = intended.get(&place).copied().flatten();
             // A group of the proxy's that is excluded as well has two rules that say the same.
             let is_both = printed.contains(",2000\")") || printed.contains("\"2000,");
             let is_ambiguous = (reason.map(RuleReason::name), expected.map(RuleReason::name))
@@ -47,11 +47,11 @@ fn compare(rules: &RuleSet, printed: &str) -> usize {
                 && reason.map(RuleReason::name) == Some("excluded-interface")
                 && !mangle.contains("-j ISTIO_")
         };
-        for (place, reason) in meant.iter().filter(|(place, _)| !found.contains_key(place)) {
+        for (place, reason) in intended.iter().filter(|(place, _)| !found.contains_key(place)) {
             assert!(is_anybodys(place, *reason), "{printed}: {place:?} is passed over in\n{text}");
         }
     }
-    meant.len()
+    intended.len()
 }
 
 #[test]

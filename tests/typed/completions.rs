@@ -92,9 +92,9 @@ fn in_bash() {
              COMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _sidecar_init; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             words(line)
         );
-        let said = output_of("bash", &["--norc", "--noprofile", "-uc", &call], folder);
+        let printed = output_of("bash", &["--norc", "--noprofile", "-uc", &call], folder);
         // Behind the name of a folder, readline puts the slash.
-        said.lines().filter(|line| !line.is_empty()).map(|word| slash(folder, word)).collect()
+        printed.lines().filter(|line| !line.is_empty()).map(|word| slash(folder, word)).collect()
     });
 }
 
@@ -111,22 +111,22 @@ fn slash(folder: &Folder, word: &str) -> String {
 fn in_fish() {
     check("fish", |folder, line| {
         let call = format!("set -x PATH $PWD/bin $PATH; source ./script; complete -C \"{line}\"");
-        let said = output_of("fish", &["--no-config", "-c", &call], folder);
+        let printed = output_of("fish", &["--no-config", "-c", &call], folder);
         let word = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
         // fish proposes the whole word.
         let bare = |word: String| word.rsplit_once('=').map_or(word.clone(), |(_, value)| value.to_owned());
-        said.lines().map(word).map(bare).collect()
+        printed.lines().map(word).map(bare).collect()
     });
 }
 
 #[test]
 fn in_zsh() {
     check("zsh", |folder, line| {
-        let said =
+        let printed =
             output_of("timeout", &["--signal=KILL", "60", "zsh", "-f", "-c", ZSH, "zsh", line], folder);
-        let (_, said) = said.split_once("<<<").unwrap_or_else(|| panic!("no answer: {said:?}"));
-        let said = said.split(">>>").next().unwrap_or_default();
-        let words = said.lines().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty());
+        let (_, printed) = printed.split_once("<<<").unwrap_or_else(|| panic!("no answer: {printed:?}"));
+        let printed = printed.split(">>>").next().unwrap_or_default();
+        let words = printed.lines().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty());
         words.map(|word| slash(folder, &word)).collect()
     });
 }

@@ -20,9 +20,9 @@ fn mandoc_finds_nothing_wrong_with_any_page() {
     expected.sort();
     assert_eq!(names, expected);
     let paths: Vec<&str> = names.iter().map(String::as_str).collect();
-    let said = output_of("mandoc", &[&["-T", "lint", "-W", "warning"], &paths[..]].concat(), &pages);
+    let printed = output_of("mandoc", &[&["-T", "lint", "-W", "warning"], &paths[..]].concat(), &pages);
     // A page that is made from what stands in the program has no date of its own.
-    let faults: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
+    let faults: Vec<&str> = printed.lines().filter(|line| !line.contains("missing date")).collect();
     assert_eq!(faults, [""; 0]);
 }
 

@@ -59,14 +59,14 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
     let own = flag(ContextKind::InvalidArg);
     let problem = match error.kind() {
         ErrorKind::UnknownArgument if own.starts_with('-') => {
-            let meant = text(error, ContextKind::SuggestedArg).map(|form| name(&form));
-            InputProblem::of(&own, unknown("flag", meant.as_deref()))
+            let intended = text(error, ContextKind::SuggestedArg).map(|form| name(&form));
+            InputProblem::of(&own, unknown("flag", intended.as_deref()))
         }
         ErrorKind::UnknownArgument => InputProblem::with_item("argument", &own, "is not expected"),
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            let meant = nearest(&command, commands.iter().copied());
-            InputProblem::of(&command, unknown("command", meant))
+            let intended = nearest(&command, commands.iter().copied());
+            InputProblem::of(&command, unknown("command", intended))
         }
         ErrorKind::MissingSubcommand => {
             let within = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -97,9 +97,9 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
 }
 
 /// What follows of a name that nothing has.
-pub fn unknown(what: &str, meant: Option<&str>) -> String {
-    match meant {
-        Some(meant) => format!("unknown {what}; did you mean {meant}?"),
+pub fn unknown(what: &str, intended: Option<&str>) -> String {
+    match intended {
+        Some(intended) => format!("unknown {what}; did you mean {intended}?"),
         None => format!("unknown {what} (see --help)"),
     }
 }
@@ -118,8 +118,8 @@ fn not_among(error: &Error, value: &str) -> String {
     if known.is_empty() {
         return "is not valid (see --help)".to_owned();
     }
-    let meant = nearest_value(value, &known).map(|meant| format!("; did you mean {meant}?"));
-    format!("is not {}{}", list(&known), meant.unwrap_or_default())
+    let intended = nearest_value(value, &known).map(|intended| format!("; did you mean {intended}?"));
+    format!("is not {}{}", list(&known), intended.unwrap_or_default())
 }
 
 fn list(words: &[&str]) -> String {

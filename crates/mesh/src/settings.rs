@@ -213,11 +213,11 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
 /// The value that a misspelt one was probably meant to be: few letters differ, or only their case. [`nearest`] is for
 /// names, which are longer; of words with three letters it finds most alike. Another digit is
 /// another value, as in ipv4 and ipv6.
-pub fn nearest_value<'a>(wanted: &str, values: &[&'a str]) -> Option<&'a str> {
-    let typos = |value: &str| strsim::osa_distance(&wanted.to_lowercase(), &value.to_lowercase());
-    let limit = if wanted.chars().count() < 6 { 1 } else { 2 };
+pub fn nearest_value<'a>(desired: &str, values: &[&'a str]) -> Option<&'a str> {
+    let typos = |value: &str| strsim::osa_distance(&desired.to_lowercase(), &value.to_lowercase());
+    let limit = if desired.chars().count() < 6 { 1 } else { 2 };
     let digits = |word: &str| word.chars().filter(char::is_ascii_digit).collect::<String>();
-    let is_near = |value: &&str| digits(value) == digits(wanted) && typos(value) <= limit;
+    let is_near = |value: &&str| digits(value) == digits(desired) && typos(value) <= limit;
     values.iter().copied().filter(is_near).min_by_key(|value| typos(value))
 }
 
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn misspelt_values_are_recognised() {
         let formats = ["text", "json", "yaml"];
-        for (wanted, expected) in [
+        for (desired, expected) in [
             ("jsn", Some("json")),
             ("JSON", Some("json")),
             ("yml", Some("yaml")),
@@ -267,7 +267,7 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest_value(wanted, &formats), expected, "{wanted}");
+            assert_eq!(nearest_value(desired, &formats), expected, "{desired}");
         }
         assert_eq!(nearest_value("ipv6", &["dualstack", "ipv4"]), None);
         assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));

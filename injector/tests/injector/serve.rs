@@ -140,8 +140,8 @@ fn the_environment_tag_is_served_by_the_same_server() {
     tagged["spec"]["containers"][0]["name"] = "istio-proxy".into();
     let answer = webhook.connect().review("/environment-tag", "u1", &tagged).expect("an answer").json();
     assert_eq!(answer["response"]["patchType"], "JSONPatch");
-    let told = webhook.outcome_of("u1");
-    assert_eq!(told["outcome"], "tagged", "{told}");
+    let reported = webhook.outcome_of("u1");
+    assert_eq!(reported["outcome"], "tagged", "{reported}");
     assert_eq!(webhook.metric("sidecar_environment_tag_requests_total{outcome=\"tagged\"}"), 1.0);
     assert_eq!(webhook.metric("sidecar_injection_requests_total"), 0.0);
 }
@@ -296,6 +296,6 @@ fn nothing_is_cut_at_the_end() {
     in_flight.write(&body.as_bytes()[10..]).expect("the rest");
     assert_eq!(in_flight.read().expect("an answer").json()["response"]["uid"], "u1");
     assert_eq!(webhook.ended().code(), Some(0));
-    let told: Value = webhook.outcome_of("u1");
-    assert_eq!(told["outcome"], "refused", "{told}");
+    let reported: Value = webhook.outcome_of("u1");
+    assert_eq!(reported["outcome"], "refused", "{reported}");
 }

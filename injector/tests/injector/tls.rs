@@ -83,11 +83,11 @@ fn a_new_configuration_decides_about_the_next_pod() {
     let mut outcome = |uid: &str| {
         let answer = client.review("/inject", uid, &pod()).expect("an answer");
         assert_eq!(answer.status, 200);
-        let told = webhook.outcome_of(uid);
-        if told["outcome"] == "refused" {
-            eprintln!("{told}");
+        let reported = webhook.outcome_of(uid);
+        if reported["outcome"] == "refused" {
+            eprintln!("{reported}");
         };
-        told["outcome"].as_str().expect("a text").to_owned()
+        reported["outcome"].as_str().expect("a text").to_owned()
     };
     assert_eq!(outcome("u1"), "skipped");
     webhook.configure("policy: enabled\n", "");

@@ -26,7 +26,7 @@ impl Browser {
     pub(crate) fn start() -> Self {
         let (process, port) = Process::start();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let mut wanted = DesiredCapabilities::chrome();
+        let mut desired = DesiredCapabilities::chrome();
         for argument in [
             "--headless",
             "--no-sandbox",
@@ -40,11 +40,11 @@ impl Browser {
             "--window-size=1280,900",
             &format!("--user-data-dir={}", process.folder.display()),
         ] {
-            wanted.add_arg(argument).expect("an argument");
+            desired.add_arg(argument).expect("an argument");
         }
         let logs = json!({ "performance": "ALL", "browser": "ALL" });
-        wanted.set("goog:loggingPrefs", logs).expect("a capability");
-        let driver = runtime.block_on(WebDriver::new(format!("http://127.0.0.1:{port}"), wanted));
+        desired.set("goog:loggingPrefs", logs).expect("a capability");
+        let driver = runtime.block_on(WebDriver::new(format!("http://127.0.0.1:{port}"), desired));
         Self { runtime, driver: Some(driver.expect("a session")), _process: process }
     }
 

@@ -29,11 +29,11 @@ fn every_part_is_reached_and_used_by_keys() {
     let browser = Browser::start();
     browser.open_page("flags=-b+8080");
     let names = walk(&browser);
-    let place = |wanted: &str| {
+    let place = |desired: &str| {
         names
             .iter()
-            .position(|name| name == wanted)
-            .unwrap_or_else(|| panic!("{wanted} is not reached: {names:?}"))
+            .position(|name| name == desired)
+            .unwrap_or_else(|| panic!("{desired} is not reached: {names:?}"))
     };
     let order =
         ["Everything", "flags-tab", "flags", "packet", "sender", "protocol", "arrow", "Copy SVG"].map(place);
@@ -109,11 +109,11 @@ fn a_screen_reader_is_told_names_and_verdicts() {
     let properties = flags.expect("the field of the flags").2.to_string();
     assert!(properties.contains("\"invalid\"") && properties.contains("\"true\""), "{properties}");
     // Announced after a pause, in a live region.
-    let said = "const place = document.getElementById('announcement');
+    let printed = "const place = document.getElementById('announcement');
       return place.getAttribute('aria-live') === 'polite' && place.textContent.includes(arguments[0]) && place.textContent";
-    browser.wait(said, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is not a port")]);
+    browser.wait(printed, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is not a port")]);
     browser.erase("flags", ",http".len());
-    browser.wait(said, &[json!("captured: goes to the proxy's inbound port 15006")]);
+    browser.wait(printed, &[json!("captured: goes to the proxy's inbound port 15006")]);
     let nodes = told(&browser);
     let picture = nodes.iter().find(|node| node.0 == "image").expect("the picture");
     assert!(picture.1.contains("captured: goes to the proxy's inbound port 15006"), "{}", picture.1);

@@ -30,8 +30,8 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
         Some(0) => Ok(text(output.stdout)),
         Some(2) => {
             // Log lines may precede it.
-            let told = text(output.stderr);
-            let (_, problems) = told.split_once(" in the input\n").expect("problems");
+            let reported = text(output.stderr);
+            let (_, problems) = reported.split_once(" in the input\n").expect("problems");
             Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
         }
         code => panic!("{words:?}: {code:?}: {}", text(output.stderr)),
@@ -134,8 +134,8 @@ fn check(
     for (number, packet) in PACKETS.iter().enumerate() {
         let about = format!("{words} {packet} in {}", folder.display());
         let shown = browser.answer(Input { flags: &words, manifest, packet });
-        let asked = ask(&["explain"], &packet.split(' ').collect::<Vec<_>>());
-        match asked {
+        let requested = ask(&["explain"], &packet.split(' ').collect::<Vec<_>>());
+        match requested {
             Err(problems) => {
                 // A page has no --help.
                 let problems = problems.iter().map(|problem| problem.replace(" (see --help)", "")).collect();

@@ -73,15 +73,15 @@ fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
     assert_eq!(browser.value("flags"), "-b 8080,http --nope");
     let beside = |field: &str| {
         let list = "return Array.from(document.querySelectorAll(`#${arguments[0]}-problems li`), (item) => item.textContent)";
-        let told: Vec<String> =
+        let reported: Vec<String> =
             serde_json::from_value(browser.script(list, &[json!(field)])).expect("a list");
         let invalid = "return document.getElementById(arguments[0]).getAttribute('aria-invalid')";
         assert_eq!(
             browser.script(invalid, &[json!(field)]),
-            json!((!told.is_empty()).to_string()),
+            json!((!reported.is_empty()).to_string()),
             "{field}"
         );
-        told
+        reported
     };
     let wrong = beside("flags");
     assert_eq!(wrong.len(), 2, "{wrong:?}");
@@ -153,10 +153,10 @@ fn every_example_is_understood_and_differs() {
         assert!(!shown.parts[0].verdict.is_empty());
         verdicts.push(format!("{} {}", shown.parts[0].verdict, shown.parts[0].iptables));
     }
-    let told = verdicts.len();
+    let reported = verdicts.len();
     verdicts.sort();
     verdicts.dedup();
-    assert!(told >= 5 && verdicts.len() == told, "{verdicts:#?}");
+    assert!(reported >= 5 && verdicts.len() == reported, "{verdicts:#?}");
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn nobody_is_asked_for_anything() {
     // Neither a script of the page nor a picture in it gets out.
     let tried = browser.script_that_calls_back(
         "const done = arguments[1];
-        const image = new Promise((told) => {
+        const image = new Promise((reported) => {
           const tag = new Image();
-          tag.onload = () => told('loaded');
-          tag.onerror = () => told('refused');
+          tag.onload = () => reported('loaded');
+          tag.onerror = () => reported('refused');
           tag.src = arguments[0] + 'picture.png';
         });
         const call = fetch(arguments[0] + 'data').then(() => 'loaded', () => 'refused');

@@ -67,11 +67,11 @@ fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
 
 /// For every port, whether it is meant.
 fn ports(ranges: &[PortRange]) -> Vec<bool> {
-    let mut meant = vec![false; 1 << 16];
+    let mut intended = vec![false; 1 << 16];
     for range in ranges {
-        meant[usize::from(range.first().number())..=usize::from(range.last().number())].fill(true);
+        intended[usize::from(range.first().number())..=usize::from(range.last().number())].fill(true);
     }
-    meant
+    intended
 }
 
 /// A plan may create, fill and remove chains of ours, and put in and take out rules of ours elsewhere.
@@ -190,8 +190,8 @@ proptest! {
     }
 
     #[test]
-    fn the_way_back_is_open_after_every_change(live in live(), desired in desired(), anew in any::<bool>()) {
-        let changes = if anew { plan::plan_forced(&live, &desired, &OWNER) } else { plan::plan(&live, &desired, &OWNER) };
+    fn the_way_back_is_open_after_every_change(live in live(), desired in desired(), again in any::<bool>()) {
+        let changes = if again { plan::plan_forced(&live, &desired, &OWNER) } else { plan::plan(&live, &desired, &OWNER) };
         for done in 0..=changes.len() {
             let now = after(&live, &changes[..done]);
             let back = plan::back(&live, &now, &changes, &OWNER);

@@ -205,7 +205,12 @@ fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
         match found.iter_mut().find(same) {
             Some(one) => one.transparent |= transparent,
             None => {
-                found.push(DeliveryPorts { protocol: call.protocol, ports, transparent, owner: owner(proxy) });
+                found.push(DeliveryPorts {
+                    protocol: call.protocol,
+                    ports,
+                    transparent,
+                    owner: owner(proxy),
+                });
             }
         }
     }

@@ -45,13 +45,13 @@ impl Conditions {
     fn add_block(&mut self, rules: &[ViewRule]) {
         let mut kinds: BTreeMap<FieldSignature, Vec<Vec<SplitCondition<'_>>>> = BTreeMap::new();
         for rule in rules {
-            let asked: Vec<SplitCondition<'_>> =
+            let requested: Vec<SplitCondition<'_>> =
                 rule.conditions.iter().map(|condition| (field_condition(condition), condition)).collect();
-            let kind = asked.iter().map(|(known, _)| match known {
+            let kind = requested.iter().map(|(known, _)| match known {
                 Some(known) => (Some(known.field), known.negated),
                 None => (None, false),
             });
-            kinds.entry(kind.collect()).or_default().push(asked);
+            kinds.entry(kind.collect()).or_default().push(requested);
         }
         for (kind, rules) in kinds {
             let may_join = |index: &usize| kind[*index].0.is_some() && !kind[*index].1;
@@ -232,10 +232,10 @@ type JoinedRules<'a> = BTreeMap<Vec<&'a ListedCondition>, ((Field, Vec<Interval>
 
 fn joined<'a>(rules: &[Vec<SplitCondition<'a>>], index: usize) -> JoinedRules<'a> {
     let mut joined = JoinedRules::new();
-    for asked in rules {
-        let Some(known) = &asked[index].0 else { continue };
+    for requested in rules {
+        let Some(known) = &requested[index].0 else { continue };
         let others: Vec<&SplitCondition<'a>> =
-            asked.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
+            requested.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
         let key = others.iter().map(|(_, condition)| *condition).collect();
         let entry = joined
             .entry(key)

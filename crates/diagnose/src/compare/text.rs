@@ -10,7 +10,7 @@ const ENDS: usize = 9;
 /// The changes in lines of so many columns.
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
-    let (shown, left_out) = comparison.shown();
+    let (shown, omitted) = comparison.shown();
     for change in shown {
         text.push_str(&fold(&format!("{}\n", change.line()), 2, width));
         for (name, end) in [("before", &change.before), ("after", &change.after)] {
@@ -19,10 +19,10 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
             text.push('\n');
         }
     }
-    if left_out > 0 {
-        let noun = if left_out == 1 { "change concerns" } else { "changes concern" };
+    if omitted > 0 {
+        let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
         let note = format!(
-            "{left_out} more {noun} packets with marks or in unusual connection states; --format json lists them.\n"
+            "{omitted} more {noun} packets with marks or in unusual connection states; --format json lists them.\n"
         );
         text.push_str(&fold(&note, 0, width));
     }
@@ -48,9 +48,8 @@ impl Comparison {
                 shown.push(change);
             }
         }
-        let left_out =
-            if all_unusual { 0 } else { self.changes.iter().filter(|one| is_unusual(one)).count() };
-        (shown, left_out)
+        let omitted = if all_unusual { 0 } else { self.changes.iter().filter(|one| is_unusual(one)).count() };
+        (shown, omitted)
     }
 }
 

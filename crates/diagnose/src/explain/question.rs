@@ -193,7 +193,7 @@ impl Question {
 
     fn leaving(&self, place: &QuestionContext<'_>) -> PacketRoute {
         let Self { to, from, by, owner: (uid, gid), protocol, mark, .. } = self;
-        let asked = Leaving {
+        let requested = Leaving {
             to: *to,
             from: from.map(|from| from.ip()),
             protocol: *protocol,
@@ -202,7 +202,7 @@ impl Question {
         };
         // As above.
         let ways: &dyn Routes = if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.ways };
-        let (way, lost) = match ways.leaving(&asked) {
+        let (way, lost) = match ways.leaving(&requested) {
             Ok(way) => (Some(way), None),
             Err(why) => (None, Some(why)),
         };

@@ -274,7 +274,9 @@ impl<'a> ItemsByCondition<'a> {
 
     /// The item that makes a rule, by the rule's origin and its conditions.
     pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
-        rule.matches.iter().find_map(|asked| self.0.get(&(origin.option, asked.condition()?)).copied())
+        rule.matches
+            .iter()
+            .find_map(|requested| self.0.get(&(origin.option, requested.condition()?)).copied())
     }
 }
 

@@ -265,7 +265,7 @@ proptest! {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let idle = look(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
         let before = Configured::new(capture.clone(), raw.clone());
-        let follow = |said: Configured, idle: &Redundant| idle.change.follow(&said).expect("it was followed before");
+        let follow = |printed: Configured, idle: &Redundant| idle.change.follow(&printed).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
         let all = idle.iter().fold(before.clone(), follow);
         for (finding, changed) in each.chain([(None, all)]) {

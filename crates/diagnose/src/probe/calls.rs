@@ -134,10 +134,10 @@ impl<'a> CallList<'a> {
             self.add(Caller::Application, Protocol::Tcp, None, to, port);
         }
         // Loopback may be captured, too.
-        let asked = self.lists.iter().any(|listed| {
+        let requested = self.lists.iter().any(|listed| {
             matches!(listed.selector, Selector::Destination(network) if listed.captured && network.address().is_loopback())
         });
-        if asked && family == Family::V4 {
+        if requested && family == Family::V4 {
             let other = Ipv4Addr::new(127, 0, 0, 2).into();
             self.add(Caller::Application, Protocol::Tcp, None, other, port);
         }

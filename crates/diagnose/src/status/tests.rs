@@ -36,9 +36,9 @@ impl Host for Machine {
 }
 
 fn capture(mesh: Mesh, flags: &[(Setting, &str)]) -> Capture {
-    let said = [(Setting::Mesh, mesh.name())].into_iter().chain(flags.iter().copied());
-    let said = said.map(|(setting, value)| (setting, value.to_owned()));
-    let raw = Raw::new(said, |_| true, |_| None);
+    let printed = [(Setting::Mesh, mesh.name())].into_iter().chain(flags.iter().copied());
+    let printed = printed.map(|(setting, value)| (setting, value.to_owned()));
+    let raw = Raw::new(printed, |_| true, |_| None);
     mesh::resolve(&raw, &Machine, Vec::new()).expect("valid flags").capture
 }
 
@@ -204,11 +204,11 @@ fn nothing_is_said_twice() {
             let CaptureStatus { captured, left_alone, dropped, .. } =
                 seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
             for parts in [captured, left_alone, dropped] {
-                let mut said: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
-                let count = said.len();
-                said.sort_unstable();
-                said.dedup();
-                assert_eq!(said.len(), count, "{capture:?}: {:#?}", texts(&parts));
+                let mut printed: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
+                let count = printed.len();
+                printed.sort_unstable();
+                printed.dedup();
+                assert_eq!(printed.len(), count, "{capture:?}: {:#?}", texts(&parts));
             }
         }
     }

@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn verdicts_are_captured_or_as_they_are() {
-        let shown = |verdict: &'static str, wanted: &'static str| {
-            Filter { verdict: Some(wanted), ..Filter::default() }
+        let shown = |verdict: &'static str, desired: &'static str| {
+            Filter { verdict: Some(desired), ..Filter::default() }
                 .takes(&Block { verdict, ..Block::default() })
         };
-        for (verdict, wanted) in
+        for (verdict, desired) in
             [("redirect", "captured"), ("tproxy", "captured"), ("pass", "pass"), ("drop", "drop")]
         {
             for other in ["captured", "pass", "drop"] {
-                assert_eq!(shown(verdict, other), other == wanted, "{verdict} for {other}");
+                assert_eq!(shown(verdict, other), other == desired, "{verdict} for {other}");
             }
         }
         assert!(!shown("unknown", "captured") && !shown("unknown", "pass"));

@@ -102,7 +102,7 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
         }
         _ => {
             let text = match nearest(path, KEYS.iter().map(|(key, _)| *key)) {
-                Some(meant) => format!("unknown key; did you mean {meant}?"),
+                Some(intended) => format!("unknown key; did you mean {intended}?"),
                 None => "unknown key (see docs/kuma.md)".to_owned(),
             };
             file.problems.push(InputProblem::of(&source(path), text));

@@ -116,7 +116,7 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
         None => {
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
-                Some(meant) => format!("unknown setting; did you mean {prefix}{meant}?"),
+                Some(intended) => format!("unknown setting; did you mean {prefix}{intended}?"),
                 None => format!("unknown setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
             settings.fault(None, source.clone(), None, text);

@@ -58,10 +58,10 @@ mod tests {
     use super::*;
     use crate::istio::annotations::{EXCLUDE_OUTBOUND, INCLUDE_NETWORKS, VM_INTERFACES};
 
-    fn check(name: &str, meant: Option<&str>) {
+    fn check(name: &str, intended: Option<&str>) {
         let text = unknown(name);
         let found = text.as_deref().and_then(|text| text.strip_suffix('?')?.rsplit(' ').next());
-        assert_eq!(found, meant, "{name}: {text:?}");
+        assert_eq!(found, intended, "{name}: {text:?}");
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
 
 /// The settings of capture, as flags that a shell takes: short where a flag has a letter, since there is little room.
 pub fn settings_text(raw: &Raw) -> String {
-    let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
-    let capture = meant.map(|(setting, given)| (setting.row(), given.value.trim()));
+    let intended = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
+    let capture = intended.map(|(setting, given)| (setting.row(), given.value.trim()));
     let words = capture.filter(|(row, _)| row.topic == Topic::Capture).map(|(row, value)| {
         let flag = match row.short {
             Some(letter) => format!("-{letter}"),

@@ -59,14 +59,14 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
     let mut mesh = None;
     // A name that is misspelt is refused where it is read; until then it counts as the nearest one.
-    let meant = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
+    let intended = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(&flag) {
             Some("") => words.next(),
             Some(rest) => rest.strip_prefix('=').map(str::to_owned),
             None => None,
         };
-        mesh = value.and_then(meant).or(mesh);
+        mesh = value.and_then(intended).or(mesh);
     }
     mesh
 }

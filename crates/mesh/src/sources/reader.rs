@@ -108,9 +108,13 @@ impl<'a> SettingReader<'a> {
         if parsed.is_none() {
             match nearest_value(trim(value), setting.row().values) {
                 None => self.problem(source, value, complaint),
-                Some(meant) => {
+                Some(intended) => {
                     let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
-                    self.problem(source, value, format!("{what}; did you mean {meant}? {form}").trim_end());
+                    self.problem(
+                        source,
+                        value,
+                        format!("{what}; did you mean {intended}? {form}").trim_end(),
+                    );
                 }
             }
         }

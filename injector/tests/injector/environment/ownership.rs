@@ -13,11 +13,11 @@ const OURS: [&str; 2] = ["virtualservices", "destinationrules"];
 /// Names of the owners of the shop's objects, in their order; the one that controls them with a star.
 fn owners(cluster: &Cluster, plural: &str) -> Option<Vec<String>> {
     let object = cluster.find(plural, "shop", "cart")?;
-    let told = |owner: &Value| {
+    let reported = |owner: &Value| {
         let star = if owner["controller"] == true { "*" } else { "" };
         format!("{}{star}", owner["name"].as_str().expect("a name"))
     };
-    Some(object["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(told).collect())
+    Some(object["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(reported).collect())
 }
 
 fn until_owned(cluster: &Cluster, expected: &[&str]) {
@@ -50,9 +50,9 @@ fn routes_stay_when_another_environment_takes_over() {
         let cluster = cluster();
         let operator = two(&cluster);
         let how = format!("--cascade={cascade}");
-        let (done, told) =
+        let (done, reported) =
             cluster.kubectl(&["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", &how]);
-        assert!(done, "{told}");
+        assert!(done, "{reported}");
         until_owned(&cluster, &["later*"]);
         until("it is gone", || cluster.find("virtualenvironments", "shop", "demo").is_none());
         assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
@@ -132,8 +132,8 @@ fn orphans_stay_and_are_taken_over() {
     until_owned(&cluster, &["demo*"]);
     until("pay has routes", || cluster.find("virtualservices", "shop", "pay").is_some());
     let orphan = ["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", "--cascade=orphan"];
-    let (done, told) = cluster.kubectl(&orphan);
-    assert!(done, "{told}");
+    let (done, reported) = cluster.kubectl(&orphan);
+    assert!(done, "{reported}");
     until_owned(&cluster, &[]);
     cluster.remove("services", "shop", "pay");
     let (before, rounds) = (writes(&cluster), operator.number("sidecar_environment_rounds_total"));
@@ -156,9 +156,9 @@ fn an_orphan_that_its_user_has_changed_is_his() {
     assert!(cluster.kubectl(&orphan).0);
     until_owned(&cluster, &[]);
     let patch = r#"{"spec":{"http":[{"route":[{"destination":{"host":"cart"}}]}]}}"#;
-    let (done, told) =
+    let (done, reported) =
         cluster.kubectl(&["patch", "virtualservice", "cart", "-n", "shop", "--type=merge", "-p", patch]);
-    assert!(done, "{told}");
+    assert!(done, "{reported}");
     let his = cluster.find("virtualservices", "shop", "cart").expect("it")["spec"].clone();
     environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
     until("it is told", || {
