@@ -176,6 +176,8 @@ fn figures_of_readme_are_those_of_the_project() {
     );
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(between(&readme, "REGISTRY/sidecar-init:", "\n"), version);
+    assert_eq!(between(&readme, "tar -xzf sidecar-init-", "-x86_64.tar.gz"), version);
+    assert_eq!(between(&readme, "dpkg -i sidecar-init_", "_amd64.deb"), version);
 }
 
 /// scripts/release measures the binary.

@@ -14,6 +14,7 @@ mod support {
 }
 
 mod additions;
+mod delivery;
 mod diff;
 mod explain;
 mod goldens;
