@@ -40,6 +40,12 @@ pub(crate) struct ManifestsFlags {
     /// Pods of each program
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = count, allow_hyphen_values = true)]
     replicas: u16,
+    /// PriorityClass of the pods, such as system-cluster-critical [default: none]
+    #[arg(long, value_name = "NAME")]
+    priority_class: Option<String>,
+    /// Omit the NetworkPolicy of the pods
+    #[arg(long)]
+    no_network_policy: bool,
     /// Set the environment of pods in their proxies, in namespaces with the label
     /// environment-tag-injection=enabled
     #[arg(long)]
@@ -95,6 +101,8 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
         operator: flags.operator,
         proxy_image: flags.proxy_image.as_deref(),
         init_image: flags.init_image.as_deref(),
+        priority_class: flags.priority_class.as_deref(),
+        network_policy: !flags.no_network_policy,
         names_namespace: !flags.no_namespace,
     })?;
     if flags.image.is_none() {

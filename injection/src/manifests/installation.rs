@@ -19,6 +19,10 @@ pub struct InstallOptions<'a> {
     pub operator: bool,
     pub proxy_image: Option<&'a str>,
     pub init_image: Option<&'a str>,
+    /// The PriorityClass of its pods.
+    pub priority_class: Option<&'a str>,
+    /// Its pods have a NetworkPolicy.
+    pub network_policy: bool,
     /// The namespace is one of the objects, but for those that every cluster has.
     pub names_namespace: bool,
 }
@@ -39,6 +43,8 @@ pub struct Installation {
     pub(super) operator: bool,
     pub(super) proxy_image: Option<String>,
     pub(super) init_image: Option<String>,
+    pub(super) priority_class: Option<String>,
+    pub(super) network_policy: bool,
     pub(super) names_namespace: bool,
 }
 
@@ -64,6 +70,10 @@ impl Installation {
         name("--revision", options.revision, MAX_REVISION);
         for tag in options.tags {
             name("--tag", tag, 63);
+        }
+        if let Some(class) = options.priority_class.filter(|class| !is_domain(class)) {
+            let text = "is not the name of a PriorityClass; expected one such as system-cluster-critical";
+            problems.push(Problem::with_item("--priority-class", class, text));
         }
         let images = [
             ("--image", Some(options.image)),
@@ -119,6 +129,8 @@ impl Installation {
             operator: options.operator,
             proxy_image: options.proxy_image.map(str::to_owned),
             init_image: options.init_image.map(str::to_owned),
+            priority_class: options.priority_class.map(str::to_owned),
+            network_policy: options.network_policy,
             names_namespace: options.names_namespace && !is_of_every_cluster(options.namespace),
         })
     }
@@ -166,6 +178,8 @@ pub(super) mod tests {
         operator: false,
         proxy_image: None,
         init_image: None,
+        priority_class: None,
+        network_policy: true,
         names_namespace: true,
     };
 
@@ -183,6 +197,8 @@ pub(super) mod tests {
             operator: true,
             proxy_image: Some("proxyv2"),
             init_image: Some("mesh/init 1"),
+            priority_class: Some("High"),
+            network_policy: true,
             names_namespace: true,
         };
         let refused = Installation::read(&options).expect_err("nothing of it is right").to_string();
@@ -196,11 +212,12 @@ pub(super) mod tests {
             "--tag: \"canary\" is named already",
             "--auto",
             "--environment-labels: \"a/b/c\"",
+            "--priority-class: \"High\"",
         ];
         for text in expected {
             assert!(refused.contains(text), "{text}: {refused}");
         }
-        assert!(refused.starts_with("10 problems"), "{refused}");
+        assert!(refused.starts_with("11 problems"), "{refused}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod component;
 mod installation;
+mod network;
 mod operator;
 mod roles;
 mod server;

@@ -1,6 +1,6 @@
 //! The operator that keeps routes of environments: what it may ask, its pods, and the definition of what it obeys.
 
-use super::{Component, Installation, roles, server};
+use super::{Component, Installation, network, roles, server};
 use crate::environment::{
     access::{OPERATOR, Scope},
     crd,
@@ -33,6 +33,7 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
     });
     objects.push(server::deployment(target, &name, component, container, None));
     objects.push(server::budget(target, &name, component));
+    objects.extend(network::policy(target, &name, component, &[METRICS]));
     objects
 }
 

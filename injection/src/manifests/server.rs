@@ -1,6 +1,6 @@
 //! The webhook's server: its configuration, its pods, the Service by which it is called, and how many of them a drain leaves.
 
-use super::{Component, Installation, metadata, selecting, webhooks};
+use super::{Component, Installation, metadata, network, selecting, webhooks};
 use crate::decision::INJECT;
 use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
     });
     let volumes = json!([{ "name": "configuration", "configMap": { "name": name } }]);
     let selector = selecting(target, component);
-    vec![
+    let mut objects = vec![
         deployment(target, &name, component, container, Some(volumes)),
         json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata(target, &name, component),
             "spec": { "selector": selector, "ports": [
@@ -67,7 +67,9 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
                 { "name": "http-metrics", "port": METRICS, "targetPort": "metrics" },
             ] } }),
         budget(target, &name, component),
-    ]
+    ];
+    objects.extend(network::policy(target, &name, component, &[PORT, METRICS]));
+    objects
 }
 
 /// A Deployment of one container, which gets what no program here does without.
@@ -101,6 +103,9 @@ pub(super) fn deployment(
             "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": { "matchLabels": selector } }],
         "containers": [container],
     });
+    if let Some(class) = &target.priority_class {
+        spec["priorityClassName"] = class.as_str().into();
+    }
     if let Some(volumes) = volumes {
         spec["volumes"] = volumes;
     }

@@ -4,6 +4,7 @@ use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
+    networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
@@ -37,7 +38,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a 
     objects.iter().filter(move |object| object["kind"] == kind)
 }
 
-const EVERYTHING: [&str; 9] = [
+const EVERYTHING: [&str; 11] = [
     "--auto",
     "--tag",
     "prod",
@@ -47,6 +48,8 @@ const EVERYTHING: [&str; 9] = [
     "--operator",
     "--replicas",
     "3",
+    "--priority-class",
+    "system-cluster-critical",
 ];
 
 /// Reads an object as its type and writes it again: nothing may be unknown to the type.
@@ -70,6 +73,7 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
                 "ConfigMap" => is_typed::<ConfigMap>(&object),
                 "Deployment" => is_typed::<Deployment>(&object),
                 "Service" => is_typed::<Service>(&object),
+                "NetworkPolicy" => is_typed::<NetworkPolicy>(&object),
                 "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(&object),
                 "MutatingWebhookConfiguration" => is_typed::<MutatingWebhookConfiguration>(&object),
                 "CustomResourceDefinition" => is_typed::<CustomResourceDefinition>(&object),

@@ -63,6 +63,7 @@ const BUILT_IN: &[(&str, &str, &[Row])] = &[
     ),
     ("coordination.k8s.io", "v1", &[("leases", "Lease", true, false)]),
     ("events.k8s.io", "v1", &[("events", "Event", true, false)]),
+    ("networking.k8s.io", "v1", &[("networkpolicies", "NetworkPolicy", true, false)]),
     ("policy", "v1", &[("poddisruptionbudgets", "PodDisruptionBudget", true, true)]),
     (
         "rbac.authorization.k8s.io",

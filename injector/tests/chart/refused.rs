@@ -1,0 +1,118 @@
+//! Wrong values are refused, all at once, with their key, what is wrong and what is expected.
+
+use super::rendered::{NAMESPACE, helm, injector};
+use serde_json::{Value, json};
+
+const IMAGE: &str = "expected REGISTRY/NAME with a tag or digest, such as registry.example/sidecar:0.1.0";
+
+fn refused(values: &Value) -> String {
+    let out = helm(NAMESPACE, values);
+    assert!(!out.status.success() && out.stdout.is_empty(), "{values} is accepted");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn wrong_values_are_named() {
+    let with = |values: Value| {
+        let mut all = injector(json!({}));
+        for (key, value) in values.as_object().expect("values") {
+            all["injector"][key] = value.clone();
+        }
+        all
+    };
+    let cases = [
+        // The schema, with Helm's words.
+        (json!({ "injecter": {} }), "(root): Additional property injecter is not allowed"),
+        (with(json!({ "imge": "a/b:1" })), "injector: Additional property imge is not allowed"),
+        (with(json!({ "replicas": 0 })), "injector.replicas: Must be greater than or equal to 1"),
+        (
+            with(json!({ "replicas": "2" })),
+            "injector.replicas: Invalid type. Expected: integer, given: string",
+        ),
+        (with(json!({ "auto": "true" })), "injector.auto: Invalid type. Expected: boolean, given: string"),
+        (with(json!({ "revision": "R1" })), "injector.revision: Does not match pattern"),
+        (
+            with(json!({ "revision": "r".repeat(35) })),
+            "injector.revision: String length must be less than or equal to 34",
+        ),
+        (with(json!({ "tags": ["a", "a"] })), "injector.tags: array items[0,1] must be unique"),
+        (with(json!({ "tags": "a" })), "injector.tags: Invalid type. Expected: array, given: string"),
+        (
+            with(json!({ "environmentLabels": ["a/b/c"] })),
+            "injector.environmentLabels.0: Does not match pattern",
+        ),
+        (
+            with(json!({ "networkPolicy": { "apiServerPorts": [0] } })),
+            "injector.networkPolicy.apiServerPorts.0: Must be greater",
+        ),
+        (with(json!({ "networkPolicy": { "ports": [1] } })), "Additional property ports is not allowed"),
+        (with(json!({ "priorityClassName": "High" })), "injector.priorityClassName: Does not match pattern"),
+        (
+            with(json!({ "tolerations": [{ "operator": "In" }] })),
+            "must be one of the following: \"Exists\", \"Equal\"",
+        ),
+        (json!({ "cni": { "confDir": "etc/cni" } }), "cni.confDir: Does not match pattern '^/'"),
+        (
+            json!({ "repair": { "action": "restart" } }),
+            "repair.action must be one of the following: \"repair\", \"label\", \"delete\"",
+        ),
+        // The chart's own.
+        (json!({}), "2 problems:\n- injector.image: is not set; expected"),
+        (
+            json!({ "injector": { "enabled": false } }),
+            "nothing is enabled; set injector.enabled, cni.enabled or repair.enabled",
+        ),
+        (with(json!({ "image": "" })), &format!("injector.image: is not set; {IMAGE}")),
+        (
+            with(json!({ "image": "sidecar:1" })),
+            &format!("injector.image: \"sidecar:1\" is not a complete image name; {IMAGE}"),
+        ),
+        (
+            with(json!({ "proxyImage": "istio/proxyv2" })),
+            &format!(
+                "injector.proxyImage: \"istio/proxyv2\" has neither tag nor digest, so it is not pinned; {IMAGE}"
+            ),
+        ),
+        (
+            with(json!({ "proxyImage": "host:5000/proxyv2" })),
+            "injector.proxyImage: \"host:5000/proxyv2\" has neither tag nor digest",
+        ),
+        (
+            with(json!({ "initImage": "istio/proxyv2:latest" })),
+            "injector.initImage: \"istio/proxyv2:latest\" is not pinned",
+        ),
+        (json!({ "injector": { "enabled": false }, "cni": { "enabled": true } }), "cni.image: is not set"),
+        (
+            json!({ "injector": { "enabled": false }, "repair": { "enabled": true } }),
+            "repair.image: is not set",
+        ),
+        (
+            with(json!({ "revision": "r1", "tags": ["r1"] })),
+            "injector.tags: \"r1\" is the revision; remove it",
+        ),
+        (
+            with(json!({ "revision": "r1", "auto": true })),
+            "injector.auto: is for the default revision; add default to injector.tags, or unset injector.revision",
+        ),
+        (
+            json!({ "injector": { "enabled": false, "operator": { "enabled": true } }, "cni": { "enabled": true, "image": "a/b:1" } }),
+            "injector.operator.enabled: requires injector.enabled",
+        ),
+    ];
+    for (values, expected) in cases {
+        let message = refused(&values);
+        assert!(message.contains(expected), "{values}: expected {expected:?}, got\n{message}");
+    }
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let message = refused(
+        &json!({ "injector": { "revision": "r1", "tags": ["r1"], "auto": true }, "cni": { "enabled": true } }),
+    );
+    for key in
+        ["5 problems", "injector.image", "injector.proxyImage", "cni.image", "injector.tags", "injector.auto"]
+    {
+        assert!(message.contains(key), "{key}: {message}");
+    }
+}

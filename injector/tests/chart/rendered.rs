@@ -1,0 +1,116 @@
+//! Objects as the three programs print them: Helm, kustomize and `sidecar-injector manifests`.
+
+use serde_json::{Value, json};
+use std::{
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The namespace of the release.
+pub(super) const NAMESPACE: &str = "mesh";
+
+pub(super) fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.canonicalize().expect("the repository")
+}
+
+fn program(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run scripts/chart"))
+}
+
+fn objects(yaml: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).expect("YAML");
+    all.into_iter().filter(|object| !object.is_null()).collect()
+}
+
+/// `helm template` with these values.
+pub(super) fn helm(namespace: &str, values: &Value) -> Output {
+    let mut child = Command::new(program("HELM"))
+        .args(["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"])
+        .args(["--namespace", namespace])
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("helm starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(values.to_string().as_bytes()).expect("helm reads it");
+    drop(input);
+    child.wait_with_output().expect("it ends")
+}
+
+pub(super) fn chart(namespace: &str, values: &Value) -> Vec<Value> {
+    let out = helm(namespace, values);
+    assert!(out.status.success(), "{values}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
+
+/// Images of an injector, which are required.
+pub(super) fn injector(mut values: Value) -> Value {
+    for (key, image) in IMAGES {
+        values[key] = image.into();
+    }
+    json!({ "injector": values })
+}
+
+const IMAGES: [(&str, &str); 3] = [
+    ("image", "registry.example:5000/sidecar-injector:1"),
+    ("proxyImage", "registry.example/proxyv2:1"),
+    (
+        "initImage",
+        "registry.example/sidecar-init@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ),
+];
+
+/// `sidecar-injector manifests` with these flags and the same images.
+pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
+    let images = ["--image", "--proxy-image", "--init-image"];
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["manifests", "--no-namespace", "--namespace", NAMESPACE])
+        .args(images.iter().zip(IMAGES).flat_map(|(flag, (_, image))| [*flag, image]))
+        .args(flags)
+        .output()
+        .expect("it starts");
+    assert!(out.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
+
+/// A folder with a kustomization, which goes with it.
+struct Overlay(PathBuf);
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A kustomization over a base and components of `docker/cni`, as a user writes it for images.
+pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("overlay-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().expect("a folder").join(name);
+    fs::create_dir(&folder).expect("a new folder");
+    let overlay = Overlay(folder);
+    // kustomize refuses absolute paths.
+    let up = "../".repeat(overlay.0.components().count() - 1);
+    let here = |name: &str| {
+        format!("{up}{}/docker/cni/{name}", root().display().to_string().trim_start_matches('/'))
+    };
+    let text = json!({
+        "resources": [here(base)],
+        "components": components.iter().map(|name| here(name)).collect::<Vec<_>>(),
+        "images": [
+            { "name": "sidecar-init", "newName": "registry.example/sidecar-init", "newTag": "1" },
+            { "name": "sidecar-node", "newName": "registry.example/sidecar-node", "newTag": "1" },
+        ],
+    });
+    fs::write(overlay.0.join("kustomization.yaml"), text.to_string()).expect("written");
+    let out = Command::new(program("KUSTOMIZE")).arg("build").arg(&overlay.0).output();
+    let out = out.expect("kustomize starts");
+    assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
