@@ -2,6 +2,7 @@
 
 use crate::cni_install::node::{Node, Running, program};
 use crate::support::namespace::Namespace;
+use crate::support::program::Run;
 use std::{
     fs,
     io::{Read, Write},
@@ -9,6 +10,7 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
+use testkit::monitoring::{Exporter, check};
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
@@ -50,6 +52,28 @@ impl Scene {
         })
     }
 
+    /// Calls the plugin with these variables besides: whether it succeeds.
+    fn call(&self, verb: &str, variables: &[(&str, &str)]) -> bool {
+        let configuration = format!(
+            concat!(
+                r#"{{"cniVersion":"1.1.0","name":"n","type":"sidecar-cni","log":"none","state_dir":"{}","#,
+                r#""capture":{{"proxy-uid":1337}},"prevResult":{{"ips":[{{"address":"10.77.0.2/24"}}]}}}}"#
+            ),
+            self.node.path("state").display()
+        );
+        let mut child = Command::new(self.node.plugin())
+            .env("CNI_COMMAND", verb)
+            .envs(variables.iter().copied())
+            .env("CNI_PATH", self.node.programs())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the plugin starts");
+        child.stdin.take().expect("a pipe").write_all(configuration.as_bytes()).expect("written");
+        child.wait().expect("it ends").success()
+    }
+
     fn get(&self, path: &str) -> String {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").as_bytes())
     }
@@ -71,24 +95,7 @@ fn metrics_tell_what_the_plugin_has_counted() {
     assert!(scene.get("/metrics").contains("\nsidecar_cni_installed 0\n"));
     scene.node.put("10-a.conflist", LIST);
     scene.running.until("readiness", || scene.get("/readyz").starts_with("HTTP/1.1 200 "));
-    let state = scene.node.path("state");
-    let configuration = format!(
-        r#"{{"cniVersion":"1.1.0","name":"n","type":"sidecar-cni","log":"none","state_dir":"{}"}}"#,
-        state.display()
-    );
-    let call = |verb: &str| {
-        let mut child = Command::new(scene.node.plugin())
-            .env("CNI_COMMAND", verb)
-            .env("CNI_PATH", scene.node.programs())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the plugin starts");
-        child.stdin.take().expect("a pipe").write_all(configuration.as_bytes()).expect("written");
-        child.wait().expect("it ends").success()
-    };
-    assert!(call("STATUS") && call("STATUS") && !call("GC"));
+    assert!(scene.call("STATUS", &[]) && scene.call("STATUS", &[]) && !scene.call("GC", &[]));
     let answer = scene.get("/metrics");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
@@ -104,6 +111,21 @@ fn metrics_tell_what_the_plugin_has_counted() {
         assert!(body.lines().any(|there| there == line), "{line} is not in\n{body}");
     }
     is_exposition(body);
+}
+
+#[test]
+fn alerts_and_dashboard_read_what_the_installer_exports() {
+    let scene = Scene::new();
+    scene.node.put("10-a.conflist", LIST);
+    scene.running.until("readiness", || scene.get("/readyz").starts_with("HTTP/1.1 200 "));
+    let (pod, state) = (Namespace::new(), scene.node.path("state"));
+    let path = pod.path();
+    // Its rules are missing.
+    let container = [("CNI_CONTAINERID", "c1"), ("CNI_NETNS", &*path), ("CNI_IFNAME", "eth0")];
+    assert!(!scene.call("CHECK", &container) && !scene.call("GC", &[]));
+    let repair = ["cni", "repair", "--netns", &path, "--pod-ips", "10.77.0.2", "-u", "1337", "--state-dir"];
+    Command::new(program()).args(repair).arg(state).outcome().with(0, "a repair");
+    check(Exporter::Installer, &scene.get("/metrics"));
 }
 
 /// The text format: each line is a comment or a sample of the family that the last comment has named.

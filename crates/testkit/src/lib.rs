@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod command_line;
 pub mod http;
+pub mod monitoring;
 
 use std::{
     path::Path,

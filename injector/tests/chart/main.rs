@@ -1,11 +1,13 @@
 //! The Helm chart, rendered by Helm, equals what `sidecar-injector manifests` prints and what kustomize makes of `docker/cni`;
-//! it refuses wrong values; its pods keep the Pod Security Standards that docker/README.md states.
+//! it refuses wrong values; its pods keep the Pod Security Standards that docker/README.md states. And Prometheus understands
+//! the alerts and the dashboard.
 //!
 //! `scripts/chart` runs it, and says where helm and kustomize are.
 
 mod bases;
 mod difference;
 mod manifests;
+mod monitoring;
 mod refused;
 mod rendered;
 mod standards;

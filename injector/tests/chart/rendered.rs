@@ -17,7 +17,8 @@ pub(super) fn root() -> PathBuf {
     root.canonicalize().expect("the repository")
 }
 
-fn program(name: &str) -> String {
+/// Where a program is, by scripts/chart.
+pub(super) fn program(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run scripts/chart"))
 }
 
@@ -79,27 +80,31 @@ pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
     objects(&String::from_utf8(out.stdout).expect("UTF-8"))
 }
 
-/// A folder with a kustomization, which goes with it.
-struct Overlay(PathBuf);
+/// A new folder, which goes with it.
+pub(super) struct Folder(pub(super) PathBuf);
 
-impl Drop for Overlay {
+impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
+pub(super) fn folder() -> Folder {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("chart-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().expect("a folder").join(name);
+    fs::create_dir(&path).expect("a new folder");
+    Folder(path)
+}
+
 /// A kustomization over a base and components of `docker/cni`, as a user writes it for images.
 pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("overlay-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().expect("a folder").join(name);
-    fs::create_dir(&folder).expect("a new folder");
-    let overlay = Overlay(folder);
+    let overlay = folder();
     // kustomize refuses absolute paths.
     let up = "../".repeat(overlay.0.components().count() - 1);
-    let here = |name: &str| {
-        format!("{up}{}/docker/cni/{name}", root().display().to_string().trim_start_matches('/'))
-    };
+    let root = root();
+    let here =
+        |name: &str| format!("{up}{}/docker/cni/{name}", root.strip_prefix("/").expect("absolute").display());
     let text = json!({
         "resources": [here(base)],
         "components": components.iter().map(|name| here(name)).collect::<Vec<_>>(),

@@ -15,6 +15,7 @@ mod large;
 mod load;
 mod manifests;
 mod manifests_report;
+mod monitoring;
 mod readme;
 mod serve;
 mod tls;

@@ -29,7 +29,7 @@ fn printed(flags: &[&str]) -> String {
     String::from_utf8(out.stdout).expect("UTF-8")
 }
 
-fn objects(flags: &[&str]) -> Vec<Value> {
+pub(super) fn objects(flags: &[&str]) -> Vec<Value> {
     let list: Value = serde_json::from_str(&printed(&[flags, &["-o", "json"]].concat())).expect("JSON");
     list["items"].as_array().expect("a list").clone()
 }
@@ -292,7 +292,7 @@ fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
 }
 
 /// A server, which ends with the test.
-struct Running(Child);
+pub(super) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -302,7 +302,7 @@ impl Drop for Running {
 }
 
 /// The server of a printed Deployment, with its own flags.
-fn start(cluster: &Cluster, objects: &[Value]) -> Running {
+pub(super) fn start(cluster: &Cluster, objects: &[Value]) -> Running {
     let deployment = of_kind(objects, "Deployment").next().expect("a Deployment");
     let map = of_kind(objects, "ConfigMap").next().expect("a ConfigMap");
     let folder = cluster.file("configuration");

@@ -3,6 +3,7 @@
 mod command_line;
 mod faults;
 mod lookup;
+mod monitoring;
 mod namespace;
 #[path = "../../../tests/support/note.rs"]
 mod note;

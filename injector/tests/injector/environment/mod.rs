@@ -3,6 +3,7 @@
 mod envoy;
 mod faults;
 mod inspect;
+mod monitoring;
 mod offline;
 mod operator;
 mod ownership;
