@@ -6,6 +6,7 @@
 
 mod bases;
 mod difference;
+mod documents;
 mod manifests;
 mod monitoring;
 mod refused;

@@ -1,0 +1,25 @@
+//! The calls of `helm install` in the documents render the chart.
+
+use super::rendered::{program, root};
+use std::{fs, process::Command};
+
+#[test]
+fn commands_of_documents_render() {
+    let mut seen = 0;
+    for document in ["docs/injector.md", "docs/cni.md"] {
+        let text = fs::read_to_string(root().join(document)).expect("a document").replace("\\\n", "");
+        for line in text.lines().filter_map(|line| line.strip_prefix("helm install ")) {
+            // What a reader replaces.
+            let line = line.replace("REGISTRY", "registry.example").replace("VERSION", "1");
+            let out = Command::new(program("HELM"))
+                .args(["template", "--kube-version", "1.33.0"])
+                .args(line.split_whitespace())
+                .current_dir(root())
+                .output()
+                .expect("helm starts");
+            assert!(out.status.success(), "{document}: {line}: {}", String::from_utf8_lossy(&out.stderr));
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 2);
+}
