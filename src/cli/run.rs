@@ -153,7 +153,7 @@ impl Run {
         Session::open(self.lock(), owner, self.backend, mesh::OWNERS)
     }
 
-    fn lock(&self) -> Lock {
+    pub(super) fn lock(&self) -> Lock {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
         Lock { version: self.iptables_version, timeout: self.timeout, ..lock }

@@ -9,8 +9,8 @@ use mesh::RuleReason;
 use mesh::sources::Dialect;
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict};
-use rules::{Family, Mark, parse};
-use sidecar_init::{backend, engine, sys::address};
+use rules::{Family, parse};
+use sidecar_init::{backend, engine, observe::local_marks, sys::address};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.
@@ -48,18 +48,6 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
 /// The policy rules that are there.
 pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodContext) -> Routing {
     Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
-}
-
-/// The marks whose packets are delivered here: of policy rules that lead to a table with a local default route.
-pub(super) fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
-    let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family, mark, table, .. } if *family == of_family => {
-            let route = Object::Route { family: *family, table: *table };
-            routes.contains(&route).then_some(*mark)
-        }
-        Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
-    });
-    marks.collect()
 }
 
 /// The pod of the current namespace.

@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// What a listener takes.
@@ -198,8 +198,13 @@ pub struct SocketHolder {
 
 /// The processes that hold these sockets, as far as we may see them; of several that share one, that with the lowest id.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
+    holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
+}
+
+/// The same among these processes, given by their folders.
+pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     let mut found: BTreeMap<u64, SocketHolder> = BTreeMap::new();
-    for folder in process::folders(Path::new("/proc")).unwrap_or_default() {
+    for folder in processes {
         let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
         // What can't be read has ended, or is not ours to see.
         for file in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {

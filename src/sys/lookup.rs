@@ -3,7 +3,8 @@
 //! Containers are found without a runtime: each has a control group, whose name ends in its id
 //! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
-use super::namespace::{self, OpenNamespace};
+use super::namespace::OpenNamespace;
+use super::pod::ContainerFiles;
 use super::process;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,11 +19,17 @@ pub struct LookupPlaces {
     pub proc: PathBuf,
     /// Folders of named namespaces.
     pub names: Vec<PathBuf>,
+    /// Files of container runtimes.
+    pub containers: Vec<ContainerFiles>,
 }
 
 impl Default for LookupPlaces {
     fn default() -> Self {
-        Self { proc: "/proc".into(), names: vec!["/run/netns".into(), "/var/run/netns".into()] }
+        Self {
+            proc: "/proc".into(),
+            names: vec!["/run/netns".into(), "/var/run/netns".into()],
+            containers: ContainerFiles::usual(),
+        }
     }
 }
 
@@ -111,79 +118,15 @@ pub fn known(places: &LookupPlaces) -> Vec<String> {
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
-/// A network namespace of the machine, with what is known of it.
-#[derive(Debug)]
-pub struct FoundNamespace {
-    /// The name of its pod as a container was given it (`HOSTNAME`), that of `ip netns`, the first digits of a container's id,
-    /// or a process.
-    pub name: String,
-    /// A container in it, by its whole id.
-    pub container: Option<String>,
-    pub namespace: OpenNamespace,
-}
-
-/// Every network namespace that has a name or a process, once, but for our own.
-///
-/// # Errors
-/// When our own can't be read, or processes can't be listed.
-pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
-    let own = OpenNamespace::own()?.id()?;
-    let mut found: BTreeMap<namespace::NamespaceId, FoundNamespace> = BTreeMap::new();
-    for name in names(&places.names) {
-        let opened = places.names.iter().find_map(|folder| OpenNamespace::open(&folder.join(&name)).ok());
-        let Some(namespace) = opened else { continue };
-        match namespace.id() {
-            Ok(id) if id != own && namespace.is_one() => {
-                found.entry(id).or_insert(FoundNamespace { name, container: None, namespace });
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
-    for folder in process::folders(&places.proc)? {
-        // A process that can't be read has ended, or is another user's.
-        let Ok(namespace) = OpenNamespace::open(&folder.join("ns/net")) else { continue };
-        let Ok(id) = namespace.id() else { continue };
-        if id == own {
-            continue;
-        }
-        let container = of(&folder);
-        let pod = container.as_ref().and_then(|_| hostname(&folder));
-        let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let known = found.entry(id).or_insert_with(|| FoundNamespace {
-            name: container.as_deref().map_or_else(|| format!("pid:{number}"), shortened),
-            container: None,
-            namespace,
-        });
-        if known.container.is_none() || pod.is_some() {
-            known.container = container.or_else(|| known.container.take());
-        }
-        if let Some(pod) = pod {
-            known.name = pod;
-        }
-    }
-    Ok(found.into_values().collect())
-}
-
-/// The host name that a container was started with, which is its pod's name in Kubernetes. It is the container's word, so what
-/// no host is called is left out.
-fn hostname(folder: &Path) -> Option<String> {
-    const MAX: usize = 253;
-    let environment = fs::read(folder.join("environ")).ok()?;
-    let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(b"HOSTNAME="))?;
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    let is_name = (1..=MAX).contains(&value.len()) && value.iter().all(is_of_name);
-    is_name.then(|| String::from_utf8_lossy(value).into_owned())
-}
-
 /// How many digits of an id are shown, as programs of containers do.
 const DIGITS_SHOWN: usize = 12;
 
 /// The first digits of an id.
-fn shortened(id: &str) -> String {
+pub(super) fn shortened(id: &str) -> String {
     id.chars().take(DIGITS_SHOWN).collect()
 }
 
-fn names(folders: &[PathBuf]) -> Vec<String> {
+pub(super) fn names(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     let names: BTreeSet<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -245,7 +188,7 @@ fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
 }
 
 /// The id of the container that a process runs in.
-fn of(folder: &Path) -> Option<String> {
+pub(super) fn of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }
 
@@ -320,7 +263,11 @@ mod tests {
         }
 
         fn find(&self, word: &str) -> Result<PathBuf, String> {
-            let places = LookupPlaces { proc: self.0.join("proc"), names: vec![self.0.join("netns")] };
+            let places = LookupPlaces {
+                proc: self.0.join("proc"),
+                names: vec![self.0.join("netns")],
+                containers: Vec::new(),
+            };
             let found = find(word, &places).map(|content| content.found).map_err(|lost| lost.to_string());
             found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
         }

@@ -79,6 +79,13 @@ pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
+/// The folder of a process's parent.
+pub(super) fn parent(folder: &Path) -> Option<PathBuf> {
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let id: u32 = field(&status, "PPid:")?.parse().ok().filter(|id| *id > 0)?;
+    Some(folder.with_file_name(id.to_string()))
+}
+
 /// A field of `/proc/PID/status`.
 pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)

@@ -1,6 +1,7 @@
 //! Answers about the rules of service meshes: what becomes of a packet ([`explain`]), which packets a change of settings
 //! concerns ([`mod@compare`]), what is suspicious ([`lint`]), which connections to try ([`probe`]), what the kernel reports
-//! ([`trace`]), what live rules do ([`status`]), and all traffic, drawn ([`picture`]).
+//! ([`trace`]), what live rules do in one network namespace ([`status`]) and in all of a node ([`overview`]), and all
+//! traffic, drawn ([`picture`]).
 //!
 //! Pure, as the crate `mesh` below it. Meshes are known by their traits alone: no module names one, but where a default has
 //! to be some mesh's.
@@ -11,6 +12,7 @@ pub mod compare;
 pub mod explain;
 mod fold;
 pub mod lint;
+pub mod overview;
 pub mod picture;
 pub mod probe;
 #[cfg(test)]

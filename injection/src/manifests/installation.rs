@@ -73,7 +73,7 @@ impl Installation {
         }
         if let Some(class) = options.priority_class.filter(|class| !is_domain(class)) {
             let text = "is not the name of a PriorityClass; expected one such as system-cluster-critical";
-            problems.push(Problem::with_item("--priority-class", class, text));
+            problems.push(InputProblem::with_item("--priority-class", class, text));
         }
         let images = [
             ("--image", Some(options.image)),

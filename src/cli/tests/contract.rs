@@ -5,9 +5,8 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::status::Overview;
 use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
-use diagnose::{status, trace};
+use diagnose::{overview::Overview, status, trace};
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;

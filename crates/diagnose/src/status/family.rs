@@ -2,7 +2,8 @@
 
 use rules::Family;
 
-pub(super) fn word(family: Family) -> &'static str {
+/// The family, as data has it.
+pub fn word(family: Family) -> &'static str {
     match family {
         Family::V4 => "ipv4",
         Family::V6 => "ipv6",

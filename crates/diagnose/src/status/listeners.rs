@@ -33,7 +33,7 @@ pub struct Listening {
     pub text: String,
     /// Whether something is wrong with it.
     #[serde(skip)]
-    pub(super) fault: Option<&'static str>,
+    pub(crate) fault: Option<&'static str>,
 }
 
 /// The listening process.

@@ -18,6 +18,7 @@ mod text;
 mod witness;
 
 pub use claims::proxy;
+pub use family::word as family_word;
 pub use finding::{FindingReport, serialize_findings};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};

@@ -13,7 +13,7 @@ pub use block::{Block, MetRule};
 pub use filter::{DestinationFilter, Filter};
 pub use groups::Groups;
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};
-pub use utc::utc;
+pub use utc::{parse_utc, utc};
 pub use walks::{Frame, Walk, Walks};
 
 use mesh::RuleReason;

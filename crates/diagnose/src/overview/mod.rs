@@ -1,0 +1,188 @@
+//! A node at a glance: the state of each of its network namespaces, the worst first.
+//!
+//! Nothing here reads a kernel or a clock: the status of each namespace comes in, the report goes out.
+
+mod text;
+
+#[cfg(feature = "schema")]
+use crate::status::FindingReport;
+use crate::status::{CaptureStatus, InstalledRules, Listening, serialize_findings};
+use rules::finding::{FindingLevel, NamespaceFinding};
+use serde::Serialize;
+
+/// The state of a network namespace, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum NamespaceState {
+    /// It could not be read.
+    Unknown,
+    /// Its rules were changed since they were made.
+    Drifted,
+    /// Rules of other programs decide about packets first.
+    Overruled,
+    /// It is captured, and something fails, such as a listener that is missing.
+    Failing,
+    /// Outbound or inbound traffic alone is captured.
+    Partial,
+    Captured,
+    NotCaptured,
+}
+
+impl NamespaceState {
+    fn of(status: &CaptureStatus) -> Self {
+        let has = |topic: &str| {
+            status
+                .findings
+                .iter()
+                .any(|finding| finding.topic == topic && finding.level == FindingLevel::Fail)
+        };
+        let captures = |direction: &str| {
+            status.captured.iter().any(|part| part.direction == direction || part.direction == "both")
+        };
+        let is_changed =
+            status.held_by.iter().filter_map(|held| held.made.as_ref()).any(|made| made.changed_since);
+        match () {
+            () if is_changed || has("drift") => Self::Drifted,
+            () if !status.capturing => Self::NotCaptured,
+            () if has("foreign") => Self::Overruled,
+            () if status.findings.iter().any(|finding| finding.level == FindingLevel::Fail) => Self::Failing,
+            () if !captures("outbound") || !captures("inbound") => Self::Partial,
+            () => Self::Captured,
+        }
+    }
+
+    /// Its name, as JSON and metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Drifted => "drifted",
+            Self::Overruled => "overruled",
+            Self::Failing => "failing",
+            Self::Partial => "partial",
+            Self::Captured => "captured",
+            Self::NotCaptured => "not-captured",
+        }
+    }
+}
+
+/// A pod, as the container runtime names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodName {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// What a network namespace is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceLabel {
+    /// See [`NamespaceRow::name`].
+    pub name: String,
+    pub pod: Option<PodName>,
+    pub container: Option<String>,
+    /// Whether it has a name of `ip netns`.
+    pub is_named: bool,
+}
+
+/// A network namespace of the node.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamespaceRow {
+    /// `NAMESPACE/NAME` of its pod, the pod's name as its containers know it, a name of `ip netns`, the first digits of a
+    /// container's id, or a process.
+    pub name: String,
+    /// The pod, as the container runtime names it; null where its files are not there.
+    pub pod: Option<PodName>,
+    /// A container in it, by its whole id; null without one.
+    pub container: Option<String>,
+    /// Whether it can be a pod's: it has a container or a name, and not a process alone.
+    #[serde(skip)]
+    pub is_sandbox: bool,
+    /// unknown, drifted, overruled, failing, partial, captured or not-captured.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub state: NamespaceState,
+    /// The meshes that capture traffic, values of `--mesh`.
+    pub meshes: Vec<&'static str>,
+    /// The families with captured traffic.
+    pub families: Vec<&'static str>,
+    /// The rules that are installed.
+    pub held_by: Vec<InstalledRules>,
+    /// The ports to which rules send packets.
+    pub listeners: Vec<Listening>,
+    /// Warnings and failures; why it could not be read, where it is unknown.
+    #[serde(serialize_with = "serialize_findings")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<FindingReport<'static>>"))]
+    pub findings: Vec<NamespaceFinding>,
+}
+
+impl NamespaceRow {
+    pub fn new(label: NamespaceLabel, status: CaptureStatus) -> Self {
+        let state = NamespaceState::of(&status);
+        let CaptureStatus { meshes, families, held_by, listeners, findings, .. } = status;
+        Self { state, meshes, families, held_by, listeners, findings, ..Self::empty(label) }
+    }
+
+    /// A namespace that could not be read; why.
+    pub fn unknown(label: NamespaceLabel, why: String) -> Self {
+        let finding = NamespaceFinding::fail("rules", why, "look at it alone with --network-namespace");
+        Self { findings: vec![finding], ..Self::empty(label) }
+    }
+
+    fn empty(NamespaceLabel { name, pod, container, is_named }: NamespaceLabel) -> Self {
+        Self {
+            name,
+            pod,
+            is_sandbox: container.is_some() || is_named,
+            container,
+            state: NamespaceState::Unknown,
+            meshes: Vec::new(),
+            families: Vec::new(),
+            held_by: Vec::new(),
+            listeners: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// The finding that its state comes from.
+    pub fn reason(&self) -> Option<&NamespaceFinding> {
+        let topic = match self.state {
+            NamespaceState::Drifted => "drift",
+            NamespaceState::Overruled => "foreign",
+            NamespaceState::Unknown | NamespaceState::Failing | NamespaceState::Partial => "",
+            NamespaceState::Captured | NamespaceState::NotCaptured => return None,
+        };
+        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != FindingLevel::Fail))
+    }
+
+    /// Its meshes: those that capture, else those whose rules are there.
+    pub fn mesh(&self) -> String {
+        let mut meshes = self.meshes.clone();
+        if meshes.is_empty() {
+            meshes = self.held_by.iter().map(|held| held.mesh).collect();
+            meshes.dedup();
+        }
+        meshes.join(",")
+    }
+}
+
+/// The node at a glance.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Overview {
+    /// The network namespaces, the worst first.
+    pub namespaces: Vec<NamespaceRow>,
+}
+
+impl Overview {
+    /// Of these namespaces, in any order.
+    pub fn new(mut namespaces: Vec<NamespaceRow>) -> Self {
+        namespaces.sort_by(|one, other| (one.state, &one.name).cmp(&(other.state, &other.name)));
+        Self { namespaces }
+    }
+
+    /// Whether the rules of a namespace were changed since they were made.
+    pub fn has_drifted(&self) -> bool {
+        self.namespaces.iter().any(|row| row.state == NamespaceState::Drifted)
+    }
+}

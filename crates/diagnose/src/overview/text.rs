@@ -1,0 +1,257 @@
+//! The overview for people: how many namespaces there are of each state, a line for each, and below it what is wrong.
+
+use super::{NamespaceRow, NamespaceState, Overview};
+use crate::status::Listening;
+use crate::{Style, columns, fold, trace};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+/// The names of the columns.
+const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
+/// Which of them is shortened where there is not enough room.
+const NAME: usize = 1;
+/// So much of a name is shown however narrow the terminal is.
+const MIN_NAME: usize = 16;
+const GAP: &str = "  ";
+
+impl Overview {
+    /// The text for a terminal with so many columns; ages count until `now`.
+    pub fn text(&self, width: usize, now: SystemTime) -> String {
+        let mut text = format!("{}\n", Style::Strong.paint(self.counts()));
+        if self.namespaces.is_empty() {
+            return text;
+        }
+        let cells: Vec<[String; 6]> = self.namespaces.iter().map(|row| cells(row, now)).collect();
+        let head = HEAD.map(str::to_owned);
+        let mut widths = HEAD.map(str::len);
+        for row in &cells {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = columns(cell).max(*width);
+            }
+        }
+        let others = widths.iter().sum::<usize>() - widths[NAME] + GAP.len() * (HEAD.len() - 1);
+        widths[NAME] = widths[NAME].min(width.saturating_sub(others).max(MIN_NAME));
+        text.push_str(&format!("{}\n", Style::Quiet.paint(line(&head, &widths, None))));
+        let hang = widths[0] + GAP.len();
+        for (row, cells) in self.namespaces.iter().zip(&cells) {
+            text.push_str(&line(cells, &widths, Some(style(row.state))));
+            text.push('\n');
+            if let Some(finding) = row.reason() {
+                text.push_str(&fold(&format!("{:hang$}{}\n", "", finding.text), hang, width));
+            }
+        }
+        text
+    }
+
+    fn counts(&self) -> String {
+        let mut counts: BTreeMap<NamespaceState, usize> = BTreeMap::new();
+        for row in &self.namespaces {
+            *counts.entry(row.state).or_default() += 1;
+        }
+        let counts: Vec<String> =
+            counts.iter().map(|(state, count)| format!("{count} {}", words(*state))).collect();
+        let noun = if self.namespaces.len() == 1 { "namespace" } else { "namespaces" };
+        let total = format!("{} network {noun}", self.namespaces.len());
+        if counts.is_empty() { total } else { format!("{total}: {}", counts.join(", ")) }
+    }
+}
+
+fn words(state: NamespaceState) -> &'static str {
+    match state {
+        NamespaceState::NotCaptured => "not captured",
+        state => state.name(),
+    }
+}
+
+fn style(state: NamespaceState) -> Style {
+    match state {
+        NamespaceState::Captured => Style::Captured,
+        NamespaceState::NotCaptured => Style::Quiet,
+        NamespaceState::Partial => Style::Passing,
+        NamespaceState::Unknown
+        | NamespaceState::Drifted
+        | NamespaceState::Overruled
+        | NamespaceState::Failing => Style::Dropped,
+    }
+}
+
+/// A line; the style is that of its first cell.
+fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> String {
+    let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };
+        let cell = format!("{cell:<width$}");
+        match of_state.filter(|_| column == 0) {
+            Some(style) => style.paint(cell).to_string(),
+            None => cell,
+        }
+    });
+    padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+}
+
+fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
+    let made = row.held_by.iter().find_map(|held| held.made.as_ref());
+    let maker = match made {
+        Some(made) => maker(&made.command),
+        None if row.held_by.is_empty() => "",
+        None => "unknown",
+    };
+    let age = made.and_then(|made| {
+        let at = trace::parse_utc(&made.at)?;
+        Some(age(now.duration_since(at).unwrap_or(Duration::ZERO)))
+    });
+    [
+        words(row.state).to_owned(),
+        row.name.clone(),
+        row.mesh(),
+        listening(&row.listeners).to_owned(),
+        maker.to_owned(),
+        age.unwrap_or_default(),
+    ]
+}
+
+/// Whether something listens at every port that rules send packets to.
+fn listening(listeners: &[Listening]) -> &'static str {
+    let is_down = |one: &Listening| one.missing.as_ref().is_some_and(|missing| *missing == one.families);
+    match listeners {
+        [] => "",
+        all if all.iter().any(|one| one.missing.is_none()) => "unknown",
+        all if all.iter().all(|one| one.fault.is_none()) => "up",
+        all if all.iter().all(is_down) => "down",
+        _ => "partly",
+    }
+}
+
+/// What runs a command that makes rules.
+fn maker(command: &str) -> &str {
+    match command {
+        "istio-iptables" | "linkerd-init" | "kuma-init" => "init container",
+        "cni-add" => "CNI",
+        "cni-repair" | "sidecar-node-repair" => "repair",
+        other => other,
+    }
+}
+
+/// A time span in its largest unit, as kubectl prints ages.
+fn age(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A name in so many columns: of a long one its start and its end, by which pods of a workload differ.
+fn shortened(name: &str, width: usize) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    if chars.len() <= width {
+        return name.to_owned();
+    }
+    let kept = width.saturating_sub(2);
+    let (start, end) = (kept / 2, kept - kept / 2);
+    let (start, end): (String, String) =
+        (chars[..start].iter().collect(), chars[chars.len() - end..].iter().collect());
+    format!("{start}..{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NamespaceLabel, PodName};
+    use super::*;
+    use crate::status::{InstalledRules, Record};
+
+    fn row(name: &str, state: NamespaceState, command: Option<&str>) -> NamespaceRow {
+        let pod = name.split_once('/');
+        let pod = pod.map(|(space, name)| PodName { namespace: space.to_owned(), name: name.to_owned() });
+        let label = NamespaceLabel { name: name.to_owned(), pod, container: None, is_named: true };
+        let record = |command: &str| Record {
+            program_version: "0.1.0".to_owned(),
+            command: command.to_owned(),
+            at: "2026-03-01T00:00:00Z".to_owned(),
+            settings: None,
+            settings_digest: String::new(),
+            rules_digest: String::new(),
+            changed_since: state == NamespaceState::Drifted,
+        };
+        let rules = InstalledRules {
+            mesh: "istio",
+            backend: "nftables".to_owned(),
+            families: vec!["ipv4"],
+            rules: 9,
+            program: "sidecar-init".to_owned(),
+            made: command.map(record),
+        };
+        let held_by = if state == NamespaceState::NotCaptured { Vec::new() } else { vec![rules] };
+        let listener = |missing: Option<Vec<&'static str>>| Listening {
+            meshes: vec!["istio"],
+            port: 15001,
+            protocol: "tcp",
+            purposes: vec!["outbound"],
+            families: vec!["ipv4"],
+            fault: missing.as_ref().is_some_and(|missing| !missing.is_empty()).then_some("nothing listens"),
+            missing,
+            by: Vec::new(),
+            text: String::new(),
+        };
+        let listeners = match state {
+            NamespaceState::Failing => vec![listener(Some(vec!["ipv4"]))],
+            NamespaceState::Drifted => vec![listener(Some(Vec::new())), listener(Some(vec!["ipv4"]))],
+            NamespaceState::Overruled => vec![listener(None)],
+            NamespaceState::Captured => vec![listener(Some(Vec::new()))],
+            NamespaceState::Unknown | NamespaceState::Partial | NamespaceState::NotCaptured => Vec::new(),
+        };
+        NamespaceRow { state, held_by, listeners, ..NamespaceRow::empty(label) }
+    }
+
+    #[test]
+    fn columns_fit_and_the_worst_come_first() {
+        let long = "a-namespace-with-a-long-name/deployment-7d9f8c6b5-x2x4k";
+        let overview = Overview::new(vec![
+            row("db", NamespaceState::NotCaptured, None),
+            row("shop/web-0", NamespaceState::Captured, Some("cni-add")),
+            row("shop/web-1", NamespaceState::Captured, Some("istio-iptables")),
+            row("shop/web-2", NamespaceState::Overruled, None),
+            row("shop/web-3", NamespaceState::Failing, Some("apply")),
+            row(long, NamespaceState::Drifted, Some("sidecar-node-repair")),
+        ]);
+        // 3 hours and 20 minutes later.
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_323_200 + 12_000);
+        let text = crate::plain(&overview.text(80, now));
+        let counts = "6 network namespaces: 1 drifted, 1 overruled, 1 failing, 2 captured, 1 not captured";
+        assert_eq!((text.lines().count(), text.lines().next()), (8, Some(counts)), "{text}");
+        assert!(text.lines().skip(1).all(|line| columns(line) <= 80), "{text}");
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
+        let cells = |number: usize| rows[number].iter().copied().filter(|cell| !cell.is_empty());
+        let is = |number: usize, expected: &[&str]| {
+            assert_eq!(cells(number).collect::<Vec<_>>(), expected, "{text}");
+        };
+        is(1, &HEAD);
+        is(2, &["drifted", "a-namespace-..9f8c6b5-x2x4k", "istio", "partly", "repair", "3h"]);
+        is(3, &["overruled", "shop/web-2", "istio", "unknown", "unknown"]);
+        is(4, &["failing", "shop/web-3", "istio", "down", "apply", "3h"]);
+        is(5, &["captured", "shop/web-0", "istio", "up", "CNI", "3h"]);
+        is(6, &["captured", "shop/web-1", "istio", "up", "init container", "3h"]);
+        is(7, &["not captured", "db"]);
+        // With more room the name is whole.
+        assert!(crate::plain(&overview.text(120, now)).contains(long));
+    }
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        for (seconds, expected) in
+            [(0, "0s"), (119, "119s"), (120, "2m"), (7_199, "119m"), (7_200, "2h"), (172_800, "2d")]
+        {
+            assert_eq!(age(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(shortened("web-0", 5), "web-0");
+        assert_eq!(shortened("a-name-that-is-long-x2x4k", 16), "a-name-..g-x2x4k");
+    }
+}

@@ -1,0 +1,190 @@
+//! What is captured in a network namespace, and in all of a node: the engine's reading, as the policies of meshes understand
+//! it.
+//!
+//! Above the engine, which knows no mesh. It prints nothing and reads no environment, as front ends and the program of the
+//! node share it.
+
+mod node;
+
+use crate::{
+    backend::{self, Kernel, iptables::Lock, nftables},
+    engine::{self, Maker, OwnRules},
+    sys::listener::{self, ListeningSocket, SocketHolder, Transport},
+};
+use diagnose::status::{self, CaptureStatus, Observation, Record, Socket};
+use mesh::{Mesh, RuleReason};
+use nix::libc;
+pub use node::NodeObserver;
+use rules::finding::NamespaceFinding;
+use rules::routing::Object;
+use rules::simulate::Routing;
+use rules::{ByFamily, Family, Mark, Ownership, Protocol};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+};
+
+/// Whose rules are reported, and how they are read.
+#[derive(Clone, Debug)]
+pub struct ObserverSettings {
+    pub lock: Lock,
+    pub owner: Ownership,
+    /// The one mesh to report; `None` for all that are there.
+    pub only: Option<Mesh>,
+}
+
+/// Looks at one network namespace, for all meshes alike, or for one.
+pub struct NamespaceObserver {
+    kernel: Kernel,
+    owner: Ownership,
+    only: Option<Mesh>,
+    /// Who holds which socket: known sockets are not looked for again.
+    holders: BTreeMap<u64, Option<SocketHolder>>,
+    /// The processes that may hold them; `None` for all.
+    processes: Option<Vec<PathBuf>>,
+}
+
+impl NamespaceObserver {
+    /// Of the network namespace that the thread is in.
+    ///
+    /// # Errors
+    /// When its backends can't be opened.
+    pub fn open(settings: &ObserverSettings) -> Result<Self, backend::Error> {
+        let ObserverSettings { lock, owner, only } = settings.clone();
+        let kernel = Kernel::open(lock, owner)?;
+        Ok(Self { kernel, owner, only, holders: BTreeMap::new(), processes: None })
+    }
+
+    /// Looks for holders of sockets among these processes alone, given by their folders.
+    pub fn among(self, processes: Vec<PathBuf>) -> Self {
+        Self { processes: Some(processes), ..self }
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// When the rules can't be read.
+    pub fn look(&mut self) -> Result<CaptureStatus, backend::Error> {
+        let seen = engine::status(&mut self.kernel, &self.owner, &RuleReason::origin_of)?;
+        let mut findings = seen.findings;
+        let addresses = seen.addresses.unwrap_or_else(|error| {
+            findings.push(unseen("addresses", &error));
+            Vec::new()
+        });
+        let ports = status::ports(&seen.views);
+        let sockets = match seen.listeners {
+            Ok(all) => {
+                let there: Vec<ListeningSocket> =
+                    all.into_iter().filter(|one| ports.contains(&one.port)).collect();
+                Some(self.sockets(&there, &addresses))
+            }
+            Err(error) => {
+                findings.push(unseen("listeners", &error));
+                None
+            }
+        };
+        let routing = |family: Family| Routing {
+            local_marks: local_marks(&seen.routing, family),
+            addresses: addresses.clone(),
+        };
+        let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
+        Ok(status::status(Observation {
+            views: &seen.views,
+            routing: &routing,
+            addresses: &addresses,
+            sockets: sockets.as_deref(),
+            held: seen.held.iter().map(rules_of).collect(),
+            only: self.only,
+            findings,
+        }))
+    }
+
+    fn sockets(&mut self, listeners: &[ListeningSocket], addresses: &[IpAddr]) -> Vec<Socket> {
+        self.holders.retain(|inode, _| listeners.iter().any(|listener| listener.inode == *inode));
+        let is_new = |listener: &&ListeningSocket| !self.holders.contains_key(&listener.inode);
+        let new: Vec<u64> = listeners.iter().filter(is_new).map(|listener| listener.inode).collect();
+        if !new.is_empty() {
+            let mut found = match &self.processes {
+                Some(processes) => listener::holders_among(processes, &new),
+                None => listener::holders(&new),
+            };
+            self.holders.extend(new.into_iter().map(|inode| (inode, found.remove(&inode))));
+        }
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let socket = |listener: &ListeningSocket| Socket {
+            protocol: match listener.transport {
+                Transport::Tcp => Protocol::Tcp,
+                Transport::Udp => Protocol::Udp,
+            },
+            port: listener.port,
+            hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
+            uid: listener.uid,
+            process: self.holders.get(&listener.inode).and_then(|holder| {
+                let SocketHolder { id, name, .. } = holder.as_ref()?;
+                Some((*id, name.clone()))
+            }),
+            is_transparent: listener.is_transparent,
+        };
+        listeners.iter().map(socket).collect()
+    }
+}
+
+fn unseen(topic: &'static str, error: &io::Error) -> NamespaceFinding {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "look as root",
+        _ => "see the kernel's log",
+    };
+    NamespaceFinding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
+}
+
+fn rules_of(held: &OwnRules) -> status::InstalledRules {
+    let OwnRules { owner, place, families, rules, maker, record } = held;
+    let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
+    let program = match maker {
+        Maker::Owner => "sidecar-init".to_owned(),
+        Maker::Either => format!("sidecar-init or {predecessor}, which writes the same"),
+        Maker::Predecessor => predecessor.to_owned(),
+    };
+    // The default mesh is not named.
+    let program = match owner.mesh == Mesh::default().name() {
+        true => program,
+        false => format!("{program}, for {}", owner.name),
+    };
+    let families = families.iter().copied().map(status::family_word).collect();
+    let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
+    status::InstalledRules {
+        mesh: owner.mesh,
+        backend: place.clone(),
+        families,
+        rules: *rules,
+        program,
+        made,
+    }
+}
+
+fn record_of(record: &nftables::TableRecord, is_as_made: bool) -> Record {
+    let nftables::TableRecord { made, settings_digest, rules_digest, settings } = record;
+    Record {
+        program_version: made.version.clone(),
+        command: made.command.clone(),
+        at: made.at.clone(),
+        settings: settings.clone(),
+        settings_digest: settings_digest.clone(),
+        rules_digest: rules_digest.clone(),
+        changed_since: !is_as_made,
+    }
+}
+
+/// The marks whose packets are delivered here: of policy rules that lead to a table with a local default route.
+pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
+    let marks = routes.iter().filter_map(|object| match object {
+        Object::Rule { family, mark, table, .. } if *family == of_family => {
+            let route = Object::Route { family: *family, table: *table };
+            routes.contains(&route).then_some(*mark)
+        }
+        Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
+    });
+    marks.collect()
+}

@@ -1,0 +1,141 @@
+//! Every network namespace of a node, several at a time.
+
+use super::{NamespaceObserver, ObserverSettings};
+use crate::sys::{
+    inventory::{self, FoundNamespace},
+    lookup::LookupPlaces,
+    namespace::NamespaceId,
+};
+use diagnose::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
+use diagnose::status::CaptureStatus;
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// So many namespaces are read at a time: most of it is waiting for the kernel, or for programs of iptables.
+const AT_ONCE: usize = 16;
+
+/// A namespace that takes longer is reported as unknown, and does not hold up the others.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The number of a reading, and what came of it.
+type Reading = (u64, Result<CaptureStatus, String>);
+
+/// Looks at all network namespaces of a node, once or again and again.
+#[derive(Debug)]
+pub struct NodeObserver {
+    settings: ObserverSettings,
+    places: LookupPlaces,
+    done: (Sender<Reading>, Receiver<Reading>),
+    /// The number of the next reading.
+    next: u64,
+    /// Readings that were given up and have not ended: their namespaces are not read again meanwhile, so that threads do not
+    /// pile up.
+    late: BTreeMap<u64, NamespaceId>,
+}
+
+/// A reading that is waited for.
+struct Running {
+    since: Instant,
+    label: NamespaceLabel,
+    id: NamespaceId,
+}
+
+impl NodeObserver {
+    pub fn new(settings: ObserverSettings, places: LookupPlaces) -> Self {
+        Self { settings, places, done: mpsc::channel(), next: 0, late: BTreeMap::new() }
+    }
+
+    /// Reads every network namespace but the node's.
+    ///
+    /// # Errors
+    /// When the namespaces can't be listed.
+    pub fn look(&mut self) -> io::Result<Overview> {
+        // What has ended since the last look is not late any more.
+        for (number, _) in self.done.1.try_iter() {
+            self.late.remove(&number);
+        }
+        let mut waiting = inventory::all(&self.places)?.into_iter();
+        let mut running: BTreeMap<u64, Running> = BTreeMap::new();
+        let mut rows = Vec::new();
+        loop {
+            while running.len() < AT_ONCE
+                && let Some(found) = waiting.next()
+            {
+                let label = label(&found);
+                match self.start(found) {
+                    Ok((number, id)) => {
+                        running.insert(number, Running { since: Instant::now(), label, id });
+                    }
+                    Err(why) => rows.push(NamespaceRow::unknown(label, why)),
+                }
+            }
+            let Some(first) = running.values().map(|one| one.since).min() else { break };
+            match self.done.1.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
+                Ok((number, outcome)) => match (running.remove(&number), outcome) {
+                    (Some(Running { label, .. }), Ok(status)) => rows.push(NamespaceRow::new(label, status)),
+                    (Some(Running { label, .. }), Err(why)) => rows.push(NamespaceRow::unknown(label, why)),
+                    // It was given up.
+                    (None, _) => drop(self.late.remove(&number)),
+                },
+                // Our own sender keeps the channel open.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let (given_up, kept) =
+                        running.into_iter().partition(|(_, one)| one.since.elapsed() >= READ_TIMEOUT);
+                    running = kept;
+                    let given_up: BTreeMap<u64, Running> = given_up;
+                    for (number, Running { label, id, .. }) in given_up {
+                        self.late.insert(number, id);
+                        let why = format!("reading it takes longer than {} s", READ_TIMEOUT.as_secs());
+                        rows.push(NamespaceRow::unknown(label, why));
+                    }
+                }
+            }
+        }
+        Ok(Overview::new(rows))
+    }
+
+    /// Reads a namespace in a separate thread, which remains in it. Returns the number of the reading.
+    fn start(&mut self, found: FoundNamespace) -> Result<(u64, NamespaceId), String> {
+        let id = found.namespace.id().map_err(|error| format!("can't be read: {error}"))?;
+        if self.late.values().any(|late| *late == id) {
+            return Err("an earlier reading of it has not ended".to_owned());
+        }
+        let (number, settings, done) = (self.next, self.settings.clone(), self.done.0.clone());
+        self.next += 1;
+        let work = move || {
+            // The receiver is gone where nothing more is waited for.
+            let _ = done.send((number, read(found, &settings)));
+        };
+        thread::Builder::new().spawn(work).map_err(|error| format!("no thread can be started: {error}"))?;
+        Ok((number, id))
+    }
+}
+
+fn read(found: FoundNamespace, settings: &ObserverSettings) -> Result<CaptureStatus, String> {
+    found.namespace.enter().map_err(|error| format!("can't be entered: {error}"))?;
+    let mut observer =
+        NamespaceObserver::open(settings).map_err(|error| whole(&error))?.among(found.processes);
+    observer.look().map_err(|error| whole(&error))
+}
+
+fn label(found: &FoundNamespace) -> NamespaceLabel {
+    let FoundNamespace { name, pod, container, is_named, .. } = found;
+    let pod = pod.as_ref().map(|pod| PodName { namespace: pod.namespace.clone(), name: pod.name.clone() });
+    NamespaceLabel { name: name.clone(), pod, container: container.clone(), is_named: *is_named }
+}
+
+/// An error with its causes, in a line.
+fn whole(error: &dyn Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
