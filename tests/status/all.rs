@@ -4,6 +4,7 @@
 use crate::support::program::{BINARY, Outcome, Run};
 use serde_json::Value;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Runs a script where `$B` is the program, and `made NAME` makes a network namespace with a loopback interface.
 fn script(lines: &str) -> Outcome {
@@ -118,21 +119,80 @@ kill $!
     }
 }
 
-/// For people: counts, a line for each, and what is wrong below it; no more columns than there are.
+/// For people: counts, columns, a line for each, and what is wrong below it; no more columns than there are.
 #[test]
 fn text_fits_and_names_what_is_wrong() {
     let lines = r#"
-made web; made db
+made web; made db; made a-name-that-is-too-long-for-the-columns-of-a-terminal
 "$B" apply --network-namespace web --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
 "$B" status --all
 "#;
     let text = script(lines).success().stdout;
-    assert!(text.starts_with("2 network namespaces: 1 failing, 1 not captured\n"), "{text}");
-    let line = text.lines().nth(1).unwrap_or_default();
-    assert!(line.starts_with("failing       web  istio  nftables  20"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "3 network namespaces: 1 failing, 2 not captured", "{text}");
+    assert!(lines[1].starts_with("STATE         NAMESPACE  "), "{text}");
+    assert!(lines[1].ends_with("  MESH   LISTENERS  MADE BY  AGE"), "{text}");
+    let web: Vec<&str> = lines[2].split_whitespace().collect();
+    let [.., age] = web[..] else { panic!("{text}") };
+    assert_eq!(web[..5], ["failing", "web", "istio", "down", "apply"], "{text}");
+    assert!(age.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok()), "{text}");
     assert!(text.contains("\n              port 15001 (tcp): nothing listens"), "{text}");
     assert!(text.ends_with("not captured  db\n"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("not captured  a-name-that-is-t..ns-of-a-terminal\n"), "{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     let both = Command::new(BINARY).args(["status", "--all", "--network-namespace", "web"]).outcome();
     assert!(both.with(2, "both").stderr.contains("--network-namespace: contradicts --all"));
+}
+
+/// A stand-in for the program of iptables stops in one namespace, and so does what reads that.
+#[test]
+fn a_namespace_that_hangs_holds_up_no_other() {
+    let lines = r#"
+for name in hangs web; do
+    made "$name"
+    "$B" apply --network-namespace "$name" --pod-ips 10.1.2.3 -b '*' -i '*' --backend iptables-nft
+done
+real=$(command -v iptables-nft-save)
+mkdir /run/bin
+cat >/run/bin/iptables-nft-save <<END
+#!/bin/sh
+if [ -e /run/stop ] && [ "\$(stat -Lc %i /proc/self/ns/net)" = "\$(stat -c %i /run/netns/hangs)" ]; then
+    echo \$\$ >/run/stopped
+    kill -STOP \$\$
+fi
+exec $real "\$@"
+END
+chmod +x /run/bin/iptables-nft-save
+PATH=/run/bin:$PATH
+touch /run/stop /run/out
+"$B" status --all --watch --interval 100ms --format json >/run/out &
+watcher=$!
+until [ "$(wc -l </run/out)" -ge 2 ]; do sleep 0.05; done
+rm /run/stop
+kill -CONT "$(cat /run/stopped)"
+until grep -q '"name":"hangs","pod":null,"container":null,"state":"failing"' /run/out; do sleep 0.05; done
+kill $watcher; wait $watcher
+cat /run/out
+"#;
+    let start = Instant::now();
+    let printed = script(lines).success().stdout;
+    assert!(start.elapsed() >= Duration::from_secs(5), "it was waited for");
+    let documents: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
+    let state = |document: &Value, name: &str| {
+        let rows = document["namespaces"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {printed}"));
+        (text(&row["state"]), text(&row["findings"][0]["text"]))
+    };
+    for (document, why) in
+        [(0, "reading it takes longer than 5 s"), (1, "an earlier reading of it has not ended")]
+    {
+        assert_eq!(state(&documents[document], "hangs"), ("unknown".to_owned(), why.to_owned()));
+        assert_eq!(documents[document]["namespaces"][0]["name"], "hangs", "the worst first: {printed}");
+    }
+    for document in &documents {
+        assert_eq!(state(document, "web").0, "failing", "{printed}");
+    }
+    let last = documents.last().expect("several");
+    assert_eq!(state(last, "hangs"), state(last, "web"), "it is read when the earlier reading has ended");
 }
