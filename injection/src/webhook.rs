@@ -97,15 +97,20 @@ const SUFFIX: &str = ".sidecar-injector.istio.io";
 
 /// The webhooks of a configuration as the API server has it that inject: those that are called for new pods, at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
+    read_each(configuration).map(|(_, webhook)| webhook).collect()
+}
+
+/// The same, each with what it was read from.
+pub(crate) fn read_each(configuration: &Value) -> impl Iterator<Item = (&Value, Webhook)> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
-    let read = injecting(configuration).filter_map(|webhook| {
-        Some(Webhook {
-            name: format!("{} of {title}", short_name(webhook)).into(),
-            namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
-            object: selector::of_webhook(&webhook["objectSelector"])?,
-        })
-    });
-    read.collect()
+    injecting(configuration).filter_map(move |written| {
+        let webhook = Webhook {
+            name: format!("{} of {title}", short_name(written)).into(),
+            namespace: selector::of_webhook(&written["namespaceSelector"])?,
+            object: selector::of_webhook(&written["objectSelector"])?,
+        };
+        Some((written, webhook))
+    })
 }
 
 /// The names of those of them that have `matchConditions` beside the selectors, which only the API server evaluates.
@@ -115,28 +120,45 @@ pub fn conditional(configuration: &Value) -> impl Iterator<Item = &str> {
     injecting(configuration).filter(has_conditions).map(short_name)
 }
 
+/// The names of those of them whose selectors Kubernetes would refuse.
+pub(crate) fn unreadable(configuration: &Value) -> impl Iterator<Item = &str> {
+    let is_bad = |webhook: &&Value| {
+        let selectors = [&webhook["namespaceSelector"], &webhook["objectSelector"]];
+        selectors.into_iter().any(|written| selector::of_webhook(written).is_none())
+    };
+    injecting(configuration).filter(is_bad).map(short_name)
+}
+
 fn injecting(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| injects(webhook))
 }
 
-fn short_name(webhook: &Value) -> &str {
+pub(crate) fn short_name(webhook: &Value) -> &str {
     let name = webhook["name"].as_str().unwrap_or_default();
     name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
-fn injects(webhook: &Value) -> bool {
-    let is_for_pods = webhook["rules"].as_array().into_iter().flatten().any(|rule| {
+/// All webhooks of a configuration that are called for new pods, whatever they do.
+pub(crate) fn of_pods(configuration: &Value) -> impl Iterator<Item = &Value> {
+    configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| is_for_pods(webhook))
+}
+
+fn is_for_pods(webhook: &Value) -> bool {
+    webhook["rules"].as_array().into_iter().flatten().any(|rule| {
         let has = |field: &str, value: &str| {
             rule[field].as_array().into_iter().flatten().any(|item| item == value || item == "*")
         };
         let is_pods = has("resources", "pods") || has("resources", "*/*");
         has("operations", "CREATE") && has("apiGroups", "") && has("apiVersions", "v1") && is_pods
-    });
+    })
+}
+
+fn injects(webhook: &Value) -> bool {
     let client = &webhook["clientConfig"];
     let of_url =
         || client["url"].as_str()?.split_once("://")?.1.split_once('/').map(|(_, path)| format!("/{path}"));
     let path = client["service"]["path"].as_str().map(str::to_owned).or_else(of_url).unwrap_or_default();
-    is_for_pods && (path == "/inject" || path.starts_with("/inject/"))
+    is_for_pods(webhook) && (path == "/inject" || path.starts_with("/inject/"))
 }
 
 /// The webhooks of a revision. The default one is called for namespaces and pods that name no revision too; with

@@ -18,6 +18,8 @@ pub(crate) enum InjectorCommand {
     Inject(crate::inject::InjectFlags),
     /// Show whether a pod would be injected, by which webhook, and why
     Explain(crate::explain::ExplainFlags),
+    /// Find likely mistakes in manifests or a cluster: pods without a sidecar, ports that are not captured, webhooks that fail
+    Lint(crate::lint::LintFlags),
     /// Print the manifests that install the injector
     Manifests(crate::manifests::ManifestsFlags),
     /// Run the admission webhook
@@ -56,6 +58,19 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("2", "invalid flags"),
             ("3", "a pod is not injected"),
             ("other", "with --explain, the exit status of sidecar-init where it fails"),
+        ],
+    },
+    Sections {
+        command: "lint",
+        examples: &[
+            "sidecar-injector lint -f shop.yaml --deny",
+            "sidecar-injector lint -f shop.yaml -o sarif > lint.sarif",
+            "kubectl get pods,services,namespaces,mutatingwebhookconfigurations -A -o json | sidecar-injector lint -f -",
+        ],
+        exits: &[
+            ("0", "done; with --deny, no warning"),
+            ("1", "with --deny, there is a warning"),
+            ("2", "invalid flags or input"),
         ],
     },
     Sections {

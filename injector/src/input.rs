@@ -8,6 +8,9 @@ use injection::{
 use mesh::{InputProblem, Problems};
 use std::{collections::BTreeMap, fs, io};
 
+/// What standard input is called in problems.
+const STANDARD_INPUT: &str = "input";
+
 /// The flags about it.
 #[derive(Args)]
 pub(crate) struct Input {
@@ -37,13 +40,18 @@ impl Input {
         for name in &self.filenames {
             match read(name) {
                 Ok(text) => {
-                    let name = if name == "-" { "input" } else { name };
+                    let name = if name == "-" { STANDARD_INPUT } else { name };
                     files.push(InputFile { name: name.to_owned(), text });
                 }
                 Err(error) => problems.push(InputProblem::with_item("--filename", name, read_error(&error))),
             }
         }
         (files, problems)
+    }
+
+    /// Whether a file of this name is standard input.
+    pub(crate) fn is_standard_input(&self, name: &str) -> bool {
+        name == STANDARD_INPUT && !self.filenames.iter().any(|given| given == name)
     }
 
     /// What flags say of namespaces.

@@ -7,6 +7,7 @@ mod environment;
 mod explain;
 mod inject;
 mod input;
+mod lint;
 mod logging;
 mod manifests;
 mod output;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         InjectorCommand::Serve(flags) => serve::run(&flags),
         InjectorCommand::Manifests(flags) => manifests::run(&flags),
         InjectorCommand::Explain(flags) => explain::run(&flags),
+        InjectorCommand::Lint(flags) => lint::run(&flags),
         InjectorCommand::CheckTemplates(flags) => check_templates::run(&flags),
         InjectorCommand::Environment(flags) => environment::run(&flags),
     };

@@ -25,6 +25,11 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)* }
             }
 
+            /// The kind of this code.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.name() == name)
+            }
+
             /// Its meaning, in a line.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$code => concat!($($about),+).trim(),)* }
@@ -92,6 +97,24 @@ codes! {
     RunsAsProxy = "SI028";
     /// The Pod Security Standard of the namespace refuses the init container that sets the rules.
     PodSecurity = "SI029";
+    /// A pod runs without the sidecar that a webhook would give it now.
+    NotInjected = "SI030";
+    /// A pod or its namespace asks for injection, and the pod is not injected.
+    InjectionUnserved = "SI031";
+    /// A probe's port is not captured.
+    ProbeUncaptured = "SI032";
+    /// The target port of a Service is not captured.
+    ServicePortUncaptured = "SI033";
+    /// A pod has signs of two meshes.
+    TwoMeshes = "SI034";
+    /// Webhooks of two injectors select the same pods.
+    RivalWebhooks = "SI035";
+    /// The Service that a webhook calls does not exist.
+    WebhookServiceMissing = "SI036";
+    /// A webhook has no caBundle, so that the API server does not trust its certificate.
+    WebhookUntrusted = "SI037";
+    /// A setting of a pod is invalid.
+    InvalidSetting = "SI038";
 }
 
 /// Codes of findings that are not made any more.

@@ -1,6 +1,6 @@
 //! Findings in the forms that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
 
-use super::Item;
+use super::{Code, Item};
 use serde_json::{Value, json};
 
 /// Where the findings' settings are written.
@@ -51,7 +51,7 @@ pub fn sarif(results: &[Value], version: &str) -> String {
     let mut rules: Vec<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
     rules.sort_unstable();
     rules.dedup();
-    let rules: Vec<Value> = rules.into_iter().map(|id| json!({ "id": id })).collect();
+    let rules: Vec<Value> = rules.into_iter().map(rule).collect();
     let driver = json!({ "name": "sidecar-init", "version": version, "rules": rules });
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -59,6 +59,17 @@ pub fn sarif(results: &[Value], version: &str) -> String {
         "runs": [{ "tool": { "driver": driver }, "results": results }],
     });
     format!("{log:#}\n")
+}
+
+/// A rule, with what its code means. What `status` finds has topics for codes, which say it themselves.
+fn rule(id: &str) -> Value {
+    let about = Code::named(id).map_or(id, |code| code.about());
+    json!({
+        "id": id,
+        "shortDescription": { "text": about },
+        "fullDescription": { "text": about },
+        "help": { "text": format!("{about} The result has the remedy. docs/lint.md lists all codes.") },
+    })
 }
 
 impl FindingLocation<'_> {

@@ -5,17 +5,27 @@ use super::comparison::{LintComparison, MAX_WORK};
 use super::{Code, Finding};
 use crate::Subject;
 use mesh::Capture;
-use mesh::pod::Id;
+use mesh::pod::{Application, Id};
+use mesh::sources::Raw;
 use rules::shadow::Work;
 use rules::simulate::Direction;
 
 /// A warning for each container of the subject's pod whose user or group is the proxy's.
 pub fn runs_as_proxy(subject: &Subject, capture: &Capture) -> Vec<Finding> {
+    // Where nothing of an application is captured anyway, it makes no difference.
+    if subject.skip().is_some() {
+        return Vec::new();
+    }
+    containers_as_proxy(&subject.raw, subject.applications(), capture)
+}
+
+/// The same for the containers of a pod that is captured.
+pub fn containers_as_proxy(raw: &Raw, applications: &[Application], capture: &Capture) -> Vec<Finding> {
     let proxy = capture.proxy();
     let is_user = |id: &Id| proxy.uids.iter().any(|uid| uid.number() == id.number);
     let is_group = |id: &Id| proxy.gids.iter().any(|gid| gid.number() == id.number);
     let mut findings = Vec::new();
-    for application in subject.applications() {
+    for application in applications {
         let found = [
             ("runAsUser", "user", application.user.filter(is_user)),
             ("runAsGroup", "group", application.group.filter(is_group)),
@@ -39,11 +49,10 @@ pub fn runs_as_proxy(subject: &Subject, capture: &Capture) -> Vec<Finding> {
         Direction::Inbound { .. } => false,
     };
     let captures_others = || {
-        let mut comparison = LintComparison::new(&subject.raw, capture, Work::new(MAX_WORK));
+        let mut comparison = LintComparison::new(raw, capture, Work::new(MAX_WORK));
         comparison.captures(|packet| is_others(&packet.direction))
     };
-    // Where nothing of an application is captured anyway, it makes no difference.
-    if !findings.is_empty() && (subject.skip().is_some() || !captures_others()) {
+    if !findings.is_empty() && !captures_others() {
         findings.clear();
     }
     findings

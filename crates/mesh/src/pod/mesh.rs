@@ -4,11 +4,13 @@
 //! from capture. What the other meshes have in common is here, and what differs is a [`Form`] in each mesh's folder.
 
 use super::decision::{Skip, speaks_istio};
-use super::facts::Pod;
+use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
 use crate::mesh::Mesh;
+use crate::settings::mapping::PROXY;
 use crate::settings::{ANNOTATIONS, Setting};
 use crate::sources::Source;
+use std::collections::BTreeMap;
 
 /// A label or an annotation, and the values that count; none for any value.
 pub(crate) type Word = (&'static str, &'static [&'static str]);
@@ -109,6 +111,56 @@ fn sign_of(pod: &Pod, (name, values): &Word) -> Option<Source> {
     let value = label.or_else(|| pod.annotations.get(*name))?.trim();
     let is_selected = values.is_empty() || values.contains(&value);
     is_selected.then(|| Source::Annotation((*name).to_owned()))
+}
+
+/// What shows that a mesh captures a pod, or is to capture it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshSign {
+    pub mesh: Mesh,
+    /// What shows it, such as `its container linkerd-proxy`.
+    pub text: String,
+    /// Whether it is in the pod already: the proxy, or the mesh's own record.
+    pub is_present: bool,
+}
+
+/// The first sign of each mesh in a pod or, where the pod says nothing, in the labels and annotations of its namespace. Istio's
+/// sidecar has signs once it is in the pod: webhooks decide about it before.
+pub fn signs(
+    pod: &Pod,
+    namespace_labels: &BTreeMap<String, String>,
+    namespace_annotations: &BTreeMap<String, String>,
+) -> Vec<MeshSign> {
+    let containers = || {
+        let spec = pod.spec.iter();
+        spec.flat_map(|spec| spec.containers.iter().chain(&spec.init_containers)).map(|one| one.name.as_str())
+    };
+    let present = |mesh, text| Some(MeshSign { mesh, text, is_present: true });
+    let container = |name: &str| {
+        containers().any(|other| other == name).then(|| format!("its container {name}"))
+    };
+    let status = || pod.annotations.contains_key(STATUS).then(|| format!("its annotation {STATUS}"));
+    let istio = container(PROXY).or_else(status).and_then(|text| present(Mesh::default(), text));
+    let of = |mesh: Mesh| {
+        let form = mesh.pods()?;
+        let injected = form.injected.iter().find(|word| sign_of(pod, word).is_some());
+        let injected = injected.map(|(name, _)| format!("its {name}"));
+        if let Some(text) = form.proxy.and_then(container).or(injected) {
+            return present(mesh, text);
+        }
+        form.signs.iter().find_map(|(name, values)| {
+            let own = pod.labels.iter().flatten().chain(&pod.annotations).find(|(key, _)| key == name);
+            let (value, whose) = match own {
+                Some((_, value)) => (value, "its"),
+                None => {
+                    let label = namespace_labels.get(*name);
+                    (label.or_else(|| namespace_annotations.get(*name))?, "its namespace's")
+                }
+            };
+            let counts = values.is_empty() || values.contains(&value.trim());
+            counts.then(|| MeshSign { mesh, text: format!("{whose} {name}"), is_present: false })
+        })
+    };
+    istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
 }
 
 /// The mesh whose pod it is, and what shows it: the pod's own annotation, or the signs of the meshes. `None` if

@@ -105,7 +105,7 @@ fn within<'a>(
 
 /// Where an object of a kind of Kubernetes, or of OpenShift, describes its pods; `None` of another kind, or of another
 /// group's kind of that name.
-pub(super) fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]> {
+pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let found = KINDS.iter().find(|row| row.kind == kind && row.groups.contains(&group));
     found.map(|row| row.template)

@@ -1,0 +1,217 @@
+//! What is captured of a pod, and what is suspicious about it. Most pods of a cluster have the same settings, so that each
+//! distinct capture is looked at once.
+
+use super::findings::FindingGroups;
+use super::injected::Membership;
+use super::inventory::DescribedPod;
+use diagnose::explain::{PodContext, RuleView};
+use diagnose::lint::{containers_as_proxy, lint};
+use mesh::finding::{Code, Finding, Level};
+use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, Remark, read};
+use mesh::sources::{Dialect, Given, Raw, RemoteHost, STAND_IN, Source};
+use mesh::{Capture, InputProblem, Mesh, Problems, Resolved, Selector, Setting};
+use rules::simulate::{Direction, Packet, Verdict, walk};
+use rules::{ConnState, Family, PortRange, Protocol};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+/// The captures that were looked at, by their settings.
+#[derive(Default)]
+pub(super) struct Captures {
+    known: BTreeMap<String, Rc<LintedCapture>>,
+}
+
+/// A distinct capture.
+struct LintedCapture {
+    findings: Vec<Finding>,
+    /// `None` where the settings are invalid.
+    valid: Option<ValidCapture>,
+}
+
+struct ValidCapture {
+    capture: Capture,
+    raw: Raw,
+    view: RuleView,
+}
+
+/// The capture of a pod.
+pub(super) struct PodCapture {
+    of: Rc<LintedCapture>,
+    /// The containers beside the proxy.
+    pub(super) applications: Vec<Application>,
+}
+
+impl Captures {
+    /// Reports what is suspicious about a pod's settings, and returns what they capture; `None` where nothing of the pod is
+    /// ever captured, or that is not known.
+    pub(super) fn judge(
+        &mut self,
+        pod: &DescribedPod<'_>,
+        membership: &Membership,
+        groups: &mut FindingGroups,
+    ) -> Option<PodCapture> {
+        let reading = read(&pod.read, EXCLUDED_NAMESPACES);
+        if !pod.is_running {
+            return None;
+        }
+        let is_never = reading.skip.as_ref().is_some_and(|skip| !skip.is_before_injection());
+        let is_written: Vec<&Source> = (reading.settings.raw.iter().map(|(_, given)| &given.source))
+            .filter(|source| matches!(source, Source::Annotation(_)))
+            .collect();
+        let of_mesh = reading.settings.raw.mesh();
+        let is_captured =
+            membership.has(of_mesh) || (!membership.is_known && !is_written.is_empty());
+        for remark in &reading.warnings {
+            let counts = match remark.code {
+                Code::UnknownAnnotation => true,
+                // That a pod is not captured at all is judged by its webhooks.
+                _ => remark.level == Level::Warning && !is_never && is_captured,
+            };
+            if counts {
+                groups.about(of_remark(remark), pod);
+            }
+        }
+        if !is_captured && membership.signs.is_empty() {
+            let names = pod.annotations.keys().filter(|name| {
+                is_written.iter().any(|source| matches!(source, Source::Annotation(own) if own == *name))
+            });
+            names.for_each(|name| groups.about(without_effect(name), pod));
+        }
+        if !is_captured || is_never {
+            return None;
+        }
+        let title = format!("{}: ", pod.read.full_title());
+        let of = self.linted(&reading, &title);
+        of.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
+        let valid = of.valid.as_ref()?;
+        let of_users = containers_as_proxy(&valid.raw, &reading.applications, &valid.capture);
+        of_users.into_iter().for_each(|finding| groups.about(finding, pod));
+        Some(PodCapture { of, applications: reading.applications })
+    }
+
+    fn linted(&mut self, reading: &Reading, title: &str) -> Rc<LintedCapture> {
+        let settings = anonymous(&reading.settings);
+        let key = format!("{settings:?}");
+        self.known.entry(key).or_insert_with(|| Rc::new(LintedCapture::of(&settings, title))).clone()
+    }
+}
+
+/// The settings without what each pod has for itself: its name, and its addresses.
+fn anonymous(settings: &GivenSettings) -> GivenSettings {
+    let given = settings.raw.iter().map(|(setting, given)| {
+        let given = match setting {
+            Setting::PodIps => Given { value: stand_ins(&given.value), source: given.source.clone() },
+            _ => given.clone(),
+        };
+        (setting, given)
+    });
+    let raw = Raw::of(given);
+    let mut anonymous = settings.clone();
+    anonymous.raw = raw;
+    anonymous
+}
+
+/// Placeholders for addresses: one of each family that they have.
+fn stand_ins(addresses: &str) -> String {
+    let parsed = || addresses.split(',').filter_map(|address| address.trim().parse::<IpAddr>().ok());
+    let of = [IpAddr::V4(STAND_IN.0), IpAddr::V6(STAND_IN.1)];
+    let has = |one: &IpAddr| parsed().any(|address| address.is_ipv4() == one.is_ipv4());
+    of.iter().filter(|one| has(one)).map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+impl LintedCapture {
+    /// `title` is what problems of the object's form begin with.
+    fn of(settings: &GivenSettings, title: &str) -> Self {
+        let host = RemoteHost::host(&settings.raw);
+        match settings.resolve(&*host) {
+            Ok(Resolved { capture, warnings }) => {
+                let raw = settings.raw.clone();
+                let mut findings: Vec<Finding> =
+                    warnings.iter().map(|text| plain(Level::Warning, Code::SurprisingValue, text)).collect();
+                findings.extend(lint(&raw, &capture, &[]).into_iter().map(without_stand_ins));
+                let own = PodContext::new([IpAddr::V4(STAND_IN.0)], Some(&*capture));
+                let view = RuleView::of_config(&*capture, Family::V4, &own);
+                Self { findings, valid: Some(ValidCapture { capture, raw, view }) }
+            }
+            Err(Problems(problems)) => {
+                let findings = problems.iter().map(|problem| invalid(problem, title)).collect();
+                Self { findings, valid: None }
+            }
+        }
+    }
+}
+
+impl PodCapture {
+    /// Whether connections from outside to this port end at the proxy.
+    pub(super) fn has_port(&self, port: u16) -> bool {
+        let Some(ValidCapture { view, .. }) = &self.of.valid else { return true };
+        let packet = Packet {
+            direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
+            protocol: Protocol::Tcp,
+            source: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 40_000),
+            destination: SocketAddr::new(IpAddr::V4(STAND_IN.0), port),
+            mark: 0,
+            connmark: 0,
+            state: ConnState::New,
+        };
+        match walk(&view.view, &view.routing, &packet, &mut ()).verdict {
+            Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown => true,
+            Verdict::Pass | Verdict::Drop => false,
+        }
+    }
+
+    /// The mesh that captures.
+    pub(super) fn mesh(&self) -> Mesh {
+        self.of.valid.as_ref().map(|valid| valid.raw.mesh()).unwrap_or_default()
+    }
+
+    /// Why connections to this port are not captured: the setting that says so, and what it says.
+    pub(super) fn why_not(&self, port: u16) -> (String, &'static str) {
+        let Some(ValidCapture { capture, raw, .. }) = &self.of.valid else { return (String::new(), "") };
+        let dialect = Dialect::of(raw);
+        let named = |setting: Setting| {
+            dialect.name(setting).map_or_else(|| setting.row().option(), str::to_owned)
+        };
+        let lists = capture.lists();
+        let ports = lists.iter().filter_map(|listed| match &listed.selector {
+            Selector::InboundPort(ports) => Some((listed.setting, *ports, listed.captured)),
+            _ => None,
+        });
+        let ports: Vec<(Setting, PortRange, bool)> = ports.collect();
+        let has = |ports: &PortRange| ports.first().number() <= port && port <= ports.last().number();
+        if let Some((setting, ..)) = ports.iter().find(|(_, ports, captured)| !captured && has(ports)) {
+            return (named(*setting), "excludes it");
+        }
+        if let Some((setting, ..)) = ports.iter().find(|(_, _, captured)| *captured) {
+            return (named(*setting), "does not include it");
+        }
+        (String::new(), "no inbound port is captured")
+    }
+}
+
+/// The addresses of a pod are its own, and those of the finding are placeholders.
+fn without_stand_ins(finding: Finding) -> Finding {
+    let text = finding.text.replace(&STAND_IN.1.to_string(), "an IPv6 address");
+    Finding { text, ..finding }
+}
+
+/// A finding whose text has all.
+fn plain(level: Level, code: Code, text: &str) -> Finding {
+    Finding { level, ..Finding::warning(code, "", text, "") }
+}
+
+fn of_remark(remark: &Remark) -> Finding {
+    plain(remark.level, remark.code, &remark.text)
+}
+
+fn invalid(problem: &InputProblem, title: &str) -> Finding {
+    let name = problem.name.strip_prefix(title).unwrap_or(&problem.name);
+    let item = problem.item.as_ref().map(|item| format!("{item:?} ")).unwrap_or_default();
+    Finding::warning(Code::InvalidSetting, name, format!("{item}{}", problem.text), "")
+}
+
+fn without_effect(annotation: &str) -> Finding {
+    let text = "has no effect: no webhook injects the pod, and it has no proxy";
+    Finding::warning(Code::NoEffect, annotation, text, "remove the annotation, or have the pod injected")
+}

@@ -1,0 +1,185 @@
+//! Which pods a mesh is to have, and which of them lack their sidecar.
+
+use super::findings::{FindingGroups, Unjudged};
+use super::injectors::Injectors;
+use super::inventory::{DescribedPod, Inventory};
+use crate::decision::{DecisionReason, INJECT, InjectionFacts, decide};
+use crate::webhook::{INJECTION, Miss, REVISION};
+use mesh::finding::{Code, Finding};
+use mesh::pod::{MeshSign, signs};
+use mesh::Mesh;
+
+/// The meshes of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Membership {
+    /// What shows that a mesh has the pod, or is to have it; one of each mesh.
+    pub(super) signs: Vec<MeshSign>,
+    /// Whether all injectors are known that can be called for it.
+    pub(super) is_known: bool,
+}
+
+impl Membership {
+    pub(super) fn has(&self, mesh: Mesh) -> bool {
+        self.signs.iter().any(|sign| sign.mesh == mesh)
+    }
+}
+
+/// The annotation that the kubelet gives to the pods that it makes itself, for which no webhook can add anything.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Finds the meshes of a pod, and reports one that lacks its sidecar.
+pub(super) fn judge(
+    pod: &DescribedPod<'_>,
+    inventory: &Inventory<'_>,
+    injectors: &Injectors<'_>,
+    groups: &mut FindingGroups,
+) -> Membership {
+    let namespace = &pod.namespace.namespace;
+    let mut found = Membership {
+        signs: signs(&pod.read.pod, &namespace.labels, &namespace.annotations),
+        is_known: injectors.is_known && pod.namespace.is_known,
+    };
+    if !pod.namespace.is_known && injectors.is_known && !inventory.is_whole {
+        groups.not_judged(Unjudged::UnknownNamespace, &namespace.name);
+    }
+    let spec = &pod.template["spec"];
+    let facts = InjectionFacts {
+        namespace: &namespace.name,
+        host_network: spec["hostNetwork"].as_bool().unwrap_or_default(),
+        system: spec["os"]["name"].as_str().unwrap_or_default(),
+        labels: &pod.labels,
+        annotations: &pod.annotations,
+    };
+    let is_mirror = pod.annotations.contains_key(MIRROR);
+    if found.has(Mesh::default()) || !found.is_known || is_mirror {
+        return found;
+    }
+    let wish = wish(pod);
+    let Some(called) = injectors.called(&namespace.labels, &pod.labels).next() else {
+        if let Some(wish) = wish.filter(|_| pod.is_running) {
+            groups.about(unserved(&wish, pod, injectors), pod);
+        }
+        return found;
+    };
+    let decision = decide(&facts, injectors.rules(called));
+    if decision.inject {
+        let text = format!("webhook {}", called.webhook.name);
+        found.signs.insert(0, MeshSign { mesh: Mesh::default(), text, is_present: false });
+        if pod.is_pod && pod.is_running {
+            groups.about(not_injected(&called.webhook.name), pod);
+        }
+    } else if let Some(wish) = wish.filter(|wish| pod.is_running && is_unexpected(decision.reason, wish)) {
+        let text = format!(
+            "asks for injection, and webhook {} does not inject it: {}",
+            called.webhook.name, decision.reason
+        );
+        groups.about(Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy(decision.reason)), pod);
+    }
+    found
+}
+
+/// By what a pod, or its namespace, asks for injection.
+struct InjectionWish {
+    /// The label or annotation.
+    option: String,
+    /// Whether the pod itself asks.
+    is_of_pod: bool,
+    /// The revision or tag that is named.
+    revision: Option<String>,
+}
+
+fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
+    let namespace = &pod.namespace.namespace.labels;
+    let own = pod.labels.get(INJECT).or_else(|| pod.annotations.get(INJECT)).map(String::as_str);
+    let wish = |option: &str, is_of_pod, revision: Option<&String>| {
+        Some(InjectionWish { option: option.to_owned(), is_of_pod, revision: revision.cloned() })
+    };
+    let of_pod = pod.labels.get(REVISION);
+    match (own, of_pod, namespace.get(INJECTION).map(String::as_str), namespace.get(REVISION)) {
+        (Some("false"), ..) => None,
+        (_, _, Some("disabled"), _) if own != Some("true") => None,
+        (_, Some(revision), ..) => wish(REVISION, true, Some(revision)),
+        (Some("true"), ..) => wish(INJECT, true, None),
+        (_, _, Some("enabled"), _) => wish(INJECTION, false, None),
+        (_, _, _, Some(revision)) => wish(REVISION, false, Some(revision)),
+        (_, None, _, None) => None,
+    }
+}
+
+fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<'_>) -> Finding {
+    let whose = if wish.is_of_pod { "the pod" } else { "the namespace" };
+    let found = |text: String, remedy: &str| {
+        Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy)
+    };
+    if injectors.webhooks.is_empty() {
+        let text = format!("{whose} asks for injection, and no webhook injects pods");
+        return found(text, "install an injector, or remove the label");
+    }
+    let revisions: Vec<&str> = injectors.revisions().into_iter().collect();
+    if let Some(revision) = &wish.revision
+        && !revisions.contains(&revision.as_str())
+    {
+        let text = format!(
+            "{whose} asks for revision {revision}, which no webhook serves; served: {}",
+            if revisions.is_empty() { "none".to_owned() } else { revisions.join(", ") }
+        );
+        return found(text, "name a revision or tag that is served, or install that revision");
+    }
+    if wish.option == INJECTION && !injectors.serves_namespaces() {
+        let text = format!(
+            "{whose} asks for injection, and no webhook selects this label; revisions served: {}",
+            revisions.join(", ")
+        );
+        return found(text, "label the namespace with istio.io/rev and a revision that is served, and remove this label");
+    }
+    // The one that lacks least.
+    let namespace = &pod.namespace.namespace.labels;
+    let nearest = injectors.webhooks.iter().min_by_key(|known| known.webhook.misses(namespace, &pod.labels).len());
+    let missed = nearest.map(|known| {
+        let misses: Vec<String> =
+            known.webhook.misses(namespace, &pod.labels).iter().map(Miss::to_string).collect();
+        format!("; webhook {}: {}", known.webhook.name, misses.join(", "))
+    });
+    let text = format!("{whose} asks for injection, and no webhook selects the pod{}", missed.unwrap_or_default());
+    found(text, "correct the label that the webhook requires")
+}
+
+fn not_injected(webhook: &str) -> Finding {
+    Finding::warning(
+        Code::NotInjected,
+        "",
+        format!(
+            "runs without a sidecar, though webhook {webhook} would inject it now: it was created before the labels or the \
+             webhook, or while the injector did not answer"
+        ),
+        "restart the workload (kubectl rollout restart), or create the pod again",
+    )
+}
+
+/// Whether the author of a wish hardly expects this reason.
+fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
+    match reason {
+        DecisionReason::NoPolicy | DecisionReason::ByPolicy => true,
+        DecisionReason::HostNetwork | DecisionReason::OtherSystem | DecisionReason::SystemNamespace => {
+            wish.is_of_pod
+        }
+        DecisionReason::Label
+        | DecisionReason::Annotation
+        | DecisionReason::NeverSelected
+        | DecisionReason::AlwaysSelected => false,
+    }
+}
+
+fn remedy(reason: DecisionReason) -> &'static str {
+    match reason {
+        DecisionReason::NoPolicy => "set policy: enabled in the injector's configuration",
+        DecisionReason::ByPolicy => "give the pods the label sidecar.istio.io/inject: \"true\", or set policy: enabled",
+        DecisionReason::HostNetwork => "remove hostNetwork, or the label",
+        DecisionReason::OtherSystem
+        | DecisionReason::SystemNamespace
+        | DecisionReason::Label
+        | DecisionReason::Annotation
+        | DecisionReason::NeverSelected
+        | DecisionReason::AlwaysSelected => "remove the label",
+    }
+}

@@ -1,0 +1,67 @@
+//! What is suspicious about the pods of a whole cluster: which lack a sidecar, which ports no proxy sees, which webhooks can't work.
+//!
+//! The input is any set of objects. What they are not enough to judge is reported beside the findings, and nothing is guessed.
+//!
+//! ```text
+//! objects            object, inventory     pods and templates with the workload behind them, namespaces, Services
+//! webhooks           injectors             who is called for which pods, and by which rules it decides
+//!                    injected, meshes      pods that lack a sidecar or have two
+//!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
+//!                    webhooks              webhooks that are called in vain, or beside each other
+//! findings           findings, text, report, sarif    grouped, worst first
+//! ```
+
+mod capture;
+mod findings;
+mod injected;
+mod injectors;
+mod inventory;
+mod meshes;
+mod object;
+mod ports;
+mod report;
+mod sarif;
+mod text;
+mod webhooks;
+
+pub use findings::{ClusterFinding, ClusterFindings, ConcernedObject};
+pub use injectors::config_maps;
+pub use object::{ClusterObject, NeededResource, ObjectName, ObjectPlace, RESOURCES};
+pub use report::{ClusterItem, ClusterLintReport, ItemObject, report};
+pub use sarif::sarif;
+pub use text::text;
+
+use crate::namespaces::Namespaces;
+use capture::Captures;
+use findings::FindingGroups;
+use injectors::Injectors;
+use inventory::Inventory;
+
+/// What is linted.
+#[derive(Clone, Debug)]
+pub struct ClusterQuestion<'a> {
+    /// Lists are unpacked.
+    pub objects: &'a [ClusterObject],
+    /// What is known of namespaces beside the objects.
+    pub namespaces: Namespaces,
+    /// Whether these are all Namespaces, Services and webhooks of a cluster, so that what is absent does not exist.
+    pub is_whole: bool,
+}
+
+/// All findings about the objects, notes included, worst first.
+pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterFindings {
+    let mut groups = FindingGroups::default();
+    let inventory = Inventory::of(question);
+    let injectors = Injectors::of(&inventory, &mut groups);
+    let mut captures = Captures::default();
+    for pod in &inventory.pods {
+        let membership = injected::judge(pod, &inventory, &injectors, &mut groups);
+        meshes::judge(pod, &membership, &mut groups);
+        let capture = captures.judge(pod, &membership, &mut groups);
+        if let Some(capture) = capture {
+            ports::judge(pod, &capture, &inventory, &mut groups);
+        }
+    }
+    webhooks::judge(&inventory, &injectors, &mut groups);
+    groups.finish(&inventory)
+}

@@ -1,0 +1,112 @@
+//! Ports that others call and no proxy sees: those of probes, and those to which Services lead.
+
+use super::capture::PodCapture;
+use super::findings::FindingGroups;
+use super::inventory::{DescribedPod, Inventory};
+use super::object::ClusterObject;
+use crate::namespaces::strings;
+use mesh::Mesh;
+use mesh::finding::{Code, Finding};
+use mesh::settings::mapping::TABLE;
+use serde_json::Value;
+
+const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
+const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+
+/// Reports probes and Services of a pod that is captured.
+pub(super) fn judge(
+    pod: &DescribedPod<'_>,
+    capture: &PodCapture,
+    inventory: &Inventory<'_>,
+    groups: &mut FindingGroups,
+) {
+    for container in pod.containers().filter(|container| capture.is_application(container)) {
+        for probe in PROBES {
+            let port = WAYS.iter().find_map(|way| container[probe].get(way)?.get("port"));
+            let port = port.and_then(|port| number(port, std::iter::once(container)));
+            if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
+                groups.about(of_probe(probe, container, port, capture), pod);
+            }
+        }
+    }
+    let namespace = &pod.namespace.namespace.name;
+    for service in inventory.services.get(namespace).into_iter().flatten() {
+        if !selects(service, pod) {
+            continue;
+        }
+        for port in service.value["spec"]["ports"].as_array().into_iter().flatten() {
+            if !matches!(port["protocol"].as_str(), None | Some("TCP")) {
+                continue;
+            }
+            let target = port.get("targetPort").filter(|target| !target.is_null()).unwrap_or(&port["port"]);
+            let target = number(target, pod.containers());
+            if let Some(target) = target.filter(|target| is_uncaptured(*target, pod, capture)) {
+                let finding = of_service(target, capture);
+                groups.about_object(finding.clone(), service, namespace);
+                groups.about(finding, pod);
+            }
+        }
+    }
+}
+
+impl PodCapture {
+    /// Whether a container runs beside the proxy.
+    fn is_application(&self, container: &Value) -> bool {
+        self.applications.iter().any(|application| application.container == container["name"])
+    }
+}
+
+/// A port by its number, or by its name in one of the containers.
+fn number<'a>(port: &Value, mut containers: impl Iterator<Item = &'a Value>) -> Option<u16> {
+    let as_port = |number: &Value| number.as_u64().and_then(|number| u16::try_from(number).ok());
+    match port {
+        Value::String(name) => containers.find_map(|container| {
+            let ports = container["ports"].as_array()?;
+            as_port(&ports.iter().find(|port| port["name"] == name.as_str())?["containerPort"])
+        }),
+        number => as_port(number),
+    }
+}
+
+/// Whether the application has this port, and connections to it are not captured. What the proxy listens on itself is called
+/// past its rules by intention.
+fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> bool {
+    let declares = |container: &Value| {
+        container["ports"].as_array().into_iter().flatten().any(|item| item["containerPort"] == port)
+    };
+    let of_application = pod.containers().any(|one| capture.is_application(one) && declares(one));
+    let of_proxy = || {
+        let fixed = TABLE.iter().flat_map(|row| row.always).any(|always| *always == port.to_string());
+        (capture.mesh() == Mesh::Istio && fixed)
+            || pod.containers().any(|one| !capture.is_application(one) && declares(one))
+    };
+    (of_application || !of_proxy()) && !capture.has_port(port)
+}
+
+fn selects(service: &ClusterObject, pod: &DescribedPod<'_>) -> bool {
+    let selector = service.value["spec"]["selector"].as_object();
+    selector.is_some_and(|selector| {
+        !selector.is_empty()
+            && selector.iter().all(|(key, value)| {
+                let own = strings(pod.template, "labels").find(|(name, _)| name == key);
+                own.is_some_and(|(_, own)| value == own)
+            })
+    })
+}
+
+fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> Finding {
+    let (option, why) = capture.why_not(port);
+    let name = container["name"].as_str().unwrap_or_default();
+    let text = format!(
+        "{why}: the {probe} of container {name} calls port {port}, and reaches the application past the proxy"
+    );
+    Finding::note(Code::ProbeUncaptured, &option, text, "capture the port if the probe is to show what callers meet")
+}
+
+fn of_service(port: u16, capture: &PodCapture) -> Finding {
+    let (option, why) = capture.why_not(port);
+    let text = format!(
+        "{why}: a Service leads to port {port}, and its callers bypass the proxy, with its encryption and its policies"
+    );
+    Finding::warning(Code::ServicePortUncaptured, &option, text, "capture the port, or take it from the Service")
+}

@@ -1,0 +1,194 @@
+//! Webhooks that are called in vain, that are not trusted, or that inject beside each other.
+
+use super::findings::{FindingGroups, Unjudged};
+use super::injectors::{InjectorWebhook, Injectors, WebhookClient};
+use super::inventory::{DescribedPod, Inventory};
+use super::object::ClusterObject;
+use crate::decision::{LabelRequirement, LabelSelector, Operator};
+use crate::webhook;
+use mesh::finding::{Code, Finding};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reports webhooks for pods that can't do what they are there for.
+pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    for configuration in &inventory.webhooks {
+        let mut untrusted = Vec::new();
+        let mut missing: BTreeMap<(WebhookClient, bool), Vec<&str>> = BTreeMap::new();
+        for written in webhook::of_pods(&configuration.value) {
+            let name = webhook::short_name(written);
+            let Some(client @ WebhookClient::Service { .. }) = WebhookClient::of(written) else { continue };
+            if written["clientConfig"]["caBundle"].as_str().unwrap_or_default().is_empty() {
+                untrusted.push(name);
+            }
+            if is_missing(&client, inventory, groups) {
+                let refuses = written["failurePolicy"] != "Ignore";
+                missing.entry((client, refuses)).or_default().push(name);
+            }
+        }
+        for ((client, refuses), names) in missing {
+            groups.about_object(without_service(&client, refuses, &names), configuration, "");
+        }
+        if !untrusted.is_empty() && !is_filled_in(configuration) {
+            groups.about_object(without_bundle(configuration, &untrusted), configuration, "");
+        }
+    }
+    rivals(inventory, injectors, groups);
+}
+
+fn is_missing(client: &WebhookClient, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
+    let WebhookClient::Service { namespace, name } = client else { return false };
+    let services = inventory.services.get(namespace);
+    if services.is_none() && !inventory.is_whole {
+        groups.not_judged(Unjudged::WebhookService, format!("Service {namespace}/{name}"));
+        return false;
+    }
+    !services.into_iter().flatten().any(|service| service.meta("name") == name)
+}
+
+fn listed(names: &[&str]) -> String {
+    let noun = if names.len() == 1 { "webhook" } else { "webhooks" };
+    format!("{noun} {}", names.join(", "))
+}
+
+fn without_service(client: &WebhookClient, refuses: bool, names: &[&str]) -> Finding {
+    let service = match client {
+        WebhookClient::Service { namespace, name } => format!("{namespace}/{name}"),
+        WebhookClient::Url(url) => url.clone(),
+    };
+    let outcome = match refuses {
+        true => "with failurePolicy Fail, the API server refuses the pods that they select",
+        false => "with failurePolicy Ignore, pods are created without a sidecar",
+    };
+    Finding::warning(
+        Code::WebhookServiceMissing,
+        "clientConfig.service",
+        format!("Service {service} does not exist, which the {} call: {outcome}", listed(names)),
+        "install the injector, or delete the webhook configuration that it left",
+    )
+}
+
+/// Whether another program is known to fill in the bundle of a manifest.
+fn is_filled_in(configuration: &ClusterObject) -> bool {
+    let annotations = configuration.value["metadata"]["annotations"].as_object();
+    let mut names = annotations.into_iter().flatten().map(|(name, _)| name.as_str());
+    !configuration.is_of_cluster() && names.any(|name| name.starts_with("cert-manager.io/inject-"))
+}
+
+fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
+    let text = format!("the {} have no caBundle, so that the API server does not trust the injector", listed(names));
+    let option = "clientConfig.caBundle";
+    if configuration.is_of_cluster() {
+        let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
+        Finding::warning(Code::WebhookUntrusted, option, text, remedy)
+    } else {
+        let remedy = "none is needed where istiod, serve --self-signed or another program fills it in";
+        Finding::note(Code::WebhookUntrusted, option, text, remedy)
+    }
+}
+
+/// Two webhooks that call different injectors.
+type RivalPair<'a> = (&'a InjectorWebhook<'a>, &'a InjectorWebhook<'a>);
+
+fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    let all = &injectors.webhooks;
+    for (at, first) in all.iter().enumerate() {
+        for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
+            let pair: RivalPair<'_> = (first, second);
+            let [namespace, object] = [
+                are_compatible(&first.webhook.namespace, &second.webhook.namespace),
+                are_compatible(&first.webhook.object, &second.webhook.object),
+            ];
+            if namespace && object {
+                let finding = of_pair(pair, inventory);
+                let configurations = [first.configuration, second.configuration];
+                // Both may be in one configuration.
+                let names = configurations.map(|configuration| configuration.meta("name"));
+                let count = if names[0] == names[1] { 1 } else { 2 };
+                for configuration in &configurations[..count] {
+                    groups.about_object(finding.clone(), configuration, "");
+                }
+            }
+        }
+    }
+}
+
+fn of_pair((first, second): RivalPair<'_>, inventory: &Inventory<'_>) -> Finding {
+    let is_called = |known: &InjectorWebhook<'_>, pod: &DescribedPod<'_>| {
+        known.webhook.matches(&pod.namespace.namespace.labels, &pod.labels)
+    };
+    let pods = inventory.pods.iter().filter(|pod| pod.namespace.is_known && pod.is_running);
+    let selected: BTreeSet<String> = (pods.filter(|pod| is_called(first, pod) && is_called(second, pod)))
+        .map(|pod| pod.workload.to_string())
+        .collect();
+    let [a, b] = [first, second].map(|known| &known.webhook.name);
+    let remedy = "give the injectors different revisions, or delete the configuration of one";
+    match (selected.first(), selected.len()) {
+        (Some(example), count) => {
+            let others = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and select the same pods: {example}{others}"
+            );
+            Finding::warning(Code::RivalWebhooks, "", text, remedy)
+        }
+        (None, _) => {
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and labels exist by which both select a pod; none of the input does"
+            );
+            Finding::note(Code::RivalWebhooks, "", text, remedy)
+        }
+    }
+}
+
+/// Whether labels exist that meet two selectors: each label by itself decides.
+fn are_compatible(first: &LabelSelector, second: &LabelSelector) -> bool {
+    let asked: Vec<&LabelRequirement> = first.0.iter().chain(&second.0).collect();
+    let keys: BTreeSet<&str> = asked.iter().map(|one| one.key.as_str()).collect();
+    keys.into_iter().all(|key| {
+        let own: Vec<&&LabelRequirement> = asked.iter().filter(|one| one.key == key).collect();
+        let named = own.iter().flat_map(|one| match &one.operator {
+            Operator::In(values) | Operator::NotIn(values) => &values[..],
+            Operator::Exists | Operator::DoesNotExist => &[],
+        });
+        // A value that none names, and no label at all.
+        let other = named.clone().map(String::as_str).collect::<Vec<_>>().concat() + "x";
+        let values = named.cloned().chain([other]).map(Some).chain([None]);
+        values.into_iter().any(|value| {
+            let labels: BTreeMap<String, String> =
+                value.into_iter().map(|value| (key.to_owned(), value)).collect();
+            own.iter().all(|one| one.is_met(&labels))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(parts: &[(&str, Operator)]) -> LabelSelector {
+        let one = |(key, operator): &(&str, Operator)| LabelRequirement {
+            key: (*key).to_owned(),
+            operator: operator.clone(),
+        };
+        LabelSelector(parts.iter().map(one).collect())
+    }
+
+    #[test]
+    fn labels_that_meet_both_selectors_exist_or_not() {
+        let one = |text: &str| Operator::In(vec![text.to_owned()]);
+        let not = |text: &str| Operator::NotIn(vec![text.to_owned()]);
+        let check = |first: (&str, Operator), second: (&str, Operator), expected: bool| {
+            let [first, second] = [selector(&[first]), selector(&[second])];
+            assert_eq!(are_compatible(&first, &second), expected, "{first:?} {second:?}");
+            assert_eq!(are_compatible(&second, &first), expected);
+        };
+        check(("a", one("1")), ("a", one("1")), true);
+        check(("a", one("1")), ("a", one("2")), false);
+        check(("a", one("1")), ("b", one("2")), true);
+        check(("a", one("1")), ("a", not("1")), false);
+        check(("a", not("1")), ("a", not("2")), true);
+        check(("a", Operator::Exists), ("a", not("1")), true);
+        check(("a", Operator::Exists), ("a", Operator::DoesNotExist), false);
+        check(("a", Operator::DoesNotExist), ("a", not("1")), true);
+        check(("a", Operator::DoesNotExist), ("a", one("1")), false);
+    }
+}

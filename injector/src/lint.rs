@@ -1,0 +1,115 @@
+//! `lint`: what is suspicious about the pods, webhooks and Services of manifests, or of a cluster as kubectl prints it.
+
+use crate::input::Input;
+use crate::output::{self, ColourChoice};
+use clap::{Args, ValueEnum};
+use injection::Namespaces;
+use injection::cluster_lint::{
+    ClusterFindings, ClusterObject, ClusterQuestion, lint_cluster, report, sarif, text,
+};
+use mesh::finding::{Code, Level};
+use mesh::{InputProblem, Problems};
+use std::{
+    error::Error,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+/// The exit code if a finding is denied.
+const DENIED: u8 = 1;
+/// The exit code for invalid input.
+const BAD_INPUT: u8 = 2;
+/// The columns of a text that no terminal shows.
+const WIDTH: usize = 80;
+
+#[derive(Args)]
+#[command(after_help = "\
+The input is any set of pods, workloads, Namespaces, MutatingWebhookConfigurations, Services, and ConfigMaps of the injector. What it is \
+not enough to judge is listed after the findings.")]
+pub(crate) struct LintFlags {
+    #[command(flatten)]
+    input: Input,
+    /// Exit with 1 if there is a warning
+    #[arg(long)]
+    deny: bool,
+    /// Include notes
+    #[arg(long)]
+    notes: bool,
+    /// Omit findings of this code, such as SI033; repeatable
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = code)]
+    allow: Vec<Code>,
+    /// Output format
+    #[arg(short, long, alias = "format", value_enum, value_name = "FORMAT", default_value_t = LintOutput::Text)]
+    output: LintOutput,
+    /// Colours: auto follows the terminal and NO_COLOR
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    color: ColourChoice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LintOutput {
+    Text,
+    Json,
+    Sarif,
+}
+
+fn code(text: &str) -> Result<Code, String> {
+    Code::named(&text.to_uppercase())
+        .ok_or_else(|| "expected a code of docs/lint.md, such as SI033".to_owned())
+}
+
+pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
+    flags.color.choose();
+    let mut found = match findings(flags) {
+        Ok(found) => found,
+        Err(problems) => {
+            output::fail(output::chain(&problems));
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    found.findings.retain(|one| {
+        let is_shown = flags.notes || one.finding.level == Level::Warning;
+        is_shown && !flags.allow.contains(&one.finding.code)
+    });
+    let is_denied = flags.deny && found.findings.iter().any(|one| one.finding.level == Level::Warning);
+    match flags.output {
+        LintOutput::Text => output::print_styled(&text(&found, width()))?,
+        LintOutput::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&report(&found))?))?,
+        LintOutput::Sarif => output::print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
+    }
+    Ok(ExitCode::from(if is_denied { DENIED } else { 0 }))
+}
+
+/// The columns that a line may take.
+fn width() -> usize {
+    match terminal_size::terminal_size() {
+        Some((width, _)) if io::stdout().is_terminal() => usize::from(width.0),
+        _ => WIDTH,
+    }
+}
+
+fn findings(flags: &LintFlags) -> Result<ClusterFindings, Problems> {
+    let (files, unread) = flags.input.files();
+    let mut problems: Vec<InputProblem> = unread;
+    let namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
+        problems.extend(found);
+        Namespaces::default()
+    });
+    let mut objects = Vec::new();
+    for file in &files {
+        match ClusterObject::in_file(&file.name, &file.text) {
+            Ok(found) => objects.extend(found),
+            Err(Problems(found)) => problems.extend(found),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    // What comes by standard input has no file.
+    for object in &mut objects {
+        if object.place.as_ref().is_some_and(|place| flags.input.is_standard_input(&place.file)) {
+            object.place = None;
+        }
+    }
+    Ok(lint_cluster(&ClusterQuestion { objects: &objects, namespaces, is_whole: false }))
+}
