@@ -94,6 +94,12 @@ pub(crate) struct Repair {
     /// Serve /metrics, /healthz and /readyz at this address, such as 0.0.0.0:15014
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// How often to read all network namespaces of the node, for metrics and events of drift; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds(0..=86_400))]
+    pub(crate) status_interval: Duration,
+    /// Label the metric of pods by namespace and pod, too
+    #[arg(long)]
+    pub(crate) metrics_per_pod: bool,
     /// Level of the log, which is JSON on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
     pub(crate) log_level: LevelFilter,
@@ -226,6 +232,7 @@ mod tests {
         assert_eq!(repair.signature.exit_code, 126);
         assert_eq!(repair.excluded_namespaces.0, ["kube-system"]);
         assert_eq!((repair.backend, repair.watch_timeout), (Choice::Nftables, Duration::from_secs(240)));
+        assert_eq!((repair.status_interval, repair.metrics_per_pod), (Duration::from_secs(60), false));
         let label = PodLabel { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
         assert_eq!(repair.label, label);
     }

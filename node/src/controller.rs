@@ -3,6 +3,7 @@
 
 use crate::arguments::Repair;
 use crate::metrics::NodeMetrics;
+use crate::overview::{NodeStatus, PodReferences, reference};
 use crate::rate_limiter::RateLimiter;
 use crate::repair_queue::{QueueChange, RepairQueue};
 use crate::repairer::{PodActionOutcome, Repairer, named};
@@ -18,7 +19,7 @@ use kube::{
     Api, ResourceExt,
     runtime::watcher::{self, Event},
 };
-use std::{future, pin::pin, time::Instant};
+use std::{cell::RefCell, future, pin::pin, rc::Rc, time::Instant};
 use tokio::time;
 
 /// How many failures of the watch in a row end a run that does not go on watching.
@@ -36,6 +37,7 @@ struct Controller<'a> {
     settings: &'a Repair,
     metrics: &'a NodeMetrics,
     queue: RepairQueue,
+    pods: Rc<RefCell<PodReferences>>,
     rate: RateLimiter,
     /// Blocks readiness until all pods are known.
     unlisted: Option<Blocker>,
@@ -60,11 +62,14 @@ pub(crate) async fn run(
     // elsewhere if there is a page size.
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
+    let pods = Rc::new(RefCell::new(PodReferences::default()));
+    let mut status = pin!(NodeStatus::new(settings, metrics, client.clone(), pods.clone()).run());
     let mut events = watch::events(Api::<Pod>::all(client), config, "pods", settings.call_timeout);
     let mut controller = Controller {
         settings,
         metrics,
         queue: RepairQueue::new(settings.signature.clone()),
+        pods,
         rate: RateLimiter::new(settings.rate),
         unlisted: Some(unlisted),
         failed: false,
@@ -99,6 +104,7 @@ pub(crate) async fn run(
                     }
                 }
             },
+            never = status.as_mut() => match never {},
             () = is_due => controller.repair(&repairer).await,
         }
         metrics.broken.set(i64::try_from(controller.queue.len()).unwrap_or(i64::MAX));
@@ -108,28 +114,45 @@ pub(crate) async fn run(
 impl Controller<'_> {
     fn take(&mut self, event: Event<Pod>) {
         match event {
-            Event::Init => self.queue.begin(),
-            Event::InitApply(pod) | Event::Apply(pod) => {
-                let name = named(&pod);
-                match self.queue.update(pod, Instant::now()) {
-                    QueueChange::None => {}
-                    QueueChange::Broke => {
-                        tracing::info!(pod = %name, "its validation has failed: nothing captures it");
-                    }
-                    QueueChange::Left => self.recovered(&name),
-                }
+            Event::Init => {
+                self.queue.begin();
+                self.pods.borrow_mut().begin();
+            }
+            Event::InitApply(pod) => {
+                let (name, reference) = reference(&pod);
+                self.pods.borrow_mut().list(name, reference);
+                self.update(pod);
+            }
+            Event::Apply(pod) => {
+                let (name, reference) = reference(&pod);
+                self.pods.borrow_mut().insert(name, reference);
+                self.update(pod);
             }
             Event::InitDone => {
                 self.queue.end();
+                self.pods.borrow_mut().complete();
                 (self.unlisted, self.failures) = (None, 0);
                 self.metrics.lists.inc();
                 tracing::info!(broken = self.queue.len(), "the pods of the node are known");
             }
             Event::Delete(pod) => {
+                self.pods.borrow_mut().remove(&reference(&pod).0);
                 if self.queue.forget(&pod.uid().unwrap_or_default()) == QueueChange::Left {
                     self.recovered(&named(&pod));
                 }
             }
+        }
+    }
+
+    /// Takes a pod as it is now.
+    fn update(&mut self, pod: Pod) {
+        let name = named(&pod);
+        match self.queue.update(pod, Instant::now()) {
+            QueueChange::None => {}
+            QueueChange::Broke => {
+                tracing::info!(pod = %name, "its validation has failed: nothing captures it");
+            }
+            QueueChange::Left => self.recovered(&name),
         }
     }
 

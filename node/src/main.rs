@@ -7,6 +7,7 @@ mod arguments;
 mod controller;
 mod lookup;
 mod metrics;
+mod overview;
 mod rate_limiter;
 mod repair;
 mod repair_queue;

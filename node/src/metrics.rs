@@ -1,6 +1,7 @@
 //! The numbers that the program counts, as Prometheus reads them.
 
 use cluster::status::registered;
+use diagnose::overview::{NamespaceRow, Overview};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
@@ -18,6 +19,9 @@ pub(crate) struct NodeMetrics {
     pub(crate) recovered: Counter,
     pub(crate) lists: Counter,
     pub(crate) broken: Gauge,
+    pub(crate) pods: Family<Vec<(&'static str, String)>, Gauge>,
+    looks: Family<NodeMetricLabels<1>, Counter>,
+    look_seconds: Counter<f64, AtomicU64>,
 }
 
 impl NodeMetrics {
@@ -29,6 +33,9 @@ impl NodeMetrics {
             seconds: registered(registry, "repair_seconds", "How long that took"),
             recovered: registered(registry, "recovered", recovered),
             broken: registered(registry, "broken_pods", "Pods whose traffic is not captured"),
+            pods: registered(registry, "pods", "Pods by the state of their capture and their mesh"),
+            looks: registered(registry, "looks", "How often all network namespaces of the node were read"),
+            look_seconds: registered(registry, "look_seconds", "How long that took"),
             lists: registered(registry, "lists", "How often all pods were listed"),
             watch_errors: registered(registry, "watch_errors", "Disturbances of the watch"),
         }
@@ -37,6 +44,28 @@ impl NodeMetrics {
     pub(crate) fn handled(&self, action: &'static str, outcome: &'static str, took: Duration) {
         self.repairs.get_or_create(&[("action", action), ("outcome", outcome)]).inc();
         self.seconds.inc_by(took.as_secs_f64());
+    }
+
+    pub(crate) fn looked(&self, took: Duration, succeeded: bool) {
+        let outcome = if succeeded { "done" } else { "failed" };
+        self.looks.get_or_create(&[("outcome", outcome)]).inc();
+        self.look_seconds.inc_by(took.as_secs_f64());
+    }
+
+    /// Counts pods as they are now, each for itself where `per_pod`.
+    pub(crate) fn count(&self, overview: &Overview, per_pod: bool) {
+        self.pods.clear();
+        for row in overview.namespaces.iter().filter(|row| row.is_sandbox) {
+            let NamespaceRow { state, pod, .. } = row;
+            let mut labels = vec![("state", state.name().to_owned()), ("mesh", row.mesh())];
+            if per_pod {
+                let pod = pod.as_ref();
+                let namespace = pod.map(|pod| pod.namespace.clone()).unwrap_or_default();
+                let name = pod.map_or_else(|| row.name.clone(), |pod| pod.name.clone());
+                labels.extend([("namespace", namespace), ("pod", name)]);
+            }
+            self.pods.get_or_create(&labels).inc();
+        }
     }
 
     pub(crate) fn watch_failed(&self, kind: &'static str) {

@@ -220,7 +220,7 @@ fn gone_or<T>(
 }
 
 /// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
-fn shortened(mut note: String) -> String {
+pub(crate) fn shortened(mut note: String) -> String {
     const MAX_LENGTH: usize = 1_000;
     let end =
         (0..=MAX_LENGTH.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();

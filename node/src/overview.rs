@@ -1,0 +1,151 @@
+//! What is captured in the network namespaces of the node: a look at all of them at intervals, for metrics, and for an event
+//! of each pod whose rules were changed.
+
+use crate::arguments::{PodAction, Repair};
+use crate::metrics::NodeMetrics;
+use crate::repairer::{NAME, shortened};
+use cluster::{error::describe, store::Store};
+use diagnose::overview::{NamespaceRow, NamespaceState, Overview, PodName};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::{
+    Client, Resource, ResourceExt,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use mesh::Mesh;
+use sidecar_init::{
+    backend::iptables::Lock,
+    observe::{NodeObserver, ObserverSettings},
+    sys::{lookup::LookupPlaces, pod::ContainerFiles},
+};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    future,
+    rc::Rc,
+    time::Instant,
+};
+use tokio::{
+    task,
+    time::{self, MissedTickBehavior},
+};
+
+/// The pods of the node, as the API server has them: an event needs the pod's uid.
+pub(crate) type PodReferences = Store<PodName, ObjectReference>;
+
+/// How a pod is called, and what refers to it.
+pub(crate) fn reference(pod: &Pod) -> (PodName, ObjectReference) {
+    let name = PodName { namespace: pod.namespace().unwrap_or_default(), name: pod.name_any() };
+    (name, pod.object_ref(&()))
+}
+
+pub(crate) struct NodeStatus<'a> {
+    settings: &'a Repair,
+    metrics: &'a NodeMetrics,
+    recorder: Recorder,
+    pods: Rc<RefCell<PodReferences>>,
+    /// The pods whose drift has an event, with the time at which the rules were made that have drifted.
+    told: BTreeMap<PodName, String>,
+}
+
+impl<'a> NodeStatus<'a> {
+    pub(crate) fn new(
+        settings: &'a Repair,
+        metrics: &'a NodeMetrics,
+        client: Client,
+        pods: Rc<RefCell<PodReferences>>,
+    ) -> Self {
+        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
+        let recorder = Recorder::new(client, reporter);
+        Self { settings, metrics, recorder, pods, told: BTreeMap::new() }
+    }
+
+    /// Looks again and again. Without `--watch` never; nor where pods are only labelled or deleted, for which the program
+    /// need not see the node's namespaces.
+    pub(crate) async fn run(mut self) -> Infallible {
+        let Repair { watch, action, status_interval, .. } = self.settings;
+        if !watch || *action != PodAction::Repair || status_interval.is_zero() {
+            return future::pending().await;
+        }
+        let mut ticks = time::interval(*status_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut observer = self.observer();
+        loop {
+            ticks.tick().await;
+            let start = Instant::now();
+            let looked = task::spawn_blocking(move || {
+                let overview = observer.look();
+                (observer, overview)
+            });
+            let overview = match looked.await {
+                Ok((same, overview)) => {
+                    observer = same;
+                    overview.map_err(|error| describe(&error))
+                }
+                Err(error) => {
+                    observer = self.observer();
+                    Err(describe(&error))
+                }
+            };
+            self.metrics.looked(start.elapsed(), overview.is_ok());
+            match overview {
+                Ok(overview) => {
+                    self.metrics.count(&overview, self.settings.metrics_per_pod);
+                    self.report_drift(&overview).await;
+                }
+                Err(error) => {
+                    self.metrics.pods.clear();
+                    tracing::warn!(%error, "the namespaces of the node can't be listed");
+                }
+            }
+        }
+    }
+
+    fn observer(&self) -> NodeObserver {
+        let places = &self.settings.places;
+        let owner = Mesh::default().ownership().union(mesh::OWNERS);
+        let settings = ObserverSettings { lock: Lock::on_node(0), owner, only: None };
+        let places = LookupPlaces {
+            proc: places.proc.clone(),
+            names: vec![places.names.clone()],
+            containers: ContainerFiles::usual(),
+        };
+        NodeObserver::new(settings, places)
+    }
+
+    /// Publishes an event for each pod whose rules have drifted since the last look.
+    async fn report_drift(&mut self, overview: &Overview) {
+        let drifted: Vec<&NamespaceRow> =
+            overview.namespaces.iter().filter(|row| row.state == NamespaceState::Drifted).collect();
+        let pods: BTreeSet<&PodName> = drifted.iter().filter_map(|row| row.pod.as_ref()).collect();
+        self.told.retain(|pod, _| pods.contains(pod));
+        for row in drifted {
+            let Some(pod) = &row.pod else { continue };
+            let changed = |held: &&diagnose::status::Record| held.changed_since;
+            let made = row.held_by.iter().filter_map(|held| held.made.as_ref()).find(changed);
+            let at = made.map(|made| made.at.clone()).unwrap_or_default();
+            // A pod that the API server does not have yet gets its event after a later look.
+            let reference = self.pods.borrow().known().get(pod).cloned();
+            let Some(reference) = reference.filter(|_| self.told.get(pod) != Some(&at)) else { continue };
+            let note = row.reason().map(|finding| finding.text.clone()).unwrap_or_default();
+            tracing::warn!(pod = format!("{}/{}", pod.namespace, pod.name), "{note}");
+            let event = Event {
+                type_: EventType::Warning,
+                reason: "CaptureDrifted".to_owned(),
+                note: Some(shortened(note)),
+                action: "Look".to_owned(),
+                secondary: None,
+            };
+            let published = self.recorder.publish(&event, &reference);
+            match time::timeout(self.settings.call_timeout, published).await {
+                Ok(Ok(())) => drop(self.told.insert(pod.clone(), at)),
+                Ok(Err(error)) => {
+                    tracing::warn!(error = %describe(&error), "no event of the drift can be published");
+                }
+                Err(_) => {
+                    tracing::warn!("no event of the drift can be published: the API server does not answer")
+                }
+            }
+        }
+    }
+}
