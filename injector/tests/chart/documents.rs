@@ -1,7 +1,7 @@
 //! The calls of `helm install` in the documents render the chart.
 
-use super::rendered::{program, root};
-use std::{fs, process::Command};
+use super::rendered::{Tool, call, root};
+use std::fs;
 
 #[test]
 fn commands_of_documents_render() {
@@ -11,10 +11,9 @@ fn commands_of_documents_render() {
         for line in text.lines().filter_map(|line| line.strip_prefix("helm install ")) {
             // What a reader replaces.
             let line = line.replace("REGISTRY", "registry.example").replace("VERSION", "1");
-            let out = Command::new(program("HELM"))
+            let out = call(Tool::Helm)
                 .args(["template", "--kube-version", "1.33.0"])
                 .args(line.split_whitespace())
-                .current_dir(root())
                 .output()
                 .expect("helm starts");
             assert!(out.status.success(), "{document}: {line}: {}", String::from_utf8_lossy(&out.stderr));

@@ -2,7 +2,7 @@
 //! it refuses wrong values; its pods keep the Pod Security Standards that docker/README.md states. And Prometheus understands
 //! the alerts and the dashboard.
 //!
-//! `scripts/chart` runs it, and says where helm and kustomize are.
+//! The programs are compiled on first use, by `scripts/tool`; `scripts/chart` runs these tests alone.
 
 mod bases;
 mod difference;

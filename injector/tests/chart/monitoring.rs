@@ -1,9 +1,9 @@
 //! Prometheus understands the alerts and the expressions of the dashboard, and each alert fires for its cause alone:
 //! `docker/monitoring/alerts_test.yaml`, run by promtool.
 
-use super::rendered::{folder, program, root};
+use super::rendered::{Tool, call, folder, root};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, fs};
 
 fn read(name: &str) -> Value {
     let text = fs::read_to_string(root().join("docker/monitoring").join(name)).expect("a file");
@@ -15,7 +15,7 @@ fn promtool(arguments: &[&str], rules: &Value) -> String {
     fs::write(folder.0.join("rules.yaml"), rules.to_string()).expect("written");
     fs::copy(root().join("docker/monitoring/alerts_test.yaml"), folder.0.join("alerts_test.yaml"))
         .expect("copied");
-    let out = Command::new(program("PROMTOOL")).args(arguments).current_dir(&folder.0).output();
+    let out = call(Tool::Promtool).args(arguments).current_dir(&folder.0).output();
     let out = out.expect("promtool starts");
     let text = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(out.status.success(), "{text}");

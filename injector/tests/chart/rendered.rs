@@ -2,11 +2,14 @@
 
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// The namespace of the release.
@@ -17,9 +20,31 @@ pub(super) fn root() -> PathBuf {
     root.canonicalize().expect("the repository")
 }
 
-/// Where a program is, by scripts/chart.
-pub(super) fn program(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run scripts/chart"))
+/// The programs that are not ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tool {
+    Helm,
+    Kustomize,
+    Promtool,
+}
+
+/// A call of a program, in the root of the repository. It is compiled or fetched on first use.
+pub(super) fn call(tool: Tool) -> Command {
+    static PLACES: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
+    let script: &[&str] = match tool {
+        Tool::Helm => &["scripts/tool", "helm"],
+        Tool::Kustomize => &["scripts/tool", "kustomize"],
+        Tool::Promtool => &["scripts/promtool"],
+    };
+    let place = PLACES[tool as usize].get_or_init(|| {
+        let out = Command::new(root().join(script[0])).args(&script[1..]).stderr(Stdio::inherit()).output();
+        let out = out.expect("the script starts");
+        assert!(out.status.success(), "{script:?} fails");
+        String::from_utf8(out.stdout).expect("UTF-8").trim().to_owned()
+    });
+    let mut command = Command::new(place);
+    command.current_dir(root());
+    command
 }
 
 fn objects(yaml: &str) -> Vec<Value> {
@@ -29,10 +54,9 @@ fn objects(yaml: &str) -> Vec<Value> {
 
 /// `helm template` with these values.
 pub(super) fn helm(namespace: &str, values: &Value) -> Output {
-    let mut child = Command::new(program("HELM"))
+    let mut child = call(Tool::Helm)
         .args(["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"])
         .args(["--namespace", namespace])
-        .current_dir(root())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -114,7 +138,7 @@ pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
         ],
     });
     fs::write(overlay.0.join("kustomization.yaml"), text.to_string()).expect("written");
-    let out = Command::new(program("KUSTOMIZE")).arg("build").arg(&overlay.0).output();
+    let out = call(Tool::Kustomize).arg("build").arg(&overlay.0).output();
     let out = out.expect("kustomize starts");
     assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
     objects(&String::from_utf8(out.stdout).expect("UTF-8"))

@@ -1,6 +1,6 @@
 //! `values.yaml` and its schema name the same keys, and the chart has the version of the programs.
 
-use super::rendered::root;
+use super::rendered::{Tool, call, root};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 
@@ -54,6 +54,17 @@ fn every_object_of_the_schema_refuses_unknown_keys() {
     for (name, definition) in schema["definitions"].as_object().expect("definitions") {
         check(name, definition);
     }
+}
+
+#[test]
+fn helm_finds_no_fault_in_the_chart() {
+    let everything = "injector.image=example/sidecar-injector:1,injector.proxyImage=example/proxyv2:1,\
+        injector.operator.enabled=true,cni.enabled=true,cni.image=example/sidecar-init:1,\
+        repair.enabled=true,repair.image=example/sidecar-node:1";
+    let out = call(Tool::Helm).args(["lint", "--strict", "docker/chart", "--set", everything]).output();
+    let out = out.expect("helm starts");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
 }
 
 #[test]
