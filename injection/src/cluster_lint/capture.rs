@@ -60,8 +60,7 @@ impl Captures {
             .filter(|source| matches!(source, Source::Annotation(_)))
             .collect();
         let of_mesh = reading.settings.raw.mesh();
-        let is_captured =
-            membership.has(of_mesh) || (!membership.is_known && !is_written.is_empty());
+        let is_captured = membership.has(of_mesh) || (!membership.is_known && !is_written.is_empty());
         for remark in &reading.warnings {
             let counts = match remark.code {
                 Code::UnknownAnnotation => true,
@@ -170,9 +169,8 @@ impl PodCapture {
     pub(super) fn why_not(&self, port: u16) -> (String, &'static str) {
         let Some(ValidCapture { capture, raw, .. }) = &self.of.valid else { return (String::new(), "") };
         let dialect = Dialect::of(raw);
-        let named = |setting: Setting| {
-            dialect.name(setting).map_or_else(|| setting.row().option(), str::to_owned)
-        };
+        let named =
+            |setting: Setting| dialect.name(setting).map_or_else(|| setting.row().option(), str::to_owned);
         let lists = capture.lists();
         let ports = lists.iter().filter_map(|listed| match &listed.selector {
             Selector::InboundPort(ports) => Some((listed.setting, *ports, listed.captured)),

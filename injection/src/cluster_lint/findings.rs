@@ -76,18 +76,26 @@ impl Unjudged {
     fn sentence(self, names: &BTreeSet<String>) -> String {
         let listed = few(names);
         match self {
-            Self::NoWebhooks => "which pods are to be injected: the input has no MutatingWebhookConfiguration".to_owned(),
+            Self::NoWebhooks => {
+                "which pods are to be injected: the input has no MutatingWebhookConfiguration".to_owned()
+            }
             Self::UnknownNamespace => {
-                format!("whether pods of {listed} are to be injected: the input does not have the labels of the namespace")
+                format!(
+                    "whether pods of {listed} are to be injected: the input does not have the labels of the namespace"
+                )
             }
             Self::NoConfiguration => format!(
                 "the policy and the selectors of {listed}: the input does not have its ConfigMap, so that Istio's defaults are assumed"
             ),
             Self::BadConfiguration => format!("the policy and the selectors of an injector: {listed}"),
-            Self::Conditions => format!("for which pods {listed} is called: only the API server evaluates matchConditions"),
+            Self::Conditions => {
+                format!("for which pods {listed} is called: only the API server evaluates matchConditions")
+            }
             Self::Selector => format!("for which pods {listed} is called: its selector is invalid"),
             Self::WebhookService => {
-                format!("whether {listed} exists, which a webhook calls: the input has no Service of its namespace")
+                format!(
+                    "whether {listed} exists, which a webhook calls: the input has no Service of its namespace"
+                )
             }
             Self::Unread => format!("objects that can't be read: {listed}"),
         }

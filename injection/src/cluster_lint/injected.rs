@@ -5,9 +5,9 @@ use super::injectors::Injectors;
 use super::inventory::{DescribedPod, Inventory};
 use crate::decision::{DecisionReason, INJECT, InjectionFacts, decide};
 use crate::webhook::{INJECTION, Miss, REVISION};
+use mesh::Mesh;
 use mesh::finding::{Code, Finding};
 use mesh::pod::{MeshSign, signs};
-use mesh::Mesh;
 
 /// The meshes of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,10 @@ pub(super) fn judge(
             "asks for injection, and webhook {} does not inject it: {}",
             called.webhook.name, decision.reason
         );
-        groups.about(Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy(decision.reason)), pod);
+        groups.about(
+            Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy(decision.reason)),
+            pod,
+        );
     }
     found
 }
@@ -108,9 +111,8 @@ fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
 
 fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<'_>) -> Finding {
     let whose = if wish.is_of_pod { "the pod" } else { "the namespace" };
-    let found = |text: String, remedy: &str| {
-        Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy)
-    };
+    let found =
+        |text: String, remedy: &str| Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy);
     if injectors.webhooks.is_empty() {
         let text = format!("{whose} asks for injection, and no webhook injects pods");
         return found(text, "install an injector, or remove the label");
@@ -130,17 +132,22 @@ fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<
             "{whose} asks for injection, and no webhook selects this label; revisions served: {}",
             revisions.join(", ")
         );
-        return found(text, "label the namespace with istio.io/rev and a revision that is served, and remove this label");
+        return found(
+            text,
+            "label the namespace with istio.io/rev and a revision that is served, and remove this label",
+        );
     }
     // The one that lacks least.
     let namespace = &pod.namespace.namespace.labels;
-    let nearest = injectors.webhooks.iter().min_by_key(|known| known.webhook.misses(namespace, &pod.labels).len());
+    let nearest =
+        injectors.webhooks.iter().min_by_key(|known| known.webhook.misses(namespace, &pod.labels).len());
     let missed = nearest.map(|known| {
         let misses: Vec<String> =
             known.webhook.misses(namespace, &pod.labels).iter().map(Miss::to_string).collect();
         format!("; webhook {}: {}", known.webhook.name, misses.join(", "))
     });
-    let text = format!("{whose} asks for injection, and no webhook selects the pod{}", missed.unwrap_or_default());
+    let text =
+        format!("{whose} asks for injection, and no webhook selects the pod{}", missed.unwrap_or_default());
     found(text, "correct the label that the webhook requires")
 }
 
@@ -173,7 +180,9 @@ fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
 fn remedy(reason: DecisionReason) -> &'static str {
     match reason {
         DecisionReason::NoPolicy => "set policy: enabled in the injector's configuration",
-        DecisionReason::ByPolicy => "give the pods the label sidecar.istio.io/inject: \"true\", or set policy: enabled",
+        DecisionReason::ByPolicy => {
+            "give the pods the label sidecar.istio.io/inject: \"true\", or set policy: enabled"
+        }
         DecisionReason::HostNetwork => "remove hostNetwork, or the label",
         DecisionReason::OtherSystem
         | DecisionReason::SystemNamespace

@@ -72,8 +72,7 @@ impl MapsIdentity {
 
     /// The names that ConfigMaps of the injector have: its Service's, as ours, or Istio's two.
     fn names(&self) -> [String; 3] {
-        let suffix =
-            if self.revision == "default" { String::new() } else { format!("-{}", self.revision) };
+        let suffix = if self.revision == "default" { String::new() } else { format!("-{}", self.revision) };
         [self.service.clone(), format!("istio-sidecar-injector{suffix}"), format!("istio{suffix}")]
     }
 }
@@ -101,10 +100,16 @@ impl<'a> Injectors<'a> {
         let mut webhooks = Vec::new();
         for configuration in &inventory.webhooks {
             for name in webhook::conditional(&configuration.value) {
-                groups.not_judged(Unjudged::Conditions, format!("webhook {name} of {}", configuration.meta("name")));
+                groups.not_judged(
+                    Unjudged::Conditions,
+                    format!("webhook {name} of {}", configuration.meta("name")),
+                );
             }
             for name in webhook::unreadable(&configuration.value) {
-                groups.not_judged(Unjudged::Selector, format!("webhook {name} of {}", configuration.meta("name")));
+                groups.not_judged(
+                    Unjudged::Selector,
+                    format!("webhook {name} of {}", configuration.meta("name")),
+                );
             }
             for (written, webhook) in webhook::read_each(&configuration.value) {
                 let Some(client) = WebhookClient::of(written) else { continue };
@@ -138,7 +143,8 @@ impl<'a> Injectors<'a> {
 
     /// The revisions and tags that selectors of webhooks name.
     pub(super) fn revisions(&self) -> BTreeSet<&str> {
-        let selectors = self.webhooks.iter().flat_map(|known| [&known.webhook.namespace, &known.webhook.object]);
+        let selectors =
+            self.webhooks.iter().flat_map(|known| [&known.webhook.namespace, &known.webhook.object]);
         let named = selectors.flat_map(|selector| &selector.0).filter(|asked| asked.key == REVISION);
         let values = named.filter_map(|asked| match &asked.operator {
             Operator::In(values) => Some(values),
@@ -151,23 +157,37 @@ impl<'a> Injectors<'a> {
     pub(super) fn serves_namespaces(&self) -> bool {
         let is_met = |known: &InjectorWebhook<'_>| {
             let of_namespace = BTreeMap::from([(INJECTION.to_owned(), "enabled".to_owned())]);
-            known.webhook.namespace.0.iter().any(|asked| asked.key == INJECTION && asked.is_met(&of_namespace))
+            known
+                .webhook
+                .namespace
+                .0
+                .iter()
+                .any(|asked| asked.key == INJECTION && asked.is_met(&of_namespace))
         };
         self.webhooks.iter().any(is_met)
     }
 }
 
 /// The rules of an injector by its ConfigMaps; Istio's defaults where they are not known.
-fn read_rules(identity: &MapsIdentity, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> InjectionRules {
+fn read_rules(
+    identity: &MapsIdentity,
+    inventory: &Inventory<'_>,
+    groups: &mut FindingGroups,
+) -> InjectionRules {
     let [own, of_injector, _] = identity.names();
     let found = [own, of_injector].into_iter().find_map(|name| {
-        let is_it = |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
+        let is_it =
+            |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
         let map = inventory.config_maps.iter().find(is_it)?;
         Some((name, map.value["data"]["config"].as_str()?))
     });
     let Some((name, text)) = found else {
         let MapsIdentity { namespace, service, revision } = identity;
-        let whose = if service.is_empty() { format!("revision {revision}") } else { format!("{namespace}/{service}") };
+        let whose = if service.is_empty() {
+            format!("revision {revision}")
+        } else {
+            format!("{namespace}/{service}")
+        };
         groups.not_judged(Unjudged::NoConfiguration, whose);
         return Configuration::default().rules;
     };

@@ -1,11 +1,11 @@
 //! The objects by what they are: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use super::object::{ClusterObject, ObjectName, ObjectPlace};
 use super::ClusterQuestion;
+use super::object::{ClusterObject, ObjectName, ObjectPlace};
 use crate::admission::{Namespace, Workload};
 use crate::namespaces::texts;
-use mesh::pod::{ManifestObject, Standard, objects_in, template_of};
 use mesh::pod::ENFORCE;
+use mesh::pod::{ManifestObject, Standard, objects_in, template_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

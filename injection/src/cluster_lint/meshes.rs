@@ -16,7 +16,11 @@ pub(super) fn judge(pod: &DescribedPod<'_>, membership: &Membership, groups: &mu
     let named = |sign: &MeshSign| format!("{} ({})", title(sign.mesh), sign.text);
     let (text, remedy) = if (first.mesh, second.mesh) == (Mesh::Istio, Mesh::Ambient) {
         (
-            format!("is in {} and has, or gets, {}: pods with a sidecar are excluded from ambient mode", named(second), named(first)),
+            format!(
+                "is in {} and has, or gets, {}: pods with a sidecar are excluded from ambient mode",
+                named(second),
+                named(first)
+            ),
             "give the pod the label istio.io/dataplane-mode: none, or remove the sidecar",
         )
     } else {

@@ -100,7 +100,12 @@ fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> 
     let text = format!(
         "{why}: the {probe} of container {name} calls port {port}, and reaches the application past the proxy"
     );
-    Finding::note(Code::ProbeUncaptured, &option, text, "capture the port if the probe is to show what callers meet")
+    Finding::note(
+        Code::ProbeUncaptured,
+        &option,
+        text,
+        "capture the port if the probe is to show what callers meet",
+    )
 }
 
 fn of_service(port: u16, capture: &PodCapture) -> Finding {
@@ -108,5 +113,10 @@ fn of_service(port: u16, capture: &PodCapture) -> Finding {
     let text = format!(
         "{why}: a Service leads to port {port}, and its callers bypass the proxy, with its encryption and its policies"
     );
-    Finding::warning(Code::ServicePortUncaptured, &option, text, "capture the port, or take it from the Service")
+    Finding::warning(
+        Code::ServicePortUncaptured,
+        &option,
+        text,
+        "capture the port, or take it from the Service",
+    )
 }

@@ -18,7 +18,8 @@ pub fn text(found: &ClusterFindings, width: usize) -> String {
     for sentence in &found.not_judged {
         out += &fold(&format!("{} {sentence}\n", Style::Quiet.paint("not judged:")), 4, width);
     }
-    let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
+    let count =
+        |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let findings = match found.findings.len() {
         0 => "No findings".to_owned(),
         number => count(number, "finding", "findings"),

@@ -75,7 +75,8 @@ fn is_filled_in(configuration: &ClusterObject) -> bool {
 }
 
 fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
-    let text = format!("the {} have no caBundle, so that the API server does not trust the injector", listed(names));
+    let text =
+        format!("the {} have no caBundle, so that the API server does not trust the injector", listed(names));
     let option = "clientConfig.caBundle";
     if configuration.is_of_cluster() {
         let remedy = "check the log of the injector, which fills it in where it makes its own certificate";

@@ -12,6 +12,7 @@ mod folder;
 mod http2;
 mod inject;
 mod large;
+mod lint;
 mod load;
 mod manifests;
 mod manifests_report;

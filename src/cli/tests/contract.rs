@@ -7,6 +7,7 @@ use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
 use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
 use diagnose::{overview::Overview, status, trace};
+use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
@@ -37,6 +38,7 @@ const OUTPUTS: &[Output] = &[
         schema: schema::<change::ChangeReport>,
     },
     Output { name: "check", commands: &["check"], schema: schema::<check::CheckReport> },
+    Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
     Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
     Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::DoctorReport<'_>> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
@@ -51,8 +53,13 @@ const OUTPUTS: &[Output] = &[
 
 /// What serialization makes of a document.
 fn schema<T: JsonSchema>() -> Value {
+    versioned::<VersionedDocument<T>>()
+}
+
+/// The same of one that has its version itself, of another program.
+fn versioned<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<VersionedDocument<T>>().to_value();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     without_formats(&mut schema);
     schema
 }

@@ -135,9 +135,8 @@ pub fn signs(
         spec.flat_map(|spec| spec.containers.iter().chain(&spec.init_containers)).map(|one| one.name.as_str())
     };
     let present = |mesh, text| Some(MeshSign { mesh, text, is_present: true });
-    let container = |name: &str| {
-        containers().any(|other| other == name).then(|| format!("its container {name}"))
-    };
+    let container =
+        |name: &str| containers().any(|other| other == name).then(|| format!("its container {name}"));
     let status = || pod.annotations.contains_key(STATUS).then(|| format!("its annotation {STATUS}"));
     let istio = container(PROXY).or_else(status).and_then(|text| present(Mesh::default(), text));
     let of = |mesh: Mesh| {

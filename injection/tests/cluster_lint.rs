@@ -1,0 +1,257 @@
+//! Lint of a cluster, by the cases of `tests/cluster_lint`: a heading, the findings and what is not judged as comments, and the
+//! objects.
+
+use diagnose::plain;
+use injection::Namespaces;
+use injection::cluster_lint::{
+    ClusterFinding, ClusterFindings, ClusterObject, ClusterQuestion, RESOURCES, config_maps, lint_cluster,
+    report, sarif, text,
+};
+use mesh::finding::{Code, Level};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster_lint");
+
+/// The first code of lint of a cluster.
+const FIRST: Code = Code::NotInjected;
+
+struct LintCase {
+    file: String,
+    title: String,
+    expected: BTreeSet<String>,
+    not_judged: Vec<String>,
+    objects: String,
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(CASES).join(file)).expect("a file of cases")
+}
+
+fn cases() -> Vec<LintCase> {
+    let entries = fs::read_dir(CASES).expect("the folder of cases");
+    let mut files: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    files.sort();
+    let mut found = Vec::new();
+    for file in files.into_iter().filter(|file| file != "base.yaml") {
+        for case in read(&file).split("#### ").skip(1) {
+            let (title, rest) = case.split_once('\n').expect("objects behind the heading");
+            let comments: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+            let not_judged = comments.iter().filter_map(|line| line.strip_prefix("not judged: "));
+            found.push(LintCase {
+                file: file.clone(),
+                title: title.to_owned(),
+                expected: comments
+                    .iter()
+                    .filter(|line| !line.starts_with("not "))
+                    .map(ToString::to_string)
+                    .collect(),
+                not_judged: not_judged.map(str::to_owned).collect(),
+                objects: match title.starts_with("alone") {
+                    true => rest.to_owned(),
+                    false => format!("{}---\n{rest}", read("base.yaml")),
+                },
+            });
+        }
+    }
+    found
+}
+
+fn objects(text: &str) -> Vec<ClusterObject> {
+    ClusterObject::in_file("input.yaml", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn lint(objects: &[ClusterObject]) -> ClusterFindings {
+    let namespaces = Namespaces::new("default", None, BTreeMap::new());
+    lint_cluster(&ClusterQuestion { objects, namespaces, is_whole: false })
+}
+
+fn shown(found: &ClusterFinding) -> String {
+    let level = match found.finding.level {
+        Level::Warning => "warning",
+        Level::Note => "note",
+    };
+    let objects: Vec<String> =
+        found.objects.iter().map(|object| format!("{} ({})", object.name, object.pods)).collect();
+    format!("{level} {} {}", found.finding.code, objects.join(", "))
+}
+
+/// Notes about the limits of every mesh's rules are tested where they are made.
+fn counts(found: &&ClusterFinding) -> bool {
+    found.finding.level == Level::Warning || found.finding.code >= FIRST
+}
+
+#[test]
+fn cases_have_their_findings() {
+    let mut failures = Vec::new();
+    for case in cases() {
+        let found = lint(&objects(&case.objects));
+        let all: BTreeSet<String> = found.findings.iter().filter(counts).map(shown).collect();
+        let is_judged = found.not_judged.len() == case.not_judged.len()
+            && case
+                .not_judged
+                .iter()
+                .all(|part| found.not_judged.iter().any(|sentence| sentence.contains(part)));
+        if all != case.expected || !is_judged {
+            failures.push(format!(
+                "{}: {}\nexpected {:#?}\nfound {}",
+                case.file,
+                case.title,
+                case.expected,
+                plain(&text(&found, 120))
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_code_has_a_case_with_it_and_one_without() {
+    let cases = cases();
+    for code in Code::ALL.iter().filter(|code| **code >= FIRST) {
+        let file = format!("{}.yaml", code.name().to_lowercase());
+        let of_code: Vec<bool> = (cases.iter().filter(|case| case.file == file))
+            .map(|case| case.expected.iter().any(|line| line.contains(code.name())))
+            .collect();
+        assert!(of_code.contains(&true) && of_code.contains(&false), "{code}: {of_code:?}");
+    }
+}
+
+/// What `kubectl get -o json` prints is judged as manifests are, and has no files.
+#[test]
+fn lists_of_a_cluster_are_unpacked() {
+    let pod =
+        json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": [{"name": "web"}]}});
+    let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [pod]});
+    let unpacked = ClusterObject::unpacked(list);
+    assert_eq!((&unpacked[0].value["kind"], &unpacked[0].value["apiVersion"]), (&json!("Pod"), &json!("v1")));
+    assert_eq!(ClusterObject::unpacked(json!([])), []);
+    let base = objects(&read("base.yaml")).into_iter().map(|object| ClusterObject { place: None, ..object });
+    let all: Vec<ClusterObject> = base.chain(unpacked).collect();
+    let found = lint(&all);
+    assert_eq!(
+        found.findings.iter().filter(counts).map(shown).collect::<Vec<_>>(),
+        ["warning SI030 Pod shop/a (1)"]
+    );
+    assert_eq!(report(&found).findings[0].objects[0].file, None);
+    assert!(RESOURCES.iter().any(|needed| needed.name == "pods" && needed.is_namespaced));
+    let maps = config_maps(&all).into_iter().map(|(namespace, name)| format!("{namespace}/{name}"));
+    let expected = ["istio-system/istio", "istio-system/istio-sidecar-injector", "istio-system/istiod"];
+    assert_eq!(maps.collect::<Vec<_>>(), expected);
+}
+
+/// Where all of a cluster is there, what is absent does not exist.
+#[test]
+fn a_whole_cluster_without_an_injector_is_judged() {
+    let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio-injection: enabled}}\n---\n\
+                {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}, spec: {containers: [{name: web}]}}\n";
+    let objects = objects(text);
+    let namespaces = Namespaces::new("default", None, BTreeMap::new());
+    let found = lint_cluster(&ClusterQuestion { objects: &objects, namespaces, is_whole: true });
+    assert_eq!(found.findings.iter().map(shown).collect::<Vec<_>>(), ["warning SI031 Pod shop/a (1)"]);
+    assert_eq!(found.not_judged, Vec::<String>::new());
+}
+
+#[test]
+fn texts_are_grouped_worst_first_in_lines_that_fit() {
+    let pod = |number: usize| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: web-{number:02}, namespace: shop}}\nspec: {{containers: [{{name: web}}]}}\n"
+        )
+    };
+    let pods: String = (0..12).map(pod).collect();
+    let annotated = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: zzz, namespace: shop, annotations: {traffic.sidecar.istio.io/excludeOutboundPort: '80'}}\n\
+                     spec: {containers: [{name: web}]}\n";
+    let found = lint(&objects(&format!("{}{pods}{annotated}", read("base.yaml"))));
+    let warnings =
+        ClusterFindings { findings: found.findings.iter().filter(counts).cloned().collect(), ..found };
+    let expected = "\
+warning  SI030 runs without a sidecar, though webhook namespace of
+               istio-sidecar-injector would inject it now: it was created before
+               the labels or the webhook, or while the injector did not answer
+               -> restart the workload (kubectl rollout restart), or create the
+                  pod again
+               Pod shop/web-00 and 12 more (13 pods)
+warning  SI027 the annotation traffic.sidecar.istio.io/excludeOutboundPort is
+               not known and has no effect; did you mean
+               traffic.sidecar.istio.io/excludeOutboundPorts?
+               Pod shop/zzz
+2 findings in 13 pods and 0 workloads
+";
+    assert_eq!(plain(&text(&warnings, 80)), expected);
+}
+
+/// What GitHub requires of a log (its documentation, "SARIF support for code scanning").
+fn check_sarif(log: &Value) {
+    let text = |value: &Value, what: &str| {
+        assert!(value.as_str().is_some_and(|text| !text.is_empty()), "{what}: {log:#}");
+    };
+    assert_eq!((&log["version"], &log["runs"].as_array().map(Vec::len)), (&json!("2.1.0"), &Some(1)));
+    text(&log["$schema"], "$schema");
+    let run = &log["runs"][0];
+    let driver = &run["tool"]["driver"];
+    text(&driver["name"], "driver.name");
+    let rules = driver["rules"].as_array().expect("rules");
+    for rule in rules {
+        text(&rule["id"], "rule.id");
+        for field in ["shortDescription", "fullDescription", "help"] {
+            text(&rule[field]["text"], field);
+        }
+    }
+    let results = run["results"].as_array().expect("results");
+    assert!(!results.is_empty());
+    let mut fingerprints = BTreeSet::new();
+    for result in results {
+        text(&result["message"]["text"], "message");
+        assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]), "{result}");
+        assert!(["note", "warning"].iter().any(|level| result["level"] == *level), "{result}");
+        let location = &result["locations"][0]["physicalLocation"];
+        text(&location["artifactLocation"]["uri"], "uri");
+        assert!(location["region"]["startLine"].as_u64().is_some_and(|line| line > 0), "{result}");
+        let prints = result["partialFingerprints"].as_object().expect("fingerprints");
+        assert!(
+            prints.values().all(|print| fingerprints.insert(print.to_string())),
+            "one for each result: {result}"
+        );
+    }
+}
+
+/// The results of a log: code, line and fingerprint of each.
+fn results(log: &str) -> Vec<(String, u64, String)> {
+    let log: Value = serde_json::from_str(log).expect("JSON");
+    check_sarif(&log);
+    let own = |result: &Value| {
+        let line = result["locations"][0]["physicalLocation"]["region"]["startLine"].as_u64();
+        let print =
+            result["partialFingerprints"].as_object().and_then(|prints| prints.values().next().cloned());
+        let print = print.and_then(|print| print.as_str().map(str::to_owned));
+        (
+            result["ruleId"].as_str().unwrap_or_default().to_owned(),
+            line.unwrap_or(0),
+            print.unwrap_or_default(),
+        )
+    };
+    log["runs"][0]["results"].as_array().expect("results").iter().map(own).collect()
+}
+
+#[test]
+fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n  annotations:\n    \
+               traffic.sidecar.istio.io/excludeOutboundPort: '80'\nspec: {containers: [{name: web}]}\n";
+    let base = read("base.yaml");
+    let log = |between: &str| {
+        let found = lint(&objects(&format!("{base}---\n{between}{pod}")));
+        let findings = found.findings.iter().filter(counts).cloned().collect();
+        results(&sarif(&ClusterFindings { findings, ..found }, "1.2.3"))
+    };
+    let (first, moved) = (log(""), log("# one\n# two\n"));
+    let begins = base.lines().count() as u64 + 2;
+    let places: Vec<(&str, u64)> = first.iter().map(|(code, line, _)| (&**code, *line)).collect();
+    assert_eq!(places, [("SI027", begins + 6), ("SI030", begins)]);
+    for ((code, line, print), (_, after, same)) in first.iter().zip(&moved) {
+        assert_eq!((line + 2, print), (*after, same), "{code}");
+    }
+}

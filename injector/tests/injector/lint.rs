@@ -1,0 +1,125 @@
+//! `lint`: what it prints, and how it exits.
+
+use crate::folder::Folder;
+use serde_json::Value;
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+const WEB: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  template:
+    metadata:
+      labels: {app: web}
+      annotations:
+        traffic.sidecar.istio.io/excludeInboundPorts: '8080'
+    spec:
+      containers:
+      - {name: web, readinessProbe: {httpGet: {port: 8080}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 8080}]}
+";
+
+fn lint(words: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .arg("lint")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the injector");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn check(words: &[&str], code: i32, expected: &[&str], absent: &[&str]) {
+    let output = lint(words, WEB);
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    for part in expected {
+        assert!(text.contains(part), "{words:?}: {part} in {text}");
+    }
+    for part in absent {
+        assert!(!text.contains(part), "{words:?}: no {part} in {text}");
+    }
+}
+
+#[test]
+fn flags_select_findings_and_the_exit_code() {
+    let warning = "warning  SI033 traffic.sidecar.istio.io/excludeInboundPorts: excludes it";
+    let both = "Deployment shop/web and 1 more\n";
+    let rest = "not judged: which pods are to be injected";
+    check(&["-f", "-"], 0, &[warning, both, rest, "1 finding in 0 pods and 1 workload\n"], &["SI032"]);
+    check(&["-f", "-", "--deny"], 1, &[warning], &[]);
+    check(&["-f", "-", "--deny", "--allow", "si033"], 0, &["No findings in 0 pods"], &["SI033"]);
+    check(&["-f", "-", "--notes", "--allow", "SI033", "--deny"], 0, &["note     SI032"], &["SI033"]);
+    check(&["-f", "-", "--allow", "SI999"], 2, &["expected a code of docs/lint.md, such as SI033"], &[]);
+    check(&["-f", "-", "-o", "xml"], 2, &["is not text, json or sarif"], &[]);
+    check(&["-f", "/nonexistent"], 2, &["can't be read"], &[]);
+}
+
+#[test]
+fn what_is_not_a_set_of_objects_is_refused_with_all_problems() {
+    let folder = Folder::new("lint-input");
+    let (bad, odd) = (folder.file("bad.yaml", "a: ["), folder.file("odd.yaml", "\na: 1\n"));
+    let empty = folder.file("empty.yaml", "# nothing\n");
+    let words = ["-f", &bad, "-f", &odd, "-f", &empty, "--namespace-labels", "x"];
+    let expected = [
+        "4 problems",
+        "is not YAML or JSON",
+        "line 2 that is not an object: it has no kind",
+        "holds no object",
+        "is not a label",
+    ];
+    check(&words, 2, &expected, &[]);
+}
+
+/// The labels of flags count as those of Namespaces do.
+#[test]
+fn namespaces_are_known_by_flags() {
+    let other = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
+                 metadata: {name: other}\nwebhooks: []\n";
+    let input = format!("{WEB}---\n{other}");
+    let output = lint(&["-f", "-", "--namespace-labels", "istio-injection=enabled"], &input);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("SI031 istio-injection: the namespace asks for injection"), "{text}");
+}
+
+#[test]
+fn programs_get_objects_with_their_files_and_lines() {
+    let folder = Folder::new("lint-formats");
+    let file = folder.file("web.yaml", WEB);
+    let read = |words: &[&str], input: &str| -> Value {
+        serde_json::from_slice(&lint(words, input).stdout).expect("JSON")
+    };
+    let report = read(&["-f", &file, "-o", "json"], "");
+    assert_eq!((&report["version"], &report["workload_count"]), (&1.into(), &1.into()));
+    let objects = &report["findings"][0]["objects"];
+    assert_eq!((&objects[0]["object"], &objects[1]["line"]), (&"Deployment shop/web".into(), &15.into()));
+    assert_eq!(objects[0]["file"], file.as_str());
+    let log = read(&["-f", &file, "--output", "sarif"], "");
+    let results = log["runs"][0]["results"].as_array().expect("results");
+    let places: Vec<_> = results
+        .iter()
+        .map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            assert!(place["artifactLocation"]["uri"].as_str().is_some_and(|uri| uri.ends_with("/web.yaml")));
+            (result["ruleId"].as_str(), place["region"]["startLine"].as_u64())
+        })
+        .collect();
+    assert_eq!(places, [(Some("SI033"), Some(9)), (Some("SI033"), Some(15))]);
+    // Standard input has no lines to show a finding at.
+    let log = read(&["-f", "-", "-o", "sarif"], WEB);
+    let location = &log["runs"][0]["results"][0]["locations"][0];
+    assert_eq!(location["logicalLocations"][0]["fullyQualifiedName"], "Deployment shop/web");
+    assert_eq!(location.get("physicalLocation"), None);
+}
