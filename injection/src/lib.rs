@@ -26,6 +26,7 @@ pub mod merge;
 mod mesh_config;
 mod namespaces;
 pub mod offline;
+pub mod overlap;
 pub mod patch;
 pub mod path;
 pub mod pipeline;

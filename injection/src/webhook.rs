@@ -102,14 +102,21 @@ pub fn read(configuration: &Value) -> Vec<Webhook> {
 
 /// The same, each with what it was read from.
 pub(crate) fn read_each(configuration: &Value) -> impl Iterator<Item = (&Value, Webhook)> {
+    injecting(configuration).filter_map(|webhook| Some((webhook, of_value(configuration, webhook)?)))
+}
+
+/// Those that are called for new pods at another path, such as linkerd's injector.
+pub fn read_others(configuration: &Value) -> Vec<Webhook> {
+    let others = of_pods(configuration).filter(|webhook| !injects(webhook));
+    others.filter_map(|webhook| of_value(configuration, webhook)).collect()
+}
+
+fn of_value(configuration: &Value, webhook: &Value) -> Option<Webhook> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
-    injecting(configuration).filter_map(move |written| {
-        let webhook = Webhook {
-            name: format!("{} of {title}", short_name(written)).into(),
-            namespace: selector::of_webhook(&written["namespaceSelector"])?,
-            object: selector::of_webhook(&written["objectSelector"])?,
-        };
-        Some((written, webhook))
+    Some(Webhook {
+        name: format!("{} of {title}", short_name(webhook)).into(),
+        namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
+        object: selector::of_webhook(&webhook["objectSelector"])?,
     })
 }
 

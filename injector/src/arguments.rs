@@ -22,6 +22,10 @@ pub(crate) enum InjectorCommand {
     Lint(crate::lint::LintFlags),
     /// Print the manifests that install the injector
     Manifests(crate::manifests::ManifestsFlags),
+    /// Check a cluster before and after an installation
+    Check(crate::check::CheckFlags),
+    /// Print what to delete to remove the injector
+    Uninstall(crate::uninstall::UninstallFlags),
     /// Run the admission webhook
     Serve(Box<crate::serve::ServeFlags>),
     /// Compare a cluster's injected pods with those of this injector
@@ -75,7 +79,24 @@ pub(crate) const SECTIONS: &[Sections] = &[
     },
     Sections {
         command: "manifests",
-        examples: &["sidecar-injector manifests --image registry.example/sidecar-init:0.1.0"],
+        examples: &[
+            "sidecar-injector manifests --image registry.example/sidecar-injector:0.1.0 --proxy-image istio/proxyv2:1.31.0",
+        ],
+        exits: EXITS,
+    },
+    Sections {
+        command: "check",
+        examples: &["sidecar-injector check", "sidecar-injector check --revision canary -o json"],
+        exits: &[
+            ("0", "no failure; warnings may be printed"),
+            ("1", "the API server cannot be reached, or invalid input"),
+            ("2", "invalid flags"),
+            ("3", "a check failed"),
+        ],
+    },
+    Sections {
+        command: "uninstall",
+        examples: &["sidecar-injector uninstall | kubectl delete --ignore-not-found -f -"],
         exits: EXITS,
     },
     Sections {

@@ -2,11 +2,13 @@
 
 mod arguments;
 mod authority;
+mod check;
 mod check_templates;
 mod environment;
 mod explain;
 mod inject;
 mod input;
+mod installed;
 mod lint;
 mod logging;
 mod manifests;
@@ -15,6 +17,7 @@ mod output;
 mod reference;
 mod serve;
 mod sources;
+mod uninstall;
 
 use arguments::{InjectorArguments, InjectorCommand, SECTIONS};
 use command_line::program;
@@ -35,6 +38,8 @@ fn main() -> ExitCode {
         InjectorCommand::Inject(flags) => inject::run(&flags),
         InjectorCommand::Serve(flags) => serve::run(&flags),
         InjectorCommand::Manifests(flags) => manifests::run(&flags),
+        InjectorCommand::Check(flags) => check::run(&flags),
+        InjectorCommand::Uninstall(flags) => uninstall::run(&flags),
         InjectorCommand::Explain(flags) => explain::run(&flags),
         InjectorCommand::Lint(flags) => lint::run(&flags),
         InjectorCommand::CheckTemplates(flags) => check_templates::run(&flags),

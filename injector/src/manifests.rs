@@ -14,15 +14,15 @@ use std::{
 #[derive(Args, Debug)]
 pub(crate) struct ManifestsFlags {
     /// Namespace of the injector
-    #[arg(long, value_name = "NAME", default_value = "istio-system")]
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
     /// Omit the Namespace object
     #[arg(long)]
     no_namespace: bool,
-    /// Image of this program [default: sidecar-injector:latest, which nodes must have]
+    /// Image of this program, with a tag other than latest, or a digest; required
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
-    /// Image of injected proxies [default: proxyv2 of the configured hub]
+    /// Image of injected proxies, with a tag other than latest, or a digest; required
     #[arg(long, value_name = "NAME")]
     proxy_image: Option<String>,
     /// Image of injected init containers [default: that of the proxies]
@@ -62,6 +62,10 @@ pub(crate) struct ManifestsFlags {
     /// Add the operator for routes of environments
     #[arg(long)]
     operator: bool,
+    /// Name webhook configurations as istiod does, istio-sidecar-injector and istio-revision-tag-TAG; then
+    /// istiod's injector must be off
+    #[arg(long)]
+    istio_names: bool,
     /// yaml, json (a List), or kustomize and a folder
     #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
     output: Vec<String>,
@@ -70,8 +74,8 @@ pub(crate) struct ManifestsFlags {
     force: bool,
 }
 
-/// Of no registry, as `scripts/image` makes it.
-const LOCAL_IMAGE: &str = "sidecar-injector:latest";
+/// The namespace of an installation, where no other is named.
+pub(crate) const NAMESPACE: &str = "sidecar-injector";
 
 #[derive(Debug)]
 enum ManifestsOutput {
@@ -92,7 +96,7 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     }
     let target = Installation::read(&InstallOptions {
         namespace: &flags.namespace,
-        image: flags.image.as_deref().unwrap_or(LOCAL_IMAGE),
+        image: flags.image.as_deref(),
         revision: &flags.revision,
         tags: &flags.tags,
         auto: flags.auto,
@@ -104,13 +108,8 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
         priority_class: flags.priority_class.as_deref(),
         network_policy: !flags.no_network_policy,
         names_namespace: !flags.no_namespace,
+        istio_names: flags.istio_names,
     })?;
-    if flags.image.is_none() {
-        report(format_args!(
-            "no --image, so that nodes start {LOCAL_IMAGE}, which they must have: without a running injector no pod of a labelled \
-             namespace can be created"
-        ));
-    }
     let files = files(&target);
     match output {
         ManifestsOutput::Text(ManifestsFormat::Yaml) => {

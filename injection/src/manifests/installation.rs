@@ -1,5 +1,6 @@
 //! What is to be installed: words understood once, all problems at once.
 
+use super::images;
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
 use crate::words::is_domain;
@@ -9,7 +10,7 @@ use mesh::{InputProblem, Problems};
 #[derive(Clone, Copy, Debug)]
 pub struct InstallOptions<'a> {
     pub namespace: &'a str,
-    pub image: &'a str,
+    pub image: Option<&'a str>,
     pub revision: &'a str,
     pub tags: &'a [String],
     pub auto: bool,
@@ -25,6 +26,8 @@ pub struct InstallOptions<'a> {
     pub network_policy: bool,
     /// The namespace is one of the objects, but for those that every cluster has.
     pub names_namespace: bool,
+    /// Webhook configurations have the names of istiod's.
+    pub istio_names: bool,
 }
 
 /// An installation; nothing in it can be wrong.
@@ -41,11 +44,19 @@ pub struct Installation {
     /// The labels that name a pod's environment; empty where that is not enabled.
     pub(super) environment_labels: Vec<String>,
     pub(super) operator: bool,
-    pub(super) proxy_image: Option<String>,
-    pub(super) init_image: Option<String>,
+    pub(super) proxy_image: String,
+    pub(super) init_image: String,
     pub(super) priority_class: Option<String>,
     pub(super) network_policy: bool,
     pub(super) names_namespace: bool,
+    pub(super) istio_names: bool,
+}
+
+/// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
+fn taken(revision: &str) -> Option<&'static str> {
+    ["environment", "revision-tag"]
+        .into_iter()
+        .find(|word| revision.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }
 
 fn is_of_every_cluster(namespace: &str) -> bool {
@@ -75,22 +86,13 @@ impl Installation {
             let text = "is not the name of a PriorityClass; expected one such as system-cluster-critical";
             problems.push(InputProblem::with_item("--priority-class", class, text));
         }
-        let images = [
-            ("--image", Some(options.image)),
-            ("--proxy-image", options.proxy_image),
-            ("--init-image", options.init_image),
-        ];
-        for (flag, image) in images {
-            let Some(image) = image else { continue };
-            if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                let text = "is not an image; expected a name such as mesh/proxy:1.0";
-                problems.push(InputProblem::with_item(flag, image, text));
-            } else if flag != "--image" && !image.contains('/') {
-                let text = "has no slash, so it would be sought in the hub of the values; expected a whole name such as \
-                            mesh/proxy:1.0";
-                problems.push(InputProblem::with_item(flag, image, text));
-            }
+        if let Some(word) = taken(options.revision) {
+            let text = format!(
+                "would take names of other objects (sidecar-injector-{word}..); choose a name that does not begin with {word}"
+            );
+            problems.push(InputProblem::with_item("--revision", options.revision, text));
         }
+        problems.extend(images::problems(options));
         if options.replicas == 0 {
             problems
                 .push(InputProblem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
@@ -115,23 +117,24 @@ impl Installation {
                 }
                 None => Vec::new(),
             };
-        if !problems.is_empty() {
+        let (Some(image), Some(proxy_image), []) = (options.image, options.proxy_image, &problems[..]) else {
             return Err(Problems(problems));
-        }
+        };
         Ok(Self {
             namespace: options.namespace.to_owned(),
-            image: options.image.to_owned(),
+            image: image.to_owned(),
             revision: options.revision.to_owned(),
             tags: options.tags.to_vec(),
             auto: options.auto,
             replicas: options.replicas,
             environment_labels,
             operator: options.operator,
-            proxy_image: options.proxy_image.map(str::to_owned),
-            init_image: options.init_image.map(str::to_owned),
+            proxy_image: proxy_image.to_owned(),
+            init_image: options.init_image.unwrap_or(proxy_image).to_owned(),
             priority_class: options.priority_class.map(str::to_owned),
             network_policy: options.network_policy,
             names_namespace: options.names_namespace && !is_of_every_cluster(options.namespace),
+            istio_names: options.istio_names,
         })
     }
 
@@ -168,19 +171,20 @@ pub(super) mod tests {
     use super::*;
 
     pub(crate) const PLAIN: InstallOptions<'static> = InstallOptions {
-        namespace: "istio-system",
-        image: "sidecar-injector:latest",
+        namespace: "sidecar-injector",
+        image: Some("mesh/injector:1"),
         revision: "default",
         tags: &[],
         auto: false,
         replicas: 2,
         environment_labels: None,
         operator: false,
-        proxy_image: None,
+        proxy_image: Some("mesh/proxy:1"),
         init_image: None,
         priority_class: None,
         network_policy: true,
         names_namespace: true,
+        istio_names: false,
     };
 
     #[test]
@@ -188,7 +192,7 @@ pub(super) mod tests {
         let tags = ["canary".to_owned(), "-".to_owned(), "canary".to_owned()];
         let options = InstallOptions {
             namespace: "Mesh",
-            image: "",
+            image: Some(""),
             revision: "canary",
             tags: &tags,
             auto: true,
@@ -200,6 +204,7 @@ pub(super) mod tests {
             priority_class: Some("High"),
             network_policy: true,
             names_namespace: true,
+            istio_names: false,
         };
         let refused = Installation::read(&options).expect_err("nothing of it is right").to_string();
         let expected = [
@@ -226,6 +231,11 @@ pub(super) mod tests {
             |revision| Installation::read(&InstallOptions { revision, ..PLAIN }).expect("right").name();
         assert_eq!(read("default"), "sidecar-injector");
         assert_eq!(read("1-30"), "sidecar-injector-1-30");
+        for revision in ["environment", "environment-x", "revision-tag-x"] {
+            let refused = Installation::read(&InstallOptions { revision, ..PLAIN }).expect_err("taken");
+            assert!(refused.to_string().contains("names of other objects"), "{refused}");
+        }
+        assert_eq!(read("environments"), "sidecar-injector-environments");
         let long = "r".repeat(MAX_REVISION + 1);
         assert!(Installation::read(&InstallOptions { revision: &long, ..PLAIN }).is_err());
     }

@@ -3,14 +3,17 @@
 //! Roles grant what the programs ask for and nothing else; tests hold both against each other.
 
 mod component;
+mod images;
 mod installation;
 mod network;
 mod operator;
+mod removal;
 mod roles;
 mod server;
 mod webhooks;
 
 pub use installation::{InstallOptions, Installation, MAX_REVISION, label};
+pub use removal::removed;
 pub use webhooks::ENVIRONMENT_TAG;
 
 use component::{Component, metadata, of_cluster, selecting};

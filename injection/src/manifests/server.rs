@@ -14,14 +14,8 @@ const FOLDER: &str = "/etc/sidecar-injector";
 /// The configuration that the server reads, and reads again when it changes. What it leaves out has Istio's defaults.
 pub(super) fn configuration(target: &Installation) -> Value {
     let config = json!({ "policy": "enabled", "defaultTemplates": ["sidecar"] });
-    let mut values = json!({ "global": { "hub": "istio", "tag": "latest", "proxy": { "image": "proxyv2" },
-        "proxy_init": { "image": "proxyv2" } } });
-    if let Some(image) = &target.proxy_image {
-        values["global"]["proxy"]["image"] = image.as_str().into();
-    }
-    if let Some(image) = &target.init_image {
-        values["global"]["proxy_init"]["image"] = image.as_str().into();
-    }
+    let mut values = json!({ "global": { "proxy": { "image": target.proxy_image },
+        "proxy_init": { "image": target.init_image } } });
     if target.revision != super::installation::DEFAULT {
         values["revision"] = target.revision.as_str().into();
     }
@@ -141,7 +135,11 @@ mod tests {
         let texts = Texts { config: text("config"), values: text("values"), mesh: text("mesh") };
         let read = Configuration::read(&texts).expect("it is understood");
         let default = Configuration::read(&Texts::default()).expect("defaults");
-        assert_eq!(read.values.raw, default.values.raw);
+        let mut expected = default.values.raw;
+        for image in ["proxy", "proxy_init"] {
+            expected["global"][image]["image"] = "mesh/proxy:1".into();
+        }
+        assert_eq!(read.values.raw, expected);
         assert_eq!(read.mesh.raw, default.mesh.raw);
         assert_eq!(read.default_templates, default.default_templates);
         assert_eq!(read.warnings, Vec::<String>::new());
@@ -149,12 +147,7 @@ mod tests {
 
     #[test]
     fn images_and_a_revision_are_values() {
-        let options = InstallOptions {
-            revision: "r1",
-            proxy_image: Some("mesh/proxy:1"),
-            init_image: Some("mesh/init:1"),
-            ..PLAIN
-        };
+        let options = InstallOptions { revision: "r1", init_image: Some("mesh/init:1"), ..PLAIN };
         let target = Installation::read(&options).expect("right");
         let values = configuration(&target)["data"]["values"].as_str().expect("a text").to_owned();
         for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1"] {

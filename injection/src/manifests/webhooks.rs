@@ -7,15 +7,20 @@ use crate::webhook::{REVISION, webhooks};
 use serde_json::{Value, json};
 
 /// The configuration of the environment's tag. The API server calls configurations in the order of their names
-/// (`k8s.io/apiserver`, `mutating_webhook_manager.go`), and this one looks at what the others, `istio-..`, have injected.
-pub const ENVIRONMENT_TAG: &str = "sidecar-injector-environment-tag";
+/// (`k8s.io/apiserver`, `mutating_webhook_manager.go`), and this one looks at what the others have injected: `istio-..`, and
+/// `sidecar-injector-..`, whatever follows, because a full stop comes after a hyphen.
+pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 /// How long the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 
 pub(super) fn names(target: &Installation) -> Vec<String> {
-    let mut names = vec![target.with_revision("istio-sidecar-injector")];
-    names.extend(target.tags.iter().map(|tag| format!("istio-revision-tag-{tag}")));
+    let (of_revision, of_tag) = match target.istio_names {
+        true => ("istio-sidecar-injector", "istio-revision-tag"),
+        false => ("sidecar-injector", "sidecar-injector-revision-tag"),
+    };
+    let mut names = vec![target.with_revision(of_revision)];
+    names.extend(target.tags.iter().map(|tag| format!("{of_tag}-{tag}")));
     if !target.environment_labels.is_empty() {
         names.push(target.with_revision(ENVIRONMENT_TAG));
     }
@@ -114,12 +119,24 @@ mod tests {
     #[test]
     fn configurations_of_the_tag_come_behind_those_that_inject() {
         let tags = ["zzz".to_owned()];
-        for revision in ["default", "zzzz"] {
-            let options =
-                InstallOptions { revision, tags: &tags, environment_labels: Some("virtual-env"), ..PLAIN };
-            let mut names = names(&Installation::read(&options).expect("right"));
-            names.sort();
-            assert!(names.pop().is_some_and(|last| last.starts_with(ENVIRONMENT_TAG)), "{names:?}");
+        // Those of several revisions, too: each is called behind all that inject.
+        let mut all = Vec::new();
+        for revision in ["default", "zzzz", "0"] {
+            for istio_names in [true, false] {
+                let labels = Some("virtual-env");
+                let options = InstallOptions {
+                    revision,
+                    tags: &tags,
+                    environment_labels: labels,
+                    istio_names,
+                    ..PLAIN
+                };
+                all.extend(names(&Installation::read(&options).expect("right")));
+            }
         }
+        all.sort();
+        let first = all.iter().position(|name| name.starts_with(ENVIRONMENT_TAG)).expect("a tag's");
+        assert_eq!((all.len(), first), (18, 12), "{all:?}");
+        assert!(all[first..].iter().all(|name| name.starts_with(ENVIRONMENT_TAG)), "{all:?}");
     }
 }

@@ -21,10 +21,11 @@ mod store;
 
 pub(crate) use callers::{Callers, WebhookCaller};
 
-use crate::{input::namespace, serve::tls};
+use crate::{input::namespace, manifests::NAMESPACE, serve::tls};
 use bundle::WebhookService;
 use clap::Args;
 use cluster::access;
+use k8s_openapi::api::core::v1::Secret;
 use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
@@ -39,7 +40,7 @@ pub(crate) struct AuthorityFlags {
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector", value_parser = namespace, requires = "self_signed")]
     service: String,
     /// Namespace of the Service and of the Secret
-    #[arg(long, value_name = "NAME", default_value = "istio-system", value_parser = namespace, requires = "self_signed")]
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE, value_parser = namespace, requires = "self_signed")]
     namespace: String,
     /// Secret of the authority
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
@@ -53,7 +54,7 @@ pub(crate) struct AuthorityFlags {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "istio-sidecar-injector",
+        default_value = "sidecar-injector",
         requires = "self_signed"
     )]
     webhook_configurations: Vec<String>,
@@ -66,6 +67,20 @@ pub(crate) struct AuthorityFlags {
     /// Kubeconfig of the API server, outside of a cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// What a Secret holds of the authority, for those who only look.
+pub(crate) struct StoredAuthority {
+    /// The text that `caBundle` has to hold.
+    pub(crate) bundle: String,
+    /// When the certificate that signs now ends, in seconds since 1970.
+    pub(crate) ends: i64,
+}
+
+/// The authority of a Secret; `None` if it holds none yet.
+pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn Error>> {
+    let kept = store::read(secret)?;
+    Ok(kept.map(|kept| StoredAuthority { bundle: kept.bundle(), ends: kept.current.trusted.life.ends }))
 }
 
 /// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).

@@ -12,9 +12,9 @@ use std::{
 use testkit::cluster::{Cluster, Fault};
 use testkit::{until, word};
 
-pub(super) const NAMESPACE: &str = "istio-system";
+pub(super) const NAMESPACE: &str = "sidecar-injector";
 pub(super) const SECRET: &str = "sidecar-injector-ca";
-pub(super) const CONFIGURATION: &str = "istio-sidecar-injector";
+pub(super) const CONFIGURATION: &str = "sidecar-injector";
 const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
 /// One replica.

@@ -58,7 +58,8 @@ fn webhooks_that_do_not_call_are_reported_once_and_counted() {
     until("both are told", || shown(&replica).len() == 2);
     let both = shown(&replica).join("\n");
     assert!(both.contains("\"missing\": \"there is no webhook configuration of this name"), "{both}");
-    let expected = "(Service istio-system/another); expected the Service istio-system/sidecar-injector";
+    let expected =
+        "(Service sidecar-injector/another); expected the Service sidecar-injector/sidecar-injector";
     assert!(both.contains(expected), "{both}");
     let metric = |name: &str| {
         get("/metrics").1.contains(&format!("sidecar_injector_webhooks{{configuration=\"{name}"))
@@ -89,7 +90,7 @@ fn get(cluster: &Cluster, address: SocketAddr, path: &str) -> (u16, String) {
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::try_from("sidecar-injector.istio-system.svc").expect("a name");
+    let name = ServerName::try_from("sidecar-injector.sidecar-injector.svc").expect("a name");
     let tls = ClientConnection::new(config.into(), name).expect("TLS");
     let mut stream = StreamOwned::new(tls, TcpStream::connect(address).expect("it listens"));
     stream.write_all(head("GET", path, &[], 0).as_bytes()).expect("a request");

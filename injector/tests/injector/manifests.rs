@@ -186,16 +186,19 @@ fn at_most_one_printed_webhook_is_called_in_each_of_the_81_rows() {
     let four = [("rev.namespace", 6), ("rev.object", 2), ("namespace", 18), ("object", 1)];
     let of =
         |flags: &[&str], start: &str, revision: &str| called(&webhooks(&objects(flags), start), revision);
-    let default = of(&[], "istio-sidecar-injector", "default");
+    let default = of(&[], "sidecar-injector", "default");
     assert_eq!(default, counts(&four));
     assert_eq!(default.values().sum::<usize>(), 27);
-    let auto = of(&["--auto"], "istio-sidecar-injector", "default");
+    let auto = of(&["--auto"], "sidecar-injector", "default");
     assert_eq!(auto, counts(&[&four[..], &[("auto", 1)]].concat()));
     let two = counts(&four[..2]);
-    assert_eq!(of(&["--revision", "r1"], "istio-sidecar-injector-r1", "r1"), two);
-    assert_eq!(of(&["--tag", "prod"], "istio-revision-tag-prod", "prod"), two);
-    let tagged =
-        of(&["--revision", "r1", "--tag", "default", "--auto"], "istio-revision-tag-default", "default");
+    assert_eq!(of(&["--revision", "r1"], "sidecar-injector-r1", "r1"), two);
+    assert_eq!(of(&["--tag", "prod"], "sidecar-injector-revision-tag-prod", "prod"), two);
+    let tagged = of(
+        &["--revision", "r1", "--tag", "default", "--auto"],
+        "sidecar-injector-revision-tag-default",
+        "default",
+    );
     assert_eq!(tagged, auto);
 }
 
@@ -321,7 +324,7 @@ pub(super) fn start(cluster: &Cluster, objects: &[Value]) -> Running {
     let child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
         .args(arguments)
         .args(["--address", "127.0.0.1:0", "--kubeconfig"])
-        .arg(cluster.account("istio-system", "sidecar-injector"))
+        .arg(cluster.account("sidecar-injector", "sidecar-injector"))
         .stderr(File::create(cluster.file("log")).expect("a log"))
         .spawn()
         .expect("the program starts");
@@ -348,7 +351,7 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
     });
     // The Secret is written again, too, when somebody empties it.
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret",
-        "metadata": { "name": "sidecar-injector-ca", "namespace": "istio-system" } }));
+        "metadata": { "name": "sidecar-injector-ca", "namespace": "sidecar-injector" } }));
     until("it is whole again", || cluster.count("update", "secrets") > 0);
 
     let query = || -> BTreeSet<Access> {
@@ -373,7 +376,7 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
         address = lines.filter_map(|line| line["address"].as_str()?.parse().ok()).next();
         address.is_some()
     });
-    cluster.route("istio-system", "sidecar-injector", address.expect("it serves"));
+    cluster.route("sidecar-injector", "sidecar-injector", address.expect("it serves"));
     let file = cluster.file("pod.json");
     let pod = json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "web", "namespace": "shop", "labels": { "virtual-env": "dev.red" } },

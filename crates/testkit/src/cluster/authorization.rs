@@ -1,8 +1,13 @@
 //! Who asks, and whether his roles grant it: service accounts by their tokens, and one person, who may do everything, by the
 //! certificate of the kubeconfig.
 
-use super::{kinds::Access, state::State};
-use serde_json::Value;
+use super::{
+    kinds::{Access, Kind},
+    refusal::Refusal,
+    state::State,
+};
+use crate::http::Request;
+use serde_json::{Value, json};
 
 /// Whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,10 @@ pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
 /// Why a request is refused; `None` where it is not.
 pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
     let User::Account(namespace, name) = user else { return None };
+    // By `system:basic-user`, which every cluster has.
+    if access.resource == "selfsubjectaccessreviews" {
+        return None;
+    }
     let is_subject = |subject: &Value| {
         subject["kind"] == "ServiceAccount"
             && subject["namespace"] == **namespace
@@ -55,6 +64,43 @@ pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<Str
         "{resource} is forbidden: User \"system:serviceaccount:{namespace}:{name}\" cannot {verb} resource {resource:?} in \
          API group {group:?} {place}"
     ))
+}
+
+/// The verbs of roles.
+const VERBS: [&str; 10] =
+    ["bind", "create", "delete", "escalate", "get", "list", "patch", "update", "use", "watch"];
+
+/// Answers whether somebody may do something: whoever asks, or a named service account.
+pub(crate) fn review(
+    state: &State,
+    user: &User,
+    request: &Request,
+    kind: &Kind,
+) -> Result<(u16, Value), Refusal> {
+    let bad = |message: &str| Refusal { code: 400, reason: "BadRequest", message: message.to_owned() };
+    let mut review: Value = serde_json::from_slice(&request.body).map_err(|_| bad("the body is not JSON"))?;
+    let subject = match (&*kind.kind, review["spec"]["user"].as_str()) {
+        ("SelfSubjectAccessReview", None) => user.clone(),
+        ("SubjectAccessReview", Some(named)) => {
+            let account = named.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+            let (namespace, name) = account.ok_or_else(|| bad("only service accounts are known here"))?;
+            User::Account(namespace.to_owned(), name.to_owned())
+        }
+        _ => return Err(bad("spec.user is for a SubjectAccessReview, which needs it")),
+    };
+    let attributes = &review["spec"]["resourceAttributes"];
+    let text = |field: &str| attributes[field].as_str().unwrap_or_default().to_owned();
+    let verb = VERBS.into_iter().find(|verb| attributes["verb"] == **verb);
+    let access = Access {
+        group: text("group"),
+        resource: text("resource"),
+        verb: verb.ok_or_else(|| bad("no verb of roles"))?,
+        namespace: text("namespace"),
+        name: text("name"),
+    };
+    let refused = refusal(state, &subject, &access);
+    review["status"] = json!({ "allowed": refused.is_none(), "reason": refused.unwrap_or_default() });
+    Ok((201, review))
 }
 
 fn grants(rule: &Value, access: &Access) -> bool {

@@ -61,6 +61,14 @@ const BUILT_IN: &[(&str, &str, &[Row])] = &[
             ("statefulsets", "StatefulSet", true, true),
         ],
     ),
+    (
+        "authorization.k8s.io",
+        "v1",
+        &[
+            ("selfsubjectaccessreviews", "SelfSubjectAccessReview", false, false),
+            ("subjectaccessreviews", "SubjectAccessReview", false, false),
+        ],
+    ),
     ("coordination.k8s.io", "v1", &[("leases", "Lease", true, false)]),
     ("events.k8s.io", "v1", &[("events", "Event", true, false)]),
     ("networking.k8s.io", "v1", &[("networkpolicies", "NetworkPolicy", true, false)]),

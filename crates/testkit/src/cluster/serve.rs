@@ -102,6 +102,9 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         "list" => list(request, &target, shared),
         "watch" => return watch(connection, request, &target, shared),
         "get" => write::get(&target, shared),
+        "create" if target.kind.group == "authorization.k8s.io" => {
+            authorization::review(&shared.state(), &user, request, &target.kind)
+        }
         "create" => write::create(request, &target, shared),
         "update" => write::update(request, &target, shared),
         "patch" => write::patch(request, &target, shared),

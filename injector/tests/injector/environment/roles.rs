@@ -7,12 +7,21 @@ use testkit::cluster::Cluster;
 use testkit::until;
 
 const ARGUMENTS: [&str; 3] =
-    ["--all-namespaces", "--lease=sidecar-injector-environment", "--lease-namespace=istio-system"];
+    ["--all-namespaces", "--lease=sidecar-injector-environment", "--lease-namespace=sidecar-injector"];
 
 /// What is printed to install the operator, without what runs.
 fn roles(cluster: &Cluster) -> Vec<Value> {
     let printed = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["manifests", "--image", "example/injector:1", "--operator", "-o", "json"])
+        .args([
+            "manifests",
+            "--image",
+            "example/injector:1",
+            "--proxy-image",
+            "example/proxy:1",
+            "--operator",
+            "-o",
+            "json",
+        ])
         .output()
         .expect("it starts");
     let list: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
@@ -24,7 +33,7 @@ fn roles(cluster: &Cluster) -> Vec<Value> {
         .filter(|object| kinds.iter().any(|kind| object["kind"] == **kind) && is_of_operator(object))
         .collect();
     assert_eq!(found.len(), 4);
-    cluster.namespace("istio-system", &json!({}));
+    cluster.namespace("sidecar-injector", &json!({}));
     found
 }
 
@@ -33,7 +42,7 @@ fn the_printed_roles_are_enough() {
     let cluster = cluster();
     shop(&cluster);
     roles(&cluster).iter().for_each(|role| drop(cluster.put(role)));
-    let account = cluster.account("istio-system", "sidecar-injector-environment");
+    let account = cluster.account("sidecar-injector", "sidecar-injector-environment");
     let operator = Operator::start_as(&account, &ARGUMENTS);
     until_subsets(&cluster, &["base", "base-red"]);
     environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true } }));
@@ -61,7 +70,7 @@ fn a_missing_right_is_reported_and_waited_for() {
         }
         cluster.put(&less);
     }
-    let account = cluster.account("istio-system", "sidecar-injector-environment");
+    let account = cluster.account("sidecar-injector", "sidecar-injector-environment");
     let operator = Operator::start_as(&account, &ARGUMENTS);
     let ready = || {
         let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");

@@ -1,0 +1,61 @@
+//! What of an installation is deleted, without a cluster: each object by its name, in the order in which nothing is left behind.
+
+use super::{Installation, files};
+use serde_json::{Value, json};
+
+/// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles,
+/// without which a program that is still ending can't write its Secret again; then what the programs have written, and read.
+/// The namespace
+/// is the last one, if the installation names it. Parts that were never installed are among them. The CRD and its objects are not.
+pub fn removed(target: &Installation) -> Vec<Value> {
+    let everything = Installation {
+        operator: true,
+        environment_labels: match &target.environment_labels[..] {
+            [] => vec!["virtual-env".to_owned()],
+            labels => labels.to_vec(),
+        },
+        ..target.clone()
+    };
+    let installed: Vec<Value> = files(&everything).into_iter().flat_map(|file| file.objects).collect();
+    let mut all: Vec<Value> = installed.iter().filter_map(named).collect();
+    let lease = everything.with_revision("sidecar-injector-environment");
+    for (version, kind, name) in
+        [("v1", "Secret", everything.secret()), ("coordination.k8s.io/v1", "Lease", lease)]
+    {
+        let metadata = json!({ "name": name, "namespace": everything.namespace });
+        all.push(json!({ "apiVersion": version, "kind": kind, "metadata": metadata }));
+    }
+    let rank = |object: &Value| ORDER.iter().position(|kind| object["kind"] == **kind);
+    all.retain(|object| object["kind"] != "Namespace" && rank(object).is_some());
+    all.sort_by_key(rank);
+    if everything.names_namespace {
+        all.push(json!({ "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": everything.namespace } }));
+    }
+    all
+}
+
+/// Kinds in the order of their deletion. A kind that is not named is kept.
+const ORDER: [&str; 12] = [
+    "MutatingWebhookConfiguration",
+    "Deployment",
+    "PodDisruptionBudget",
+    "Service",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "ClusterRole",
+    "Role",
+    "ServiceAccount",
+    "Secret",
+    "Lease",
+    "ConfigMap",
+];
+
+/// An object by its name.
+fn named(object: &Value) -> Option<Value> {
+    let mut metadata = json!({ "name": object["metadata"]["name"].as_str()? });
+    if let Some(namespace) = object["metadata"].get("namespace") {
+        metadata["namespace"] = namespace.clone();
+    }
+    Some(json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata }))
+}

@@ -1,0 +1,213 @@
+//! What has to hold of an installation: its pods run, its webhooks trust its authority, and its account has the rights of its roles.
+
+use super::{
+    CheckedInstallation,
+    api::{Right, granted},
+    finding::{InstallationFinding, InstallationTopic},
+    shown, unknown,
+    webhooks::{calls, name},
+};
+use crate::authority::{StoredAuthority, stored};
+use data_encoding::BASE64;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAY: i64 = 86_400;
+
+/// What there is to say where the Deployment is not seen.
+pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> InstallationFinding {
+    let topic = InstallationTopic::Server;
+    let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
+    match ours {
+        [] => topic.ok(format!("{title} is not there; the checks of an installation are left out")),
+        some => {
+            let names: Vec<&str> = some.iter().map(|one| name(one)).collect();
+            topic.fail(
+                format!(
+                    "{title} is not there, but {} calls it: no pod of it can be created",
+                    names.join(", ")
+                ),
+                "apply the manifests again, or delete what is left: sidecar-injector uninstall",
+            )
+        }
+    }
+}
+
+pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Server;
+    let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
+    let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
+    let available = conditions.into_iter().find(|one| one["type"] == "Available");
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let (ready, wanted) =
+        (count(&deployment["status"]["readyReplicas"]), count(&deployment["spec"]["replicas"]));
+    let mut findings = Vec::new();
+    findings.push(match available {
+        Some(one) if one["status"] == "True" && ready >= wanted => {
+            topic.ok(format!("{title} is available, {ready} of {wanted} pods are ready"))
+        }
+        Some(one) if one["status"] == "True" => topic.warn(
+            format!("{title} is available, but only {ready} of {wanted} pods are ready"),
+            format!("see kubectl -n {} get pods", checked.namespace),
+        ),
+        other => {
+            let message = other.and_then(|one| one["message"].as_str()).unwrap_or("it has no status yet");
+            topic.fail(
+                format!("{title} is not available: {message}"),
+                format!("see kubectl -n {} describe pods", checked.namespace),
+            )
+        }
+    });
+    let selector = format!("app.kubernetes.io%2Finstance%3D{}", checked.target.name());
+    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", checked.namespace);
+    match checked.cluster.list(&path).await {
+        Err(error) => findings.push(unknown(topic, "pods can't be listed", &error)),
+        Ok(pods) => findings.extend(pods.iter().flat_map(waiting)),
+    }
+    findings
+}
+
+/// Why containers of a pod do not run.
+fn waiting(pod: &Value) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Server;
+    let title = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let finding = |status: &Value| {
+        let state = &status["state"]["waiting"];
+        let reason = state["reason"].as_str()?;
+        let message = state["message"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
+        let image = status["image"].as_str().unwrap_or_default();
+        match reason {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                Some(topic.fail(
+                    format!("pod {title} can't get the image {image} ({reason}){message}"),
+                    "push the image to a registry that the nodes reach, and name it with manifests --image",
+                ))
+            }
+            "ContainerCreating" | "PodInitializing" => None,
+            _ => Some(topic.fail(
+                format!("pod {title} does not run ({reason}){message}"),
+                format!(
+                    "see kubectl -n {} logs {title}",
+                    pod["metadata"]["namespace"].as_str().unwrap_or_default()
+                ),
+            )),
+        }
+    };
+    statuses.filter_map(finding).collect()
+}
+
+pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value]) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Certificates;
+    let secret = checked.target.secret();
+    let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.namespace);
+    let title = format!("Secret {}/{secret}", checked.namespace);
+    let repair = "see the log of the server; a running replica writes the Secret again when it is deleted";
+    let kept = match checked.cluster.get(&path).await {
+        Err(error) => {
+            return vec![unknown(
+                topic,
+                &format!("{title} can't be read, so caBundle is not compared"),
+                &error,
+            )];
+        }
+        Ok(None) => return vec![topic.fail(format!("{title} is not there"), repair)],
+        Ok(Some(object)) => serde_json::from_value::<Secret>(object),
+    };
+    let read = match &kept {
+        Ok(secret) => stored(secret).map_err(|error| shown(&*error)),
+        Err(error) => Err(shown(error)),
+    };
+    let StoredAuthority { bundle, ends } = match read {
+        Ok(Some(authority)) => authority,
+        Ok(None) => return vec![topic.fail(format!("{title} is empty"), repair)],
+        Err(error) => return vec![topic.fail(format!("{title} can't be used: {error}"), repair)],
+    };
+    let mut findings = vec![validity(ends, now())];
+    for configuration in ours {
+        let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+        let behind: Vec<&str> = webhooks
+            .filter(|webhook| calls(checked, webhook))
+            .filter(|webhook| {
+                let text = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+                BASE64.decode(text.as_bytes()).ok().is_none_or(|bytes| bytes != bundle.as_bytes())
+            })
+            .filter_map(|webhook| webhook["name"].as_str())
+            .collect();
+        findings.push(match &behind[..] {
+            [] => topic.ok(format!("caBundle of {} is that of {title}", name(configuration))),
+            some => topic.fail(
+                format!("caBundle of {} is not that of {title}: {}", name(configuration), some.join(", ")),
+                "see the log of the server for the reason (caBundle is not set); apply its roles again",
+            ),
+        });
+    }
+    findings
+}
+
+/// How long the authority is valid. The server replaces it after two thirds of its life.
+fn validity(ends: i64, now: i64) -> InstallationFinding {
+    let topic = InstallationTopic::Certificates;
+    let until = k8s_openapi::jiff::Timestamp::from_second(ends)
+        .map_or_else(|_| format!("second {ends}"), |time| time.to_string());
+    match ends - now {
+        ..=0 => topic.fail(
+            format!("the authority's certificate ended at {until}"),
+            "delete the Secret of the authority and restart the Deployment",
+        ),
+        left if left < 7 * DAY => topic.warn(
+            format!("the authority's certificate is valid until {until}, for {} hours", left / 3600),
+            "see the log of the server for the reason why no next one is announced, unless --ca-lifetime is as short",
+        ),
+        left => topic.ok(format!("the authority's certificate is valid until {until}, for {} days", left / DAY)),
+    }
+}
+
+fn now() -> i64 {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+    i64::try_from(passed).unwrap_or(i64::MAX)
+}
+
+/// What the server's account may do, against what its roles are to grant: by reviews of its access, so that it does not matter
+/// by which roles it has a right.
+pub(super) async fn roles(checked: &CheckedInstallation) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Roles;
+    let account = format!("system:serviceaccount:{}:{}", checked.namespace, checked.target.name());
+    let own = checked.objects.iter().filter(|one| one["metadata"]["name"] == *checked.target.name());
+    let rights: Vec<Right> = own.filter(|one| !one["rules"].is_null()).flat_map(granted).collect();
+    let mut missing = Vec::new();
+    for right in &rights {
+        match checked.cluster.may(Some(&account), right).await {
+            Ok(true) => {}
+            Ok(false) => missing.push(right.show()),
+            Err(error) => return vec![unknown(topic, "the rights of the server are not known", &error)],
+        }
+    }
+    vec![match &missing[..] {
+        [] => topic.ok(format!("{account} has all {} rights", rights.len())),
+        some => topic.fail(
+            format!("{account} may not {}", some.join("; ")),
+            "apply the manifests again: roles and their bindings",
+        ),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::InstallationLevel;
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_ends_is_reported_in_time() {
+        let now = 1_795_305_600;
+        let level = |left: i64| validity(now + left, now).level;
+        assert_eq!(level(0), InstallationLevel::Fail);
+        assert_eq!(level(DAY), InstallationLevel::Warn);
+        assert_eq!(level(7 * DAY), InstallationLevel::Ok);
+        assert_eq!(
+            validity(now + 8 * DAY, now).text,
+            "the authority's certificate is valid until 2026-11-30T00:00:00Z, for 8 days"
+        );
+    }
+}

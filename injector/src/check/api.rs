@@ -1,0 +1,142 @@
+//! The requests that the checks make, with objects as JSON: reads, reviews of rights, and a dry run.
+
+use cluster::error::{describe, status_of_call};
+use hyper::Request;
+use kube::Client;
+use serde_json::{Value, json};
+
+pub(super) struct CheckedCluster {
+    client: Client,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NoAnswer {
+    pub(super) status: Option<u16>,
+    pub(super) text: String,
+}
+
+/// A right in the words of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Right {
+    pub(super) group: String,
+    pub(super) resource: String,
+    pub(super) verb: String,
+    /// Empty for cluster-wide objects, and for all namespaces.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Right {
+    pub(super) fn show(&self) -> String {
+        let Self { group, resource, verb, namespace, name } = self;
+        let dot = if group.is_empty() { String::new() } else { format!(".{group}") };
+        let of = if name.is_empty() { String::new() } else { format!(" {name}") };
+        let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+        format!("{verb} {resource}{dot}{of}{place}")
+    }
+}
+
+impl CheckedCluster {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// What is at a path; `None` where nothing is.
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Value>, NoAnswer> {
+        match self.send(Request::get(path).body(Vec::new())).await {
+            Err(error) if error.status == Some(404) => Ok(None),
+            Err(error) => Err(error),
+            Ok(value) => Ok(Some(value)),
+        }
+    }
+
+    /// The items of a list.
+    pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>, NoAnswer> {
+        let list = self.get(path).await?;
+        Ok(list.and_then(|list| list["items"].as_array().cloned()).unwrap_or_default())
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, NoAnswer> {
+        let request = Request::post(path).header("content-type", "application/json");
+        self.send(request.body(body.to_string().into_bytes())).await
+    }
+
+    async fn send(&self, request: Result<Request<Vec<u8>>, hyper::http::Error>) -> Result<Value, NoAnswer> {
+        let request = request.map_err(|error| NoAnswer { status: None, text: error.to_string() })?;
+        self.client
+            .request::<Value>(request)
+            .await
+            .map_err(|error| NoAnswer { status: status_of_call(&error), text: describe(&error) })
+    }
+
+    /// Whether whoever runs the command has a right, or a service account, if one is named.
+    pub(super) async fn may(&self, account: Option<&str>, right: &Right) -> Result<bool, NoAnswer> {
+        let (kind, path) = match account {
+            None => ("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+            Some(_) => ("SubjectAccessReview", "subjectaccessreviews"),
+        };
+        let mut review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": kind,
+            "spec": { "resourceAttributes": { "group": right.group, "resource": right.resource,
+                "verb": right.verb, "namespace": right.namespace, "name": right.name } } });
+        if let Some(account) = account {
+            review["spec"]["user"] = account.into();
+        }
+        let answer = self.post(&format!("/apis/authorization.k8s.io/v1/{path}"), &review).await?;
+        Ok(answer["status"]["allowed"] == true)
+    }
+}
+
+/// Where an object of a kind is: its group, its resource, and the path of the collection.
+pub(super) fn collection(object: &Value) -> (String, String, String) {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    // Regular for all kinds of an installation.
+    let resource = format!("{}s", object["kind"].as_str().unwrap_or_default().to_lowercase());
+    let group = version.split_once('/').map_or("", |(group, _)| group).to_owned();
+    let root = if group.is_empty() { "api" } else { "apis" };
+    let path = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/{root}/{version}/namespaces/{namespace}/{resource}"),
+        None => format!("/{root}/{version}/{resource}"),
+    };
+    (group, resource, path)
+}
+
+/// What an object is called in messages.
+pub(super) fn title(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let kind = object["kind"].as_str().unwrap_or_default();
+    match text("namespace") {
+        "" => format!("{kind} {}", text("name")),
+        namespace => format!("{kind} {namespace}/{}", text("name")),
+    }
+}
+
+/// The rights that a role grants, each by itself.
+pub(super) fn granted(role: &Value) -> Vec<Right> {
+    let namespace = role["metadata"]["namespace"].as_str().unwrap_or_default();
+    let mut rights = Vec::new();
+    for rule in role["rules"].as_array().into_iter().flatten() {
+        let list = |field: &str| {
+            let items = rule[field].as_array().into_iter().flatten();
+            items.filter_map(|item| Some(item.as_str()?.to_owned())).collect::<Vec<String>>()
+        };
+        let mut names = list("resourceNames");
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        for group in list("apiGroups") {
+            for resource in list("resources") {
+                for verb in list("verbs") {
+                    rights.extend(names.iter().map(|name| Right {
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        verb: verb.clone(),
+                        namespace: namespace.to_owned(),
+                        name: name.clone(),
+                    }));
+                }
+            }
+        }
+    }
+    rights
+}

@@ -1,0 +1,150 @@
+//! What has to hold before an installation: the API server's version, the rights to install, and names that are free.
+
+use super::{
+    CheckedInstallation,
+    api::{NoAnswer, Right, collection, granted, title},
+    finding::{InstallationFinding, InstallationTopic},
+    unknown,
+};
+use serde_json::Value;
+
+/// An object of the installation, and what the cluster has under its name.
+pub(super) struct ExistingObject {
+    pub(super) object: Value,
+    pub(super) answer: Result<Option<Value>, NoAnswer>,
+}
+
+const INSTANCE: &str = "app.kubernetes.io/instance";
+/// `policy/v1`, of which an installation has an object.
+const OLDEST: u32 = 21;
+/// `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with pods that never become ready are not drained.
+const COMPLETE: u32 = 27;
+
+pub(super) fn version(version: &Value) -> InstallationFinding {
+    let topic = InstallationTopic::Cluster;
+    let shown = version["gitVersion"].as_str().unwrap_or("an unknown version");
+    // Some providers append a plus sign.
+    let minor: String =
+        version["minor"].as_str().unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
+    match (version["major"].as_str(), minor.parse::<u32>()) {
+        (Some("1"), Ok(minor)) if minor < OLDEST => topic.fail(
+            format!("the API server is {shown}"),
+            format!("update the cluster: 1.{OLDEST} is the oldest that has all objects"),
+        ),
+        (Some("1"), Ok(minor)) if minor < COMPLETE => topic.warn(
+            format!(
+                "the API server is {shown}, which ignores unhealthyPodEvictionPolicy of PodDisruptionBudgets"
+            ),
+            format!(
+                "update the cluster to 1.{COMPLETE}, or drain nodes with care while the injector is not ready"
+            ),
+        ),
+        (Some("1"), Ok(_)) => topic.ok(format!("the API server is {shown}")),
+        _ => topic.warn(format!("the API server is {shown}"), "expected Kubernetes 1.27 or newer"),
+    }
+}
+
+/// What the cluster has under the names of the installation.
+pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObject> {
+    let mut found = Vec::new();
+    for object in &checked.objects {
+        let (_, _, path) = collection(object);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let answer = checked.cluster.get(&format!("{path}/{name}")).await;
+        found.push(ExistingObject { object: object.clone(), answer });
+    }
+    found
+}
+
+/// What `kubectl apply` needs, and what one has to hold to grant it to the server.
+pub(super) async fn rights(
+    checked: &CheckedInstallation,
+    existing: &[ExistingObject],
+) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Rights;
+    let mut needed: Vec<Right> = Vec::new();
+    for ExistingObject { object, answer } in existing {
+        let (group, resource, _) = collection(object);
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let exists = matches!(answer, Ok(Some(_)));
+        for verb in ["get", if exists { "patch" } else { "create" }] {
+            // A creation is not authorized by name.
+            let name = if verb == "create" { String::new() } else { text("name") };
+            let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
+            needed.push(Right { group, resource, verb, namespace: text("namespace"), name });
+        }
+    }
+    let (mut missing, mut error, mut asked) = (Vec::new(), None, 0_usize);
+    for right in &needed {
+        asked += 1;
+        match checked.cluster.may(None, right).await {
+            Ok(true) => {}
+            Ok(false) => missing.push(right.show()),
+            Err(failed) => error = Some(failed),
+        }
+    }
+    for ExistingObject { object: role, .. } in existing {
+        if role["rules"].is_null() {
+            continue;
+        }
+        let (group, resource, _) = collection(role);
+        let namespace = role["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let name = role["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let escalate = Right { group, resource, verb: "escalate".to_owned(), namespace, name };
+        if checked.cluster.may(None, &escalate).await == Ok(true) {
+            continue;
+        }
+        for right in granted(role) {
+            asked += 1;
+            match checked.cluster.may(None, &right).await {
+                Ok(true) => {}
+                Ok(false) => missing.push(format!("{} (to grant it in {})", right.show(), title(role))),
+                Err(failed) => error = Some(failed),
+            }
+        }
+    }
+    let mut findings: Vec<InstallationFinding> = Vec::new();
+    findings.extend(error.map(|error| unknown(topic, "not all of your rights are known", &error)));
+    if !missing.is_empty() {
+        let text = format!("you may not {}", missing.join("; "));
+        findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
+    }
+    if findings.is_empty() {
+        findings.push(topic.ok(format!("you may apply all {} objects ({asked} rights)", existing.len())));
+    }
+    findings
+}
+
+/// Names under which others have objects already.
+pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) -> Vec<InstallationFinding> {
+    let topic = InstallationTopic::Names;
+    let own = checked.target.name();
+    let (mut findings, mut free, mut ours) = (Vec::new(), 0_usize, 0_usize);
+    for ExistingObject { object, answer } in existing {
+        match answer {
+            Err(error) => findings.push(unknown(topic, &format!("{} can't be read", title(object)), error)),
+            Ok(None) => free += 1,
+            // All installations share these.
+            Ok(Some(_))
+                if ["Namespace", "CustomResourceDefinition"].iter().any(|kind| object["kind"] == **kind) => {}
+            Ok(Some(found)) if found["metadata"]["labels"][INSTANCE] == *own => ours += 1,
+            Ok(Some(found)) => {
+                let owner = match found["metadata"]["labels"][INSTANCE].as_str() {
+                    Some(instance) => format!("an object of {instance}"),
+                    None => "an object of another owner".to_owned(),
+                };
+                findings.push(topic.fail(
+                    format!("{} is there already, {owner}", title(object)),
+                    "install with another --revision or --namespace, or remove the other object",
+                ));
+            }
+        }
+    }
+    if findings.is_empty() {
+        findings.push(topic.ok(match ours {
+            0 => "all names are free".to_owned(),
+            _ => format!("{ours} objects are of this installation, {free} names are free"),
+        }));
+    }
+    findings
+}

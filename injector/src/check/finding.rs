@@ -1,0 +1,166 @@
+//! What was found, and how it is printed: sections of lines with a sign, and the remedy below.
+
+use diagnose::Style;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InstallationLevel {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// The sections, in the order of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InstallationTopic {
+    Cluster,
+    Rights,
+    Names,
+    Webhooks,
+    Security,
+    Server,
+    Certificates,
+    Roles,
+    Injection,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InstallationFinding {
+    pub(super) topic: InstallationTopic,
+    pub(super) level: InstallationLevel,
+    pub(super) text: String,
+    pub(super) remedy: Option<String>,
+}
+
+impl InstallationTopic {
+    const ALL: [Self; 9] = [
+        Self::Cluster,
+        Self::Rights,
+        Self::Names,
+        Self::Webhooks,
+        Self::Security,
+        Self::Server,
+        Self::Certificates,
+        Self::Roles,
+        Self::Injection,
+    ];
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Rights => "Your rights",
+            Self::Names => "Names",
+            Self::Webhooks => "Webhooks",
+            Self::Security => "Pod Security",
+            Self::Server => "Server",
+            Self::Certificates => "Certificates",
+            Self::Roles => "Rights of the server",
+            Self::Injection => "Injection",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Rights => "rights",
+            Self::Names => "names",
+            Self::Webhooks => "webhooks",
+            Self::Security => "pod-security",
+            Self::Server => "server",
+            Self::Certificates => "certificates",
+            Self::Roles => "roles",
+            Self::Injection => "injection",
+        }
+    }
+
+    pub(super) fn ok(self, text: impl Into<String>) -> InstallationFinding {
+        InstallationFinding { topic: self, level: InstallationLevel::Ok, text: text.into(), remedy: None }
+    }
+
+    pub(super) fn warn(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
+        let remedy = Some(remedy.into());
+        InstallationFinding { topic: self, level: InstallationLevel::Warn, text: text.into(), remedy }
+    }
+
+    pub(super) fn fail(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
+        let remedy = Some(remedy.into());
+        InstallationFinding { topic: self, level: InstallationLevel::Fail, text: text.into(), remedy }
+    }
+}
+
+impl InstallationLevel {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+
+    fn sign(self, is_unicode: bool) -> &'static str {
+        match (self, is_unicode) {
+            (Self::Ok, true) => "✔",
+            (Self::Warn, true) => "▲",
+            (Self::Fail, true) => "✘",
+            (Self::Ok, false) => "ok  ",
+            (Self::Warn, false) => "warn",
+            (Self::Fail, false) => "fail",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Ok => Style::Captured,
+            Self::Warn => Style::Passing,
+            Self::Fail => Style::Dropped,
+        }
+    }
+}
+
+pub(super) fn has_failed(findings: &[InstallationFinding]) -> bool {
+    findings.iter().any(|finding| finding.level == InstallationLevel::Fail)
+}
+
+pub(super) fn data(findings: &[InstallationFinding]) -> Value {
+    let findings = findings.iter().map(|finding| {
+        json!({ "topic": finding.topic.word(), "level": finding.level.word(), "text": finding.text,
+            "remedy": finding.remedy })
+    });
+    json!({ "findings": findings.collect::<Vec<Value>>() })
+}
+
+pub(super) fn text(findings: &[InstallationFinding], is_unicode: bool) -> String {
+    let mut out = String::new();
+    for topic in InstallationTopic::ALL {
+        let of: Vec<&InstallationFinding> =
+            findings.iter().filter(|finding| finding.topic == topic).collect();
+        if of.is_empty() {
+            continue;
+        }
+        writeln!(out, "{}", Style::Strong.paint(topic.heading())).expect("text takes all");
+        for InstallationFinding { level, text, remedy, .. } in of {
+            let sign = level.sign(is_unicode);
+            writeln!(out, "  {} {text}", level.style().paint(sign)).expect("text takes all");
+            if let Some(remedy) = remedy {
+                let margin = " ".repeat(3 + sign.chars().count());
+                let remedy = format!("-> {remedy}");
+                writeln!(out, "{margin}{}", Style::Quiet.paint(remedy)).expect("text takes all");
+            }
+        }
+    }
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let (warnings, failures) = (count(InstallationLevel::Warn), count(InstallationLevel::Fail));
+    let level = match (failures, warnings) {
+        (0, 0) => InstallationLevel::Ok,
+        (0, _) => InstallationLevel::Warn,
+        _ => InstallationLevel::Fail,
+    };
+    let counted = |count: usize, noun: &str| match count {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        more => format!("{more} {noun}s"),
+    };
+    let summary = format!("{}, {}", counted(failures, "failure"), counted(warnings, "warning"));
+    out + &format!("{}\n", level.style().paint(summary))
+}

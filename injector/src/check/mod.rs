@@ -1,0 +1,157 @@
+//! `check`: whether the injector can be installed in a cluster, and whether one that is installed works. All findings in one run; it
+//! changes nothing.
+
+mod after;
+mod api;
+mod before;
+mod finding;
+mod security;
+mod trial;
+mod webhooks;
+
+use crate::installed::InstalledFlags;
+use crate::output::{ColourChoice, print, print_folded};
+use ::cluster::{access, error::describe};
+use api::{CheckedCluster, NoAnswer};
+use clap::{Args, ValueEnum};
+use finding::{InstallationFinding, InstallationTopic};
+use injection::manifests::{Installation, files};
+use serde_json::Value;
+use std::{
+    env,
+    error::Error,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::runtime::Builder;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Before an installation, it checks your rights, names that other objects have, other webhooks for pods, and Pod Security. Afterwards, \
+also the Deployment, the certificates, the rights of the server, and an injection: a pod that is created as a dry run \
+(`dryRun=All`) in a namespace of the injector. That needs the right to create pods in one namespace, and takes the way of \
+every pod, with the API server's own check of the certificate.")]
+pub(crate) struct CheckFlags {
+    #[command(flatten)]
+    installed: InstalledFlags,
+    /// The installation has, or will have, the webhook of environments
+    #[arg(long)]
+    environment_tag: bool,
+    /// The installation has, or will have, the operator of environments
+    #[arg(long)]
+    operator: bool,
+    /// Kubeconfig of the cluster [default: that of kubectl]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = CheckFormat::Text)]
+    output: CheckFormat,
+    /// Colours: auto follows the terminal and NO_COLOR
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    color: ColourChoice,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CheckFormat {
+    Text,
+    Json,
+}
+
+/// The exit code if a check failed.
+const FAILED: u8 = 3;
+/// How long the API server may stay silent: a webhook may take 10 seconds, or 30 if it is another one.
+const SILENCE: Duration = Duration::from_secs(35);
+
+/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
+struct CheckedInstallation {
+    cluster: CheckedCluster,
+    target: Installation,
+    /// As `manifests` prints them.
+    objects: Vec<Value>,
+    namespace: String,
+    revision: String,
+}
+
+pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
+    flags.color.choose();
+    let target = flags.installed.installation(true, flags.environment_tag, flags.operator)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let findings = runtime.block_on(async {
+        let connected =
+            access::person(flags.kubeconfig.as_deref(), flags.context.as_deref(), SILENCE).await?;
+        let (client, server) = connected;
+        let objects = files(&target).into_iter().flat_map(|file| file.objects).collect();
+        let checked = CheckedInstallation {
+            cluster: CheckedCluster::new(client),
+            objects,
+            namespace: flags.installed.namespace.clone(),
+            revision: flags.installed.revision.clone(),
+            target,
+        };
+        findings(&checked, &server).await
+    })?;
+    match flags.output {
+        CheckFormat::Json => print(&format!("{:#}\n", finding::data(&findings)))?,
+        CheckFormat::Text => print_folded(&finding::text(&findings, is_unicode()), 4)?,
+    }
+    Ok(if finding::has_failed(&findings) { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+async fn findings(
+    checked: &CheckedInstallation,
+    server: &str,
+) -> Result<Vec<InstallationFinding>, Box<dyn Error>> {
+    let version = checked.cluster.get("/version").await;
+    let version =
+        version.map_err(|error| format!("the API server {server} does not answer: {}", error.text))?;
+    let mut findings = vec![before::version(&version.unwrap_or_default())];
+    let existing = before::existing(checked).await;
+    findings.extend(before::rights(checked, &existing).await);
+    findings.extend(before::names(checked, &existing));
+    let configurations = webhooks::configurations(&checked.cluster).await;
+    findings.extend(webhooks::findings(checked, &configurations));
+    let namespaces = checked.cluster.list("/api/v1/namespaces").await;
+    findings.extend(security::findings(checked, &existing, &configurations, &namespaces));
+    let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
+    let deployment = deployment.and_then(|found| found.answer.as_ref().ok()?.as_ref());
+    let ours = webhooks::ours(checked, &configurations);
+    match deployment {
+        None => findings.push(after::absent(checked, &ours)),
+        Some(deployment) => {
+            findings.extend(after::server(checked, deployment).await);
+            findings.extend(after::certificates(checked, &ours).await);
+            findings.extend(after::roles(checked).await);
+            findings.push(trial::injected(checked, &ours, &namespaces).await);
+        }
+    }
+    Ok(findings)
+}
+
+/// A finding about a question that has no answer.
+fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
+    let remedy = match error.status {
+        Some(401 | 403) => "repeat it as a user with this right",
+        _ => "repeat it when the API server answers",
+    };
+    topic.warn(format!("{what}: {}", error.text), remedy)
+}
+
+/// Whether signs may be other than ASCII: at a terminal whose locale has them.
+fn is_unicode() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
+        let value = env::var(name).ok()?;
+        (!value.is_empty()).then_some(value)
+    });
+    io::stdout().is_terminal()
+        && locale.is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"))
+}
+
+/// Formats an error for a finding.
+fn shown(error: &(dyn Error + 'static)) -> String {
+    describe(error)
+}
