@@ -4,10 +4,11 @@ use super::{
     CheckedInstallation,
     api::{Right, granted},
     finding::{InstallationFinding, InstallationTopic},
-    shown, unknown,
+    unknown,
     webhooks::{calls, name},
 };
 use crate::authority::{StoredAuthority, stored};
+use cluster::error::describe;
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
@@ -116,8 +117,8 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
         Ok(Some(object)) => serde_json::from_value::<Secret>(object),
     };
     let read = match &kept {
-        Ok(secret) => stored(secret).map_err(|error| shown(&*error)),
-        Err(error) => Err(shown(error)),
+        Ok(secret) => stored(secret).map_err(|error| describe(&*error)),
+        Err(error) => Err(describe(error)),
     };
     let StoredAuthority { bundle, ends } = match read {
         Ok(Some(authority)) => authority,

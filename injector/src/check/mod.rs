@@ -11,7 +11,7 @@ mod webhooks;
 
 use crate::installed::InstalledFlags;
 use crate::output::{ColourChoice, print, print_folded};
-use ::cluster::{access, error::describe};
+use ::cluster::access;
 use api::{CheckedCluster, NoAnswer};
 use clap::{Args, ValueEnum};
 use finding::{InstallationFinding, InstallationTopic};
@@ -118,11 +118,13 @@ async fn findings(
     let namespaces = checked.cluster.list("/api/v1/namespaces").await;
     findings.extend(security::findings(checked, &existing, &configurations, &namespaces));
     let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
-    let deployment = deployment.and_then(|found| found.answer.as_ref().ok()?.as_ref());
     let ours = webhooks::ours(checked, &configurations);
-    match deployment {
-        None => findings.push(after::absent(checked, &ours)),
-        Some(deployment) => {
+    match deployment.map(|found| &found.answer) {
+        None | Some(Ok(None)) => findings.push(after::absent(checked, &ours)),
+        Some(Err(error)) => {
+            findings.push(unknown(InstallationTopic::Server, "the Deployment can't be read", error));
+        }
+        Some(Ok(Some(deployment))) => {
             findings.extend(after::server(checked, deployment).await);
             findings.extend(after::certificates(checked, &ours).await);
             findings.extend(after::roles(checked).await);
@@ -149,9 +151,4 @@ fn is_unicode() -> bool {
     });
     io::stdout().is_terminal()
         && locale.is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"))
-}
-
-/// Formats an error for a finding.
-fn shown(error: &(dyn Error + 'static)) -> String {
-    describe(error)
 }

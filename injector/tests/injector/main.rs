@@ -2,6 +2,7 @@
 
 mod authority;
 mod callers;
+mod check;
 mod check_templates;
 mod client;
 mod command_line;
@@ -11,6 +12,7 @@ mod explain_cluster;
 mod folder;
 mod http2;
 mod inject;
+mod installation;
 mod large;
 mod lint;
 mod load;
@@ -20,5 +22,6 @@ mod monitoring;
 mod readme;
 mod serve;
 mod tls;
+mod upgrade;
 mod watch;
 mod webhook;

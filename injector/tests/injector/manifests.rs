@@ -19,7 +19,8 @@ use std::{
 use testkit::cluster::{Access, Cluster, selects};
 use testkit::{until, word};
 
-pub(super) const MANIFESTS: [&str; 3] = ["manifests", "--image", "example/sidecar-injector:1"];
+pub(super) const MANIFESTS: [&str; 5] =
+    ["manifests", "--image", "example/sidecar-injector:1", "--proxy-image", "example/proxy:1"];
 
 /// What the command prints.
 fn printed(flags: &[&str]) -> String {
@@ -194,6 +195,8 @@ fn at_most_one_printed_webhook_is_called_in_each_of_the_81_rows() {
     let two = counts(&four[..2]);
     assert_eq!(of(&["--revision", "r1"], "sidecar-injector-r1", "r1"), two);
     assert_eq!(of(&["--tag", "prod"], "sidecar-injector-revision-tag-prod", "prod"), two);
+    assert_eq!(of(&["--istio-names"], "istio-sidecar-injector", "default"), default);
+    assert_eq!(of(&["--istio-names", "--tag", "prod"], "istio-revision-tag-prod", "prod"), two);
     let tagged = of(
         &["--revision", "r1", "--tag", "default", "--auto"],
         "sidecar-injector-revision-tag-default",

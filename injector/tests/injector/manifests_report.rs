@@ -1,7 +1,6 @@
-//! `manifests`: what is said of its flags, of files that others wrote, and of how an installation is removed.
+//! `manifests`: what is said of its flags, of files that others wrote, and of images.
 
 use super::manifests::MANIFESTS;
-use serde_json::Value;
 use std::{fs, process::Command};
 use testkit::{cluster::Cluster, word};
 
@@ -25,39 +24,6 @@ fn what_others_wrote_stays_unless_it_is_forced() {
     let (done, text) = run(&["--force"]);
     assert!(done && text.contains(&format!("wrote {}", foreign.display())), "{text}");
     assert!(run(&[]).0, "its own files are written anew");
-}
-
-/// What docs/injector.md deletes by a label has it; what others may use is not deleted.
-#[test]
-fn what_is_removed_by_its_label_has_it() {
-    let list = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args([
-            "manifests",
-            "--image",
-            "example/injector:1",
-            "-o",
-            "json",
-            "--revision",
-            "r1",
-            "--tag",
-            "prod",
-        ])
-        .args(["--operator", "--environment-tag"])
-        .output()
-        .expect("it starts");
-    let list: Value = serde_json::from_slice(&list.stdout).expect("JSON");
-    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/injector.md"));
-    let document = document.expect("the document");
-    let (_, removal) = document.split_once("## Remove it").expect("the section");
-    for object in list["items"].as_array().expect("a list") {
-        let kind = object["kind"].as_str().expect("a kind").to_lowercase();
-        if ["customresourcedefinition", "namespace"].contains(&&*kind) {
-            continue;
-        }
-        assert!(removal.contains(&kind), "{kind} is not removed");
-        let labels = &object["metadata"]["labels"];
-        assert_eq!(labels["app.kubernetes.io/instance"], "sidecar-injector-r1", "{object:#}");
-    }
 }
 
 #[test]
@@ -89,11 +55,36 @@ fn the_namespace_is_an_object_unless_it_is_somebody_elses() {
             [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         (printed.contains("kind: Namespace\n"), text)
     };
-    let (is_there, text) = run(&[]);
-    assert!(is_there && text.contains("no --image"), "{text}");
-    let image = ["--image", "example/injector:1"];
+    let image = ["--image", "example/injector:1", "--proxy-image", "example/proxy:1"];
     assert_eq!(run(&image), (true, String::new()));
     for other in [&["--no-namespace"][..], &["--namespace", "default"], &["--namespace", "kube-system"]] {
         assert_eq!(run(&[&image[..], other].concat()), (false, String::new()), "{other:?}");
+    }
+}
+
+#[test]
+fn images_that_are_not_pinned_are_refused() {
+    let run = |arguments: &[&str]| {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").args(arguments).output();
+        let out = out.expect("the program starts");
+        assert!(out.status.code() == Some(1) && out.stdout.is_empty());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let missing = run(&[]);
+    for text in [
+        "2 problems",
+        "--image: is missing; expected an image",
+        "--proxy-image: is missing; expected an image",
+    ] {
+        assert!(missing.contains(text), "{text}: {missing}");
+    }
+    let moving = run(&["--image", "a/b:latest", "--proxy-image", "istio/proxyv2"]);
+    for text in [
+        "--image: \"a/b:latest\" has the tag latest",
+        "--proxy-image: \"istio/proxyv2\" has neither tag nor digest",
+        "such as istio/proxyv2:",
+    ] {
+        assert!(moving.contains(text), "{text}: {moving}");
     }
 }
