@@ -62,12 +62,9 @@ impl Captures {
         let of_mesh = reading.settings.raw.mesh();
         let is_captured = membership.has(of_mesh) || (!membership.is_known && !is_written.is_empty());
         for remark in &reading.warnings {
-            let counts = match remark.code {
-                Code::UnknownAnnotation => true,
-                // That a pod is not captured at all is judged by its webhooks.
-                _ => remark.level == Level::Warning && !is_never && is_captured,
-            };
-            if counts {
+            // That a pod is not captured at all is judged by its webhooks.
+            let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
+            if remark.code == Code::UnknownAnnotation || is_about_capture {
                 groups.about(of_remark(remark), pod);
             }
         }

@@ -1,7 +1,6 @@
 //! The objects by what they are: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use super::ClusterQuestion;
-use super::object::{ClusterObject, ObjectName, ObjectPlace};
+use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
 use crate::admission::{Namespace, Workload};
 use crate::namespaces::texts;
 use mesh::pod::ENFORCE;

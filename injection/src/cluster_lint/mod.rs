@@ -26,27 +26,15 @@ mod webhooks;
 
 pub use findings::{ClusterFinding, ClusterFindings, ConcernedObject};
 pub use injectors::config_maps;
-pub use object::{ClusterObject, NeededResource, ObjectName, ObjectPlace, RESOURCES};
+pub use object::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
 pub use report::{ClusterItem, ClusterLintReport, ItemObject, report};
 pub use sarif::sarif;
 pub use text::text;
 
-use crate::namespaces::Namespaces;
 use capture::Captures;
 use findings::FindingGroups;
 use injectors::Injectors;
 use inventory::Inventory;
-
-/// What is linted.
-#[derive(Clone, Debug)]
-pub struct ClusterQuestion<'a> {
-    /// Lists are unpacked.
-    pub objects: &'a [ClusterObject],
-    /// What is known of namespaces beside the objects.
-    pub namespaces: Namespaces,
-    /// Whether these are all Namespaces, Services and webhooks of a cluster, so that what is absent does not exist.
-    pub is_whole: bool,
-}
 
 /// All findings about the objects, notes included, worst first.
 pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterFindings {

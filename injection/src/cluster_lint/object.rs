@@ -1,5 +1,6 @@
 //! The input: objects of a cluster as values, with the place of those that are written in files.
 
+use crate::namespaces::Namespaces;
 use mesh::pod::located;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
@@ -12,6 +13,17 @@ pub struct ClusterObject {
     pub value: Value,
     /// Where it is written; `None` for what an API server has.
     pub place: Option<ObjectPlace>,
+}
+
+/// What is linted.
+#[derive(Clone, Debug)]
+pub struct ClusterQuestion<'a> {
+    /// Lists are unpacked.
+    pub objects: &'a [ClusterObject],
+    /// What is known of namespaces beside the objects.
+    pub namespaces: Namespaces,
+    /// Whether these are all Namespaces, Services and webhooks of a cluster, so that what is absent does not exist.
+    pub is_whole: bool,
 }
 
 /// Where an object is written.

@@ -4,7 +4,6 @@ use super::capture::PodCapture;
 use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
-use crate::namespaces::strings;
 use mesh::Mesh;
 use mesh::finding::{Code, Finding};
 use mesh::settings::mapping::TABLE;
@@ -87,10 +86,9 @@ fn selects(service: &ClusterObject, pod: &DescribedPod<'_>) -> bool {
     let selector = service.value["spec"]["selector"].as_object();
     selector.is_some_and(|selector| {
         !selector.is_empty()
-            && selector.iter().all(|(key, value)| {
-                let own = strings(pod.template, "labels").find(|(name, _)| name == key);
-                own.is_some_and(|(_, own)| value == own)
-            })
+            && selector
+                .iter()
+                .all(|(key, value)| pod.labels.get(key).is_some_and(|own| value == own.as_str()))
     })
 }
 
