@@ -104,7 +104,7 @@ fn programs_get_objects_with_their_files_and_lines() {
     let report = read(&["-f", &file, "-o", "json"], "");
     assert_eq!((&report["version"], &report["workload_count"]), (&1.into(), &1.into()));
     let objects = &report["findings"][0]["objects"];
-    assert_eq!((&objects[0]["object"], &objects[1]["line"]), (&"Deployment shop/web".into(), &15.into()));
+    assert_eq!((&objects[0]["object"], &objects[1]["line"]), (&"Deployment shop/web".into(), &14.into()));
     assert_eq!(objects[0]["file"], file.as_str());
     let log = read(&["-f", &file, "--output", "sarif"], "");
     let results = log["runs"][0]["results"].as_array().expect("results");
@@ -116,7 +116,7 @@ fn programs_get_objects_with_their_files_and_lines() {
             (result["ruleId"].as_str(), place["region"]["startLine"].as_u64())
         })
         .collect();
-    assert_eq!(places, [(Some("SI033"), Some(9)), (Some("SI033"), Some(15))]);
+    assert_eq!(places, [(Some("SI033"), Some(9)), (Some("SI033"), Some(14))]);
     // Standard input has no lines to show a finding at.
     let log = read(&["-f", "-", "-o", "sarif"], WEB);
     let location = &log["runs"][0]["results"][0]["locations"][0];
