@@ -45,7 +45,7 @@ pub(crate) struct NodeStatus<'a> {
     recorder: Recorder,
     pods: Rc<RefCell<PodReferences>>,
     /// The pods whose drift has an event, with the time at which the rules were made that have drifted.
-    told: BTreeMap<PodName, String>,
+    reported: BTreeMap<PodName, String>,
 }
 
 impl<'a> NodeStatus<'a> {
@@ -57,7 +57,7 @@ impl<'a> NodeStatus<'a> {
     ) -> Self {
         let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
         let recorder = Recorder::new(client, reporter);
-        Self { settings, metrics, recorder, pods, told: BTreeMap::new() }
+        Self { settings, metrics, recorder, pods, reported: BTreeMap::new() }
     }
 
     /// Looks again and again. Without `--watch` never; nor where pods are only labelled or deleted, for which the program
@@ -117,8 +117,12 @@ impl<'a> NodeStatus<'a> {
     async fn report_drift(&mut self, overview: &Overview) {
         let drifted: Vec<&NamespaceRow> =
             overview.namespaces.iter().filter(|row| row.state == NamespaceState::Drifted).collect();
-        let pods: BTreeSet<&PodName> = drifted.iter().filter_map(|row| row.pod.as_ref()).collect();
-        self.told.retain(|pod, _| pods.contains(pod));
+        // What can't be read may still be as it was.
+        let remains =
+            |row: &&NamespaceRow| matches!(row.state, NamespaceState::Drifted | NamespaceState::Unknown);
+        let pods: BTreeSet<&PodName> =
+            overview.namespaces.iter().filter(remains).filter_map(|row| row.pod.as_ref()).collect();
+        self.reported.retain(|pod, _| pods.contains(pod));
         for row in drifted {
             let Some(pod) = &row.pod else { continue };
             let changed = |held: &&diagnose::status::Record| held.changed_since;
@@ -126,7 +130,7 @@ impl<'a> NodeStatus<'a> {
             let at = made.map(|made| made.at.clone()).unwrap_or_default();
             // A pod that the API server does not have yet gets its event after a later look.
             let reference = self.pods.borrow().known().get(pod).cloned();
-            let Some(reference) = reference.filter(|_| self.told.get(pod) != Some(&at)) else { continue };
+            let Some(reference) = reference.filter(|_| self.reported.get(pod) != Some(&at)) else { continue };
             let note = row.reason().map(|finding| finding.text.clone()).unwrap_or_default();
             tracing::warn!(pod = format!("{}/{}", pod.namespace, pod.name), "{note}");
             let event = Event {
@@ -138,7 +142,7 @@ impl<'a> NodeStatus<'a> {
             };
             let published = self.recorder.publish(&event, &reference);
             match time::timeout(self.settings.call_timeout, published).await {
-                Ok(Ok(())) => drop(self.told.insert(pod.clone(), at)),
+                Ok(Ok(())) => drop(self.reported.insert(pod.clone(), at)),
                 Ok(Err(error)) => {
                     tracing::warn!(error = %describe(&error), "no event of the drift can be published");
                 }

@@ -20,6 +20,7 @@ use crate::{
     support::{
         namespace::Namespace,
         pod::Answerer::{Destination, Inbound, Outbound},
+        program::BINARY,
     },
 };
 use prost::Message;
@@ -217,6 +218,11 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     sandbox.check(&container, &cases);
     verbs::check_finds_tampering(&containerd.stage, attachment, &sandbox.inside);
     sandbox.check(&container, &cases);
+    // Its files are not in containerd's usual place: the shim leads to them.
+    let seen = containerd.stage.output(&[BINARY, "status", "--all", "--format", "json"], &[], "").stdout;
+    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+    assert_eq!(seen["namespaces"][0]["pod"], json!({ "namespace": "shop", "name": "captured" }), "{seen}");
+    assert_eq!(seen["namespaces"][0]["name"], "shop/captured", "{seen}");
     sandbox.stop();
     verbs::is_gone(&containerd.stage, attachment, &sandbox.inside);
     sandbox.remove();

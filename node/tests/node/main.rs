@@ -7,6 +7,7 @@ mod monitoring;
 mod namespace;
 #[path = "../../../tests/support/note.rs"]
 mod note;
+mod overview;
 mod roles;
 mod scene;
 mod treatments;

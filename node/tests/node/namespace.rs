@@ -14,12 +14,12 @@ use std::{
 use testkit::{command, until, word};
 
 /// A namespace with an interface, an address and a way out, held by a process.
-struct Sandbox {
+pub(crate) struct Sandbox {
     child: Child,
 }
 
 impl Sandbox {
-    fn new(address: &str) -> Self {
+    pub(crate) fn new(address: &str) -> Self {
         let script = format!(
             "ip link set lo up && ip link add eth0 type veth peer name peer && ip addr add {address}/24 dev eth0 && \
              ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600"
@@ -33,7 +33,11 @@ impl Sandbox {
         sandbox
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/ns/net", self.child.id()).into()
     }
 
@@ -76,7 +80,7 @@ impl Drop for Sandbox {
     }
 }
 
-fn with_address(mut pod: serde_json::Value, address: &str) -> serde_json::Value {
+pub(crate) fn with_address(mut pod: serde_json::Value, address: &str) -> serde_json::Value {
     pod["status"]["podIP"] = address.into();
     pod["status"]["podIPs"] = json!([{ "ip": address }]);
     pod
@@ -228,7 +232,7 @@ fn bad_annotations_are_told_and_nothing_is_touched() {
     assert_eq!(sandbox.rules(), "");
 }
 
-fn get(address: &str, path: &str) -> String {
+pub(crate) fn get(address: &str, path: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");

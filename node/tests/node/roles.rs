@@ -7,10 +7,10 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use testkit::cluster::{Access, Fault};
 use testkit::{until, word};
 
-type Rule = (String, String, String);
+pub(crate) type Rule = (String, String, String);
 
 /// What the ClusterRoles of a manifest allow, by group, resource and verb.
-fn allowed(file: &str) -> BTreeSet<Rule> {
+pub(crate) fn allowed(file: &str) -> BTreeSet<Rule> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/cni/repair").join(file);
     let text = fs::read_to_string(&path).expect("a manifest");
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
@@ -55,7 +55,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
 }
 
 /// What the server was asked for.
-fn requested(scene: &Scene) -> BTreeSet<Rule> {
+pub(crate) fn requested(scene: &Scene) -> BTreeSet<Rule> {
     let state = scene.cluster.state();
     let rule =
         |Access { group, resource, verb, .. }: &Access| (group.clone(), resource.clone(), (*verb).to_owned());

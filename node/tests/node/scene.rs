@@ -24,7 +24,8 @@ impl Scene {
         self.cluster.find("pods", "shop", name).unwrap_or_default()
     }
 
-    /// Starts `sidecar-node repair` with these flags besides.
+    /// Starts `sidecar-node repair` with these flags besides. Unless they say how often, it does not look at the
+    /// namespaces of other tests.
     pub(crate) fn start(&self, flags: &[&str]) -> Program {
         let log = self.cluster.file("log");
         let stderr = File::options().create(true).append(true).open(&log).expect("a log");
@@ -32,6 +33,7 @@ impl Scene {
             .args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"])
             .arg(self.cluster.kubeconfig())
             .args(flags)
+            .args((!flags.contains(&"--status-interval")).then_some("--status-interval=0"))
             .env_remove("NODE_NAME")
             .stderr(stderr)
             .spawn()

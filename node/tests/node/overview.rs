@@ -1,0 +1,129 @@
+//! The state of the node's pods: metrics, and an event for each drift.
+
+use super::namespace::{Sandbox, get, with_address};
+use super::roles::{allowed, requested};
+use super::scene::{Scene, broken, uid};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+use testkit::{command, until, word};
+
+const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const MONITOR: u32 = 5;
+
+/// A `/proc` with a container of the pod `shop/web`, and containerd's shim, which works in the folder of the container's
+/// configuration.
+fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
+    let proc = folder.join("proc");
+    let bundle = folder.join("bundle");
+    fs::create_dir_all(&bundle).expect("a folder");
+    let annotations =
+        json!({ "io.kubernetes.cri.sandbox-namespace": "shop", "io.kubernetes.cri.sandbox-name": "web" });
+    let configuration = json!({ "ociVersion": "1.1.0", "annotations": annotations });
+    fs::write(bundle.join("config.json"), configuration.to_string()).expect("written");
+    let (id, group) = (sandbox.id(), format!("0::/kubepods/pod{}/{CONTAINER}", uid("web")));
+    for (number, group, parent) in
+        [(MONITOR, "0::/system.slice/containerd.service", 1), (id, &*group, MONITOR)]
+    {
+        let process = proc.join(number.to_string());
+        fs::create_dir_all(&process).expect("a folder");
+        fs::write(process.join("cgroup"), group).expect("written");
+        fs::write(process.join("status"), format!("Name:\tsome\nPPid:\t{parent}\n")).expect("written");
+    }
+    symlink(format!("/proc/{id}/ns"), proc.join(id.to_string()).join("ns")).expect("a link");
+    symlink(&bundle, proc.join(MONITOR.to_string()).join("cwd")).expect("a link");
+    proc
+}
+
+/// As somebody does who edits rules by hand.
+fn tamper(sandbox: &Sandbox) {
+    let net = format!("--net={}", sandbox.path().display());
+    let rule = ["add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"];
+    command("nsenter", &[&[&*net, "nft"], &rule[..]].concat());
+}
+
+#[test]
+fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.7.7");
+    let proc = proc(&sandbox, &scene.cluster.folder);
+    let names = scene.cluster.folder.join("netns");
+    let address = "127.0.0.1:15517";
+    let flags = ["--watch", "--proc", word(&proc), "--netns-dir", word(&names), "--metrics", address];
+    let more = ["--status-interval", "1", "--metrics-per-pod"];
+    let program = scene.start(&[&flags[..], &more[..]].concat());
+    let pod = |state: &str, mesh: &str| {
+        let labels = format!("state=\"{state}\",mesh=\"{mesh}\",namespace=\"shop\",pod=\"web\"");
+        format!("sidecar_node_pods{{{labels}}} 1")
+    };
+    let is = |state: &str, mesh: &str| {
+        let metrics = get(address, "/metrics");
+        let pods: Vec<&str> = metrics.lines().filter(|line| line.starts_with("sidecar_node_pods{")).collect();
+        pods == [pod(state, mesh)]
+    };
+    let drifts = || {
+        let events = scene.cluster.all("events").into_iter();
+        events.filter(|event| event["reason"] == "CaptureDrifted").collect::<Vec<Value>>()
+    };
+    let looks = || {
+        let metrics = get(address, "/metrics");
+        let line = "sidecar_node_looks_total{outcome=\"done\"} ";
+        let count = metrics.lines().find_map(|one| one.strip_prefix(line)?.parse::<u64>().ok());
+        count.unwrap_or_default()
+    };
+    until("it listens", || std::net::TcpStream::connect(address).is_ok());
+    until("it is counted as not captured", || is("not-captured", ""));
+
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.7.7"));
+    // Nothing listens where the rules send packets.
+    until("it is counted as repaired", || is("failing", "istio"));
+    assert_eq!(drifts(), Vec::<Value>::new());
+
+    tamper(&sandbox);
+    until("it is counted as drifted", || is("drifted", "istio"));
+    until("an event reports the drift", || !drifts().is_empty());
+    let event = drifts()[0].clone();
+    assert_eq!(
+        (&event["type"], &event["regarding"]["uid"]),
+        (&json!("Warning"), &json!(uid("web"))),
+        "{event}"
+    );
+    let note = event["note"].as_str().unwrap_or_default();
+    assert!(note.contains("sidecar-node-repair") && note.contains("changed since"), "{event}");
+    let before = looks();
+    until("it has looked twice more", || looks() >= before + 2);
+    assert_eq!((drifts().len(), scene.cluster.count("patch", "events")), (1, 0), "{}", program.log());
+
+    // Repaired and edited again, it has drifted again.
+    scene.cluster.put(&with_address(broken("web", 2), "10.213.7.7"));
+    until("it is counted as repaired again", || is("failing", "istio"));
+    tamper(&sandbox);
+    until("another event reports the drift", || drifts().len() + scene.cluster.count("patch", "events") >= 2);
+    let requested = requested(&scene);
+    assert!(requested.is_subset(&allowed("rbac.yaml")), "{requested:?}");
+    assert_eq!(program.stop(), Some(0));
+}
+
+/// Where the program only labels pods, it need not see the node's namespaces, and counts none.
+#[test]
+fn namespaces_are_read_where_pods_are_repaired() {
+    let scene = Scene::new();
+    let address = "127.0.0.1:15518";
+    let flags = ["--watch", "--action", "label", "--proc", "/nonexistent", "--metrics", address];
+    let program = scene.start(&[&flags[..], &["--status-interval", "1"]].concat());
+    until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
+    assert!(!get(address, "/metrics").contains("sidecar_node_looks_total{"));
+    assert_eq!(program.stop(), Some(0));
+
+    let flags = ["--watch", "--proc", "/nonexistent", "--metrics", address, "--status-interval", "1"];
+    let program = scene.start(&flags);
+    until("pods are listed", || scene.cluster.count("watch", "pods") > 1);
+    until("a failure is counted", || {
+        get(address, "/metrics").contains("sidecar_node_looks_total{outcome=\"failed\"}")
+    });
+    assert!(program.log().contains("the namespaces of the node can't be listed"), "{}", program.log());
+    assert_eq!(program.stop(), Some(0));
+}
