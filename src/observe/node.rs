@@ -24,14 +24,14 @@ const AT_ONCE: usize = 16;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The number of a reading, and what came of it.
-type Reading = (u64, Result<CaptureStatus, String>);
+type NamespaceReading = (u64, Result<CaptureStatus, String>);
 
 /// Looks at all network namespaces of a node, once or again and again.
 #[derive(Debug)]
 pub struct NodeObserver {
     settings: ObserverSettings,
     places: LookupPlaces,
-    done: (Sender<Reading>, Receiver<Reading>),
+    done: (Sender<NamespaceReading>, Receiver<NamespaceReading>),
     /// The number of the next reading.
     next: u64,
     /// Readings that were given up and have not ended: their namespaces are not read again meanwhile, so that threads do not
@@ -40,7 +40,7 @@ pub struct NodeObserver {
 }
 
 /// A reading that is waited for.
-struct Running {
+struct RunningRead {
     since: Instant,
     label: NamespaceLabel,
     id: NamespaceId,
@@ -61,7 +61,7 @@ impl NodeObserver {
             self.late.remove(&number);
         }
         let mut waiting = inventory::all(&self.places)?.into_iter();
-        let mut running: BTreeMap<u64, Running> = BTreeMap::new();
+        let mut running: BTreeMap<u64, RunningRead> = BTreeMap::new();
         let mut rows = Vec::new();
         loop {
             while running.len() < AT_ONCE
@@ -70,7 +70,7 @@ impl NodeObserver {
                 let label = label(&found);
                 match self.start(found) {
                     Ok((number, id)) => {
-                        running.insert(number, Running { since: Instant::now(), label, id });
+                        running.insert(number, RunningRead { since: Instant::now(), label, id });
                     }
                     Err(why) => rows.push(NamespaceRow::unknown(label, why)),
                 }
@@ -78,8 +78,12 @@ impl NodeObserver {
             let Some(first) = running.values().map(|one| one.since).min() else { break };
             match self.done.1.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
                 Ok((number, outcome)) => match (running.remove(&number), outcome) {
-                    (Some(Running { label, .. }), Ok(status)) => rows.push(NamespaceRow::new(label, status)),
-                    (Some(Running { label, .. }), Err(why)) => rows.push(NamespaceRow::unknown(label, why)),
+                    (Some(RunningRead { label, .. }), Ok(status)) => {
+                        rows.push(NamespaceRow::new(label, status))
+                    }
+                    (Some(RunningRead { label, .. }), Err(why)) => {
+                        rows.push(NamespaceRow::unknown(label, why))
+                    }
                     // It was given up.
                     (None, _) => drop(self.late.remove(&number)),
                 },
@@ -88,8 +92,8 @@ impl NodeObserver {
                     let (given_up, kept) =
                         running.into_iter().partition(|(_, one)| one.since.elapsed() >= READ_TIMEOUT);
                     running = kept;
-                    let given_up: BTreeMap<u64, Running> = given_up;
-                    for (number, Running { label, id, .. }) in given_up {
+                    let given_up: BTreeMap<u64, RunningRead> = given_up;
+                    for (number, RunningRead { label, id, .. }) in given_up {
                         self.late.insert(number, id);
                         let why = format!("reading it takes longer than {} s", READ_TIMEOUT.as_secs());
                         rows.push(NamespaceRow::unknown(label, why));
