@@ -383,8 +383,16 @@ const OF_EACH_MESH: [&str; 3] = ["CaptureConfig", "Known", "Reason"];
 #[test]
 fn no_two_types_have_the_same_name() {
     let mut places = BTreeMap::<String, Vec<String>>::new();
-    for below in ["src", "rules/src", "crates", "injection/src", "injector/src", "node/src", "playground/src"]
-    {
+    for below in [
+        "src",
+        "rules/src",
+        "crates",
+        "injection/src",
+        "injector/src",
+        "kubectl/src",
+        "node/src",
+        "playground/src",
+    ] {
         for (path, text) in sources(below) {
             if path.contains("testkit") || path.contains("/tests") || path.ends_with("tests.rs") {
                 continue;

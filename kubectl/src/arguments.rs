@@ -1,0 +1,234 @@
+//! The command line, as values.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use command_line::program::Sections;
+use mesh::sources::duration;
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// Shows whether a pod's traffic is captured, by its kernel and by its manifest
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-capture", version)]
+pub(crate) struct CaptureArguments {
+    #[command(subcommand)]
+    pub(crate) command: CaptureCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaptureCommand {
+    /// Show whether packets of a pod are captured, and why
+    #[command(
+        long_about = "Walks packets through the rules in the pod's network namespace, and through those that its \
+                      manifest describes. The first line names what the answer is based on; where both disagree, both are \
+                      shown. Names such as reviews:9080 are Services of the cluster."
+    )]
+    Explain(ExplainArguments),
+    /// Show what is captured in a pod, listeners and findings
+    Status(StatusArguments),
+    /// Show packets of a pod, the rules they match and their verdicts
+    #[command(
+        long_about = "Shows packets as they meet rules in the pod's network namespace. It ends after --for, because an \
+                      interrupted kubectl exec does not end the program in the cluster."
+    )]
+    Trace(TraceArguments),
+    /// Compare the rules in a pod with those that its manifest describes
+    Diff(DiffArguments),
+}
+
+const READ: (&str, &str) = ("1", "the cluster or the rules could not be read");
+const INVALID: (&str, &str) = ("2", "invalid input");
+
+/// What help adds to the flags of each command.
+pub(crate) const SECTIONS: &[Sections] = &[
+    Sections {
+        command: "explain",
+        examples: &[
+            "kubectl capture explain web-0 8080",
+            "kubectl capture explain deployment/web -n shop reviews:9080 10.0.0.5:443",
+            "kubectl capture explain web-0 https://reviews.shop/ --expect captured",
+        ],
+        exits: &[("0", "answered"), READ, INVALID, ("3", "a packet does not end as --expect says")],
+    },
+    Sections {
+        command: "status",
+        examples: &["kubectl capture status deployment/web -n shop"],
+        exits: &[("0", "shown"), READ, INVALID],
+    },
+    Sections {
+        command: "trace",
+        examples: &["kubectl capture trace web-0 --for 30s --verdict passed"],
+        exits: &[("0", "ended as requested"), READ, INVALID],
+    },
+    Sections {
+        command: "diff",
+        examples: &["kubectl capture diff deployment/web -n shop"],
+        exits: &[("0", "no difference"), READ, INVALID, ("3", "the rules differ")],
+    },
+];
+
+/// What kubectl is called with.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The pod's namespace [default: that of the context]
+    #[arg(long, short, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) namespace: Option<String>,
+    /// Passed on to kubectl
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Passed on to kubectl
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Passed on to kubectl
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Passed on to kubectl
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Passed on to kubectl
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) impersonated: Option<String>,
+    /// Passed on to kubectl
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) request_timeout: Option<String>,
+    /// The kubectl to call [default: the one on PATH]
+    #[arg(long, value_name = "FILE", env = "KUBECTL", hide_env_values = true)]
+    pub(crate) kubectl: Option<OsString>,
+    /// How long a call of kubectl may take
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = time)]
+    pub(crate) timeout: Duration,
+}
+
+/// How a pod's kernel is reached.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kernel")]
+pub(crate) struct KernelAccess {
+    /// The namespace of the node agents (DaemonSet sidecar-node)
+    #[arg(long, value_name = "NAME", default_value = "kube-system", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) agent_namespace: String,
+    /// Image with sidecar-init for an ephemeral container, where no node agent runs
+    #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) image: Option<String>,
+    /// Add the ephemeral container without confirmation
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArguments {
+    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
+    pub(crate) pod: String,
+    /// Where packets go: ADDRESS:PORT, SERVICE:PORT, a URL, or a port of the pod [default: the ports it declares]
+    pub(crate) destination: Vec<String>,
+    #[command(flatten)]
+    pub(crate) packet: PacketArguments,
+    /// Exit with 3 unless every packet is captured, or not-captured
+    #[arg(long, value_name = "VERDICT", value_enum)]
+    pub(crate) expect: Option<ExpectedVerdict>,
+    /// Answer by the manifest alone; nothing runs in the cluster
+    #[arg(long, conflicts_with = "image")]
+    pub(crate) manifest: bool,
+    /// The form of the answer
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
+    #[command(flatten)]
+    pub(crate) kernel: KernelAccess,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExpectedVerdict {
+    Captured,
+    NotCaptured,
+}
+
+/// What is asked of a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Packet")]
+pub(crate) struct PacketArguments {
+    /// Who sends the packet [default: app]
+    #[arg(long, value_name = "WHO", value_parser = ["app", "proxy", "external"])]
+    pub(crate) sender: Option<String>,
+    /// The direction [default: inbound for external, else outbound]
+    #[arg(long, value_name = "WAY", value_parser = ["outbound", "inbound"])]
+    pub(crate) direction: Option<String>,
+    /// The protocol [default: tcp]
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp"])]
+    pub(crate) proto: Option<String>,
+    /// Where it comes from [default: the pod; inbound, any address outside]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub(crate) source: Option<String>,
+    /// The sending process's user
+    #[arg(long, value_name = "UID")]
+    pub(crate) uid: Option<String>,
+    /// The sending process's group [default: the number of the user]
+    #[arg(long, value_name = "GID")]
+    pub(crate) gid: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusArguments {
+    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
+    pub(crate) pod: String,
+    /// The form of the answer
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
+    #[command(flatten)]
+    pub(crate) kernel: KernelAccess,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TraceArguments {
+    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
+    pub(crate) pod: String,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = time)]
+    pub(crate) time: Duration,
+    /// End after so many packets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Make the kernel trace all rules, even where rules report
+    #[arg(long)]
+    pub(crate) enable: bool,
+    /// Show only packets of this protocol
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp", "icmp", "icmpv6"])]
+    pub(crate) proto: Option<String>,
+    /// Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) destination: Option<String>,
+    /// Show only packets that end so
+    #[arg(long, value_name = "VERDICT", value_parser = ["captured", "passed", "dropped"])]
+    pub(crate) verdict: Option<String>,
+    /// The form of each packet; json prints one document a line
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
+    #[command(flatten)]
+    pub(crate) kernel: KernelAccess,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiffArguments {
+    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
+    pub(crate) pod: String,
+    /// The form of the answer
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
+    #[command(flatten)]
+    pub(crate) kernel: KernelAccess,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+fn time(text: &str) -> Result<Duration, &'static str> {
+    duration::parse(text).filter(|time| !time.is_zero()).ok_or("expected a duration, such as 30s or 1m30s")
+}

@@ -1,0 +1,159 @@
+//! `kubectl capture diff`: how the rules in a pod differ from those that its manifest describes.
+//!
+//! The manifest goes to `sidecar-init check` in the cluster, which knows the facts of the pod's network namespace.
+
+use crate::Ended;
+use crate::arguments::{DiffArguments, OutputForm};
+use crate::error::CaptureFailure;
+use crate::failure::{CallCause, visible};
+use crate::kernel::{PodKernel, RemoteDocument};
+use crate::kubectl::Kubectl;
+use crate::pod::TargetPod;
+use crate::print::{basis_line, print, remark};
+use command_line::sections;
+use diagnose::{Style, fold};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Debug, Deserialize)]
+struct CheckDocument {
+    equal: bool,
+    backend: String,
+    chains: Vec<ChainInDocument>,
+    nftables: Vec<TablePart>,
+    routes: Vec<RouteInDocument>,
+    before: Vec<String>,
+    others: Vec<OtherMesh>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ChainInDocument {
+    backend: String,
+    family: String,
+    table: String,
+    chain: String,
+    rules: Vec<SidedRule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TablePart {
+    part: String,
+    rules: Vec<SidedRule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SidedRule {
+    side: String,
+    text: String,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RouteInDocument {
+    text: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct OtherMesh {
+    text: String,
+    remedy: String,
+}
+
+pub(crate) fn run(arguments: &DiffArguments) -> Result<Ended, CaptureFailure> {
+    let DiffArguments { connection, kernel, output, .. } = arguments;
+    let kubectl = Kubectl::new(connection);
+    let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
+    let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
+    let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
+    let words = ["-f".to_owned(), "-".to_owned()];
+    let input = Some(manifest(&pod).to_string());
+    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &words, input)?;
+    let read = CheckDocument::deserialize(&document).map_err(|error| {
+        let why = format!("printed a comparison of another form ({error})");
+        kubectl.failure(&kernel.call("check", &words, None), CallCause::Unread { why, stderr: String::new() })
+    })?;
+    let width = sections::width();
+    match output {
+        OutputForm::Text => {
+            let basis = format!("{}, against its manifest", kernel.basis());
+            print(&(basis_line(&basis, &pod, width) + &read.text(width)))?;
+        }
+        OutputForm::Json => {
+            remarks.iter().for_each(|text| remark(text));
+            let all = json!({
+                "version": 1, "pod": pod.title(), "node": pod.node, "basis": kernel.basis(), "kernel": document,
+            });
+            print(&format!("{all:#}\n"))?;
+        }
+    }
+    Ok(if read.equal { Ended::Done } else { Ended::Different })
+}
+
+/// The pod without what says nothing of its rules, and is not for the node: who wrote which field, and the last manifest that
+/// was applied.
+fn manifest(pod: &TargetPod) -> Value {
+    let mut object = pod.object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        }
+    }
+    object
+}
+
+impl CheckDocument {
+    fn text(&self, width: usize) -> String {
+        let head = match (
+            self.equal,
+            self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty(),
+        ) {
+            (true, _) => {
+                format!("The rules are as the manifest describes them ({}).", visible(&self.backend))
+            }
+            (false, true) => "No rule differs, but other rules decide:".to_owned(),
+            (false, false) => {
+                "The rules differ: - is in the pod, + is what the manifest describes.".to_owned()
+            }
+        };
+        let style = if self.equal { Style::Captured } else { Style::Dropped };
+        let mut text = fold(&format!("{}\n", style.paint(head)), 2, width);
+        for ChainInDocument { backend, family, table, chain, rules } in &self.chains {
+            text.push_str(&titled(&format!("{backend} {family} {table} {chain}"), rules, width));
+        }
+        for TablePart { part, rules } in &self.nftables {
+            text.push_str(&titled(part, rules, width));
+        }
+        for RouteInDocument { text: route, reason } in &self.routes {
+            text.push_str(&fold(&format!("{}   # {}\n", visible(route), visible(reason)), 2, width));
+        }
+        for line in &self.before {
+            text.push_str(&fold(&format!("before: {}\n", visible(line)), 2, width));
+        }
+        for OtherMesh { text: other, remedy } in &self.others {
+            text.push_str(&fold(&format!("{}; {}\n", visible(other), visible(remedy)), 2, width));
+        }
+        text
+    }
+}
+
+/// The rules of a chain that differ; equal ones are left out.
+fn titled(title: &str, rules: &[SidedRule], width: usize) -> String {
+    let mut text = format!("\n{}\n", Style::Strong.paint(visible(title)));
+    for SidedRule { side, text: rule, reason } in rules {
+        let (mark, style) = match &**side {
+            "there" => ("-", Style::Dropped),
+            "wanted" => ("+", Style::Captured),
+            _ if reason.is_some() => (" ", Style::Strong),
+            _ => continue,
+        };
+        let reason = reason.as_ref().map(|reason| format!("   # {}", visible(reason))).unwrap_or_default();
+        text.push_str(&fold(
+            &format!("{}{reason}\n", style.paint(format!("{mark} {}", visible(rule)))),
+            2,
+            width,
+        ));
+    }
+    text
+}

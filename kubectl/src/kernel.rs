@@ -1,0 +1,257 @@
+//! The way to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
+//! documents are read as input: nothing is taken for granted about them.
+
+use crate::arguments::KernelAccess;
+use crate::call::{CallKind, KubectlCall};
+use crate::error::CaptureFailure;
+use crate::failure::{CallCause, visible};
+use crate::kubectl::{CallOutput, Kubectl, ended};
+use crate::pod::TargetPod;
+use serde_json::Value;
+use std::{
+    io::{self, IsTerminal, Write},
+    process,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Where the images have it (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
+const PROGRAM: &str = "/usr/local/bin/sidecar-init";
+/// The version of the documents that are understood (`docs/schemas`).
+const VERSION: u64 = 1;
+const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
+const AGENT_CONTAINER: &str = "repair";
+/// What an ephemeral container may take to be started, with its image.
+const PULL: Duration = Duration::from_secs(120);
+
+/// The kernel of a pod, and how it is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct PodKernel {
+    pod: String,
+    node: String,
+    route: KernelRoute,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum KernelRoute {
+    Agent { namespace: String, name: String, container_id: String },
+    Ephemeral { namespace: String, pod: String, image: String, target: String },
+}
+
+/// The kernel, or why there is no way to it.
+pub(crate) type Reached = Result<PodKernel, String>;
+
+/// A document of `sidecar-init`, and what it said beside it.
+#[derive(Debug)]
+pub(crate) struct RemoteDocument {
+    pub(crate) document: Value,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl PodKernel {
+    /// Finds the way. An ephemeral container is confirmed, but not added yet.
+    pub(crate) fn find(
+        kubectl: &Kubectl,
+        access: &KernelAccess,
+        pod: &TargetPod,
+    ) -> Result<Reached, CaptureFailure> {
+        if pod.uses_host_network {
+            return Ok(Err("it is in its node's network namespace (hostNetwork)".to_owned()));
+        }
+        let Some(node) = &pod.node else { return Ok(Err("no node runs it yet".to_owned())) };
+        let Some(container) = &pod.container else {
+            return Ok(Err("none of its containers runs".to_owned()));
+        };
+        let made = |route| Self { pod: pod.title(), node: node.clone(), route };
+        let KernelAccess { agent_namespace, image, .. } = access;
+        if let Some(name) = agent(kubectl, agent_namespace, node)? {
+            let (namespace, container_id) = (agent_namespace.clone(), container.id.clone());
+            return Ok(Ok(made(KernelRoute::Agent { namespace, name, container_id })));
+        }
+        let none =
+            format!("no node agent runs on node {node} (pods {AGENT_LABEL} in namespace {agent_namespace})");
+        let Some(image) = image else { return Ok(Err(format!("{none}, and no --image is given"))) };
+        if !is_confirmed(access, pod, image)? {
+            return Ok(Err(format!("{none}, and an ephemeral container was declined")));
+        }
+        Ok(Ok(made(KernelRoute::Ephemeral {
+            namespace: pod.namespace.clone(),
+            pod: pod.name.clone(),
+            image: image.clone(),
+            target: container.name.clone(),
+        })))
+    }
+
+    /// What an answer is based on.
+    pub(crate) fn basis(&self) -> String {
+        let Self { pod, node, route } = self;
+        let through = match route {
+            KernelRoute::Agent { namespace, name, .. } => format!("agent {namespace}/{name}"),
+            KernelRoute::Ephemeral { image, .. } => format!("an ephemeral container of {image}"),
+        };
+        format!("by the kernel of pod {pod} on node {node}, through {through}")
+    }
+
+    /// The call that runs a command of `sidecar-init` in the pod's network namespace.
+    pub(crate) fn call(&self, command: &str, arguments: &[String], input: Option<String>) -> KubectlCall {
+        let (kind, mut words, namespace) = match &self.route {
+            KernelRoute::Agent { namespace, name, container_id } => {
+                let mut words = vec!["exec", "-n", namespace, name, "-c", AGENT_CONTAINER];
+                words.extend(input.is_some().then_some("-i"));
+                (CallKind::ExecInAgent, words.into_iter().map(str::to_owned).collect(), Some(container_id))
+            }
+            KernelRoute::Ephemeral { namespace, pod, image, target } => {
+                let name = format!("--container={}", container_name());
+                let (image, target) = (format!("--image={image}"), format!("--target={target}"));
+                let way = if input.is_some() { "--stdin" } else { "--attach" };
+                let words = ["debug", "-n", namespace, pod, "--profile=netadmin", "--quiet", way];
+                let words: Vec<String> =
+                    words.into_iter().map(str::to_owned).chain([name, image, target]).collect();
+                (CallKind::DebugPod, words, None)
+            }
+        };
+        words.extend(["--", PROGRAM, command].map(str::to_owned));
+        words.extend(namespace.iter().flat_map(|id| ["--network-namespace".to_owned(), (*id).clone()]));
+        words.extend(["--format".to_owned(), "json".to_owned()]);
+        words.extend(arguments.iter().cloned());
+        KubectlCall { kind, words, input }
+    }
+
+    /// The document that a command prints.
+    pub(crate) fn document(
+        &self,
+        kubectl: &Kubectl,
+        command: &str,
+        arguments: &[String],
+        input: Option<String>,
+    ) -> Result<RemoteDocument, CaptureFailure> {
+        let call = self.call(command, arguments, input);
+        let output = kubectl.run(&call, self.longer())?;
+        // With 3 a difference is reported, which is an answer.
+        if !matches!(output.status.code(), Some(0 | 3)) {
+            return Err(self.refusal(kubectl, &call, &output));
+        }
+        let document = serde_json::from_str::<Value>(output.stdout.trim());
+        let document = match document
+            .map_err(|error| format!("printed no JSON ({error})"))
+            .and_then(versioned)
+        {
+            Ok(document) => document,
+            // What failed in an ephemeral container does not reach kubectl's exit status.
+            Err(_) if remote_error(&output.stderr).is_some() => {
+                return Err(self.refusal(kubectl, &call, &output));
+            }
+            Err(why) => {
+                return Err(kubectl.failure(&call, CallCause::Unread { why, stderr: output.stderr }).into());
+            }
+        };
+        Ok(RemoteDocument { document, remarks: remarks(&output.stderr) })
+    }
+
+    /// How much longer a call may take than others.
+    pub(crate) fn longer(&self) -> Duration {
+        match self.route {
+            KernelRoute::Agent { .. } => Duration::ZERO,
+            KernelRoute::Ephemeral { .. } => PULL,
+        }
+    }
+
+    /// Why a command has failed: by its own words, or by kubectl's.
+    pub(crate) fn refusal(
+        &self,
+        kubectl: &Kubectl,
+        call: &KubectlCall,
+        output: &CallOutput,
+    ) -> CaptureFailure {
+        match remote_error(&output.stderr) {
+            Some(message) => {
+                let pod = match &self.route {
+                    KernelRoute::Agent { namespace, name, .. } => format!("{namespace}/{name}"),
+                    KernelRoute::Ephemeral { .. } => self.pod.clone(),
+                };
+                CaptureFailure::Remote { pod, message }
+            }
+            None => kubectl.failure(call, ended(output)).into(),
+        }
+    }
+}
+
+/// A document, if its version is known.
+pub(crate) fn versioned(document: Value) -> Result<Value, String> {
+    match document["version"].as_u64() {
+        Some(VERSION) => Ok(document),
+        Some(other) => Err(format!(
+            "printed a document of version {other}, and this plugin reads version {VERSION}: use the same release of both"
+        )),
+        None => Err("printed a document without a version".to_owned()),
+    }
+}
+
+/// The pod of the agent on a node.
+fn agent(kubectl: &Kubectl, namespace: &str, node: &str) -> Result<Option<String>, CaptureFailure> {
+    let field = format!("spec.nodeName={node}");
+    let words = ["pods", "-l", AGENT_LABEL, "--field-selector", &field];
+    let list = kubectl.object(&KubectlCall::get(CallKind::ListAgents, Some(namespace), &words))?;
+    let runs = |pod: &&Value| {
+        let statuses = pod["status"]["containerStatuses"].as_array();
+        let is_agent = |one: &Value| one["name"] == AGENT_CONTAINER && one["state"]["running"].is_object();
+        pod["spec"]["nodeName"] == node && statuses.into_iter().flatten().any(is_agent)
+    };
+    let mut names = list["items"].as_array().into_iter().flatten().filter(runs);
+    Ok(names.next().and_then(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned))
+}
+
+fn is_confirmed(access: &KernelAccess, pod: &TargetPod, image: &str) -> Result<bool, CaptureFailure> {
+    if access.yes {
+        return Ok(true);
+    }
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        let text = "would add an ephemeral container to the pod, which needs a confirmation, and there is no terminal; add --yes";
+        return Err(CaptureFailure::input("--image", Some(image), text));
+    }
+    let mut stderr = io::stderr();
+    write!(
+        stderr,
+        "Add an ephemeral container of {image} with NET_ADMIN to pod {}? It can't be removed while the pod exists. [y/N] ",
+        pod.title()
+    )?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+}
+
+/// A name that no other container of the pod has.
+fn container_name() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("sidecar-capture-{:x}-{:x}", since.as_millis(), process::id())
+}
+
+/// What failed, by the line of JSON that `sidecar-init` prints of it (`docs/schemas/error.json`).
+fn remote_error(stderr: &str) -> Option<String> {
+    let document = stderr.lines().find_map(|line| {
+        let document: Value = serde_json::from_str(line.trim()).ok()?;
+        document["error"]["message"].is_string().then_some(document)
+    })?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut parts = vec![text(&document["error"]["message"])];
+    parts.extend(document["error"]["causes"].as_array().into_iter().flatten().map(text));
+    let problems = document["problems"].as_array().into_iter().flatten();
+    parts.extend(problems.map(|problem| {
+        let value = problem["value"].as_str().map(|value| format!("{value:?} ")).unwrap_or_default();
+        format!("{}: {value}{}", text(&problem["option"]), text(&problem["message"]))
+    }));
+    Some(parts.join(": "))
+}
+
+/// What `sidecar-init` remarked on standard error. kubectl's own lines are about the session.
+fn remarks(stderr: &str) -> Vec<String> {
+    const OF_KUBECTL: [&str; 5] = [
+        "command terminated with",
+        "Defaulted container",
+        "Targeting container",
+        "warning: couldn't attach",
+        "If you don't see",
+    ];
+    let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.filter(|line| !OF_KUBECTL.iter().any(|start| line.starts_with(start))).map(visible).collect()
+}

@@ -1,0 +1,215 @@
+//! Runs kubectl, within limits of time and output.
+
+use crate::arguments::Connection;
+use crate::call::KubectlCall;
+use crate::failure::{CallCause, CallFailure};
+use serde_json::Value;
+use std::{
+    ffi::OsString,
+    io::{self, BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// More than any object of a cluster, which has at most 1.5 MiB, and a list of a node's agents.
+const OUTPUT_LIMIT: usize = 64 << 20;
+const ERROR_LIMIT: usize = 1 << 20;
+/// How often a running kubectl is looked after.
+const POLL: Duration = Duration::from_millis(5);
+/// What its output may take once it has ended.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The user's kubectl, with the flags that lead to the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Kubectl {
+    program: PathBuf,
+    flags: Vec<OsString>,
+    limit: Duration,
+}
+
+/// What a call printed.
+#[derive(Debug)]
+pub(crate) struct CallOutput {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Kubectl {
+    pub(crate) fn new(connection: &Connection) -> Self {
+        let Connection { context, kubeconfig, cluster, user, impersonated, request_timeout, .. } = connection;
+        let given = [
+            ("--context", context.as_ref().map(OsString::from)),
+            ("--kubeconfig", kubeconfig.as_ref().map(OsString::from)),
+            ("--cluster", cluster.as_ref().map(OsString::from)),
+            ("--user", user.as_ref().map(OsString::from)),
+            ("--as", impersonated.as_ref().map(OsString::from)),
+            ("--request-timeout", request_timeout.as_ref().map(OsString::from)),
+        ];
+        // In one word each, so that no value is taken for a flag.
+        let word = |(flag, value): (&str, Option<OsString>)| {
+            let mut word = OsString::from(format!("{flag}="));
+            word.push(value?);
+            Some(word)
+        };
+        let program = connection.kubectl.clone().filter(|path| !path.is_empty());
+        Self {
+            program: program.map_or_else(|| "kubectl".into(), PathBuf::from),
+            flags: given.into_iter().filter_map(word).collect(),
+            limit: connection.timeout,
+        }
+    }
+
+    /// The JSON object that a call prints.
+    pub(crate) fn object(&self, call: &KubectlCall) -> Result<Value, CallFailure> {
+        let output = self.run(call, Duration::ZERO)?;
+        if !output.status.success() {
+            return Err(self.failure(call, ended(&output)));
+        }
+        serde_json::from_str(&output.stdout).map_err(|error| {
+            let why = format!("printed no JSON ({error})");
+            self.failure(call, CallCause::Unread { why, stderr: output.stderr })
+        })
+    }
+
+    /// Runs a call to its end, which may take `longer` than the others.
+    pub(crate) fn run(&self, call: &KubectlCall, longer: Duration) -> Result<CallOutput, CallFailure> {
+        let mut output = String::new();
+        let (status, stderr) = self.each_line(call, longer, |line| {
+            output.push_str(line);
+            if output.len() > OUTPUT_LIMIT { Err(CallCause::TooMuch(OUTPUT_LIMIT)) } else { Ok(()) }
+        })?;
+        Ok(CallOutput { status, stdout: output, stderr })
+    }
+
+    /// Runs a call, and hands over each line of its output as it comes, with its line break.
+    pub(crate) fn each_line(
+        &self,
+        call: &KubectlCall,
+        longer: Duration,
+        mut take: impl FnMut(&str) -> Result<(), CallCause>,
+    ) -> Result<(ExitStatus, String), CallFailure> {
+        let failed = |cause| self.failure(call, cause);
+        let mut child = Reaped(self.spawn(call).map_err(|error| failed(CallCause::Start(error)))?);
+        if let (Some(text), Some(mut stdin)) = (call.input.clone(), child.0.stdin.take()) {
+            // A program that does not read has its reasons, which it prints.
+            thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+        }
+        let lines = lines(child.0.stdout.take());
+        let errors = errors(child.0.stderr.take());
+        let limit = self.limit.saturating_add(longer);
+        let end = Instant::now().checked_add(limit);
+        let mut exited: Option<(ExitStatus, Instant)> = None;
+        loop {
+            match lines.recv_timeout(POLL) {
+                Ok(line) => take(&line).map_err(failed)?,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    thread::sleep(POLL.min(Duration::from_millis(1)))
+                }
+            }
+            if exited.is_none() {
+                let status = child.0.try_wait().map_err(|error| failed(CallCause::Start(error)))?;
+                exited = status.map(|status| (status, Instant::now()));
+            }
+            if let Some((status, at)) = exited {
+                // What it started may hold its output open.
+                while let Ok(line) = lines.recv_timeout(DRAIN.saturating_sub(at.elapsed())) {
+                    take(&line).map_err(failed)?;
+                }
+                let stderr = errors.recv_timeout(DRAIN).unwrap_or_default();
+                return Ok((status, stderr));
+            }
+            if end.is_some_and(|end| end <= Instant::now()) {
+                return Err(failed(CallCause::Late(limit)));
+            }
+        }
+    }
+
+    fn spawn(&self, call: &KubectlCall) -> io::Result<Child> {
+        Command::new(&self.program)
+            .args(&self.flags)
+            .args(&call.words)
+            .stdin(if call.input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    pub(crate) fn failure(&self, call: &KubectlCall, cause: CallCause) -> CallFailure {
+        let program = self.program.display().to_string();
+        let flags = self.flags.iter().map(|flag| flag.to_string_lossy().into_owned());
+        let words: Vec<String> =
+            [program].into_iter().chain(flags).chain(call.words.iter().cloned()).map(quoted).collect();
+        CallFailure::new(words.join(" "), call, cause)
+    }
+}
+
+/// Why a call failed that ended.
+pub(crate) fn ended(output: &CallOutput) -> CallCause {
+    CallCause::Ended { status: output.status.code(), stderr: output.stderr.clone() }
+}
+
+/// A child that does not outlive its call.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // It has ended already, where all is well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The lines of a stream; a line that is too long is cut.
+fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (send, receive) = mpsc::sync_channel(1024);
+    thread::spawn(move || {
+        let Some(stream) = stream else { return };
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = Vec::new();
+            let limit = u64::try_from(OUTPUT_LIMIT).unwrap_or(u64::MAX).saturating_add(1);
+            match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {
+                    if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    });
+    receive
+}
+
+/// All of a stream, up to the limit; the rest is read and dropped, so that the program can end.
+fn errors(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (send, receive) = mpsc::sync_channel(1);
+    thread::spawn(move || {
+        let Some(mut stream) = stream else { return };
+        let mut text = Vec::new();
+        let limit = u64::try_from(ERROR_LIMIT).unwrap_or(u64::MAX);
+        let read = stream.by_ref().take(limit).read_to_end(&mut text);
+        let _ = read.and_then(|_| io::copy(&mut stream, &mut io::sink()));
+        let _ = send.send(String::from_utf8_lossy(&text).into_owned());
+    });
+    receive
+}
+
+/// A word as a shell takes it.
+fn quoted(word: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+[]".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word;
+    }
+    // A path of Windows has no quotes.
+    if Path::new(&word).is_absolute() {
+        format!("\"{word}\"")
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,67 @@
+//! `kubectl capture`: whether a pod's traffic is captured, for people at their own machine.
+//!
+//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. What the manifest says is answered here;
+//! what the pod's kernel says is answered by `sidecar-init` in the cluster, of which this reads documents.
+
+mod arguments;
+mod call;
+mod diff;
+mod error;
+mod explain;
+mod explanation;
+mod failure;
+mod kernel;
+mod kubectl;
+mod manifest;
+mod packet;
+mod pod;
+mod print;
+mod service;
+mod status;
+mod trace;
+mod workload;
+
+use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
+use command_line::program;
+use error::CaptureFailure;
+use std::process::ExitCode;
+
+/// How a command ends that has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// The rules differ, or a packet ends otherwise than expected.
+    Different,
+}
+
+/// As for `sidecar-init`.
+const BAD_INPUT: u8 = 2;
+const DIFFERENT: u8 = 3;
+
+fn main() -> ExitCode {
+    let CaptureArguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
+        Ok(arguments) => arguments,
+        Err(answered) => return answered,
+    };
+    let ended = match command {
+        CaptureCommand::Explain(arguments) => explain::run(&arguments),
+        CaptureCommand::Status(arguments) => status::run(&arguments),
+        CaptureCommand::Trace(arguments) => trace::run(&arguments),
+        CaptureCommand::Diff(arguments) => diff::run(&arguments),
+    };
+    match ended {
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::Different) => ExitCode::from(DIFFERENT),
+        Err(error) => {
+            print::failure(&error);
+            match error {
+                CaptureFailure::Input(_) => ExitCode::from(BAD_INPUT),
+                CaptureFailure::Call(_)
+                | CaptureFailure::NoPod { .. }
+                | CaptureFailure::Remote { .. }
+                | CaptureFailure::NoKernel { .. }
+                | CaptureFailure::Print(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the pod's manifest says of packets.
+
+use crate::arguments::PacketArguments;
+use crate::explanation::ExplainedPacket;
+use crate::pod::TargetPod;
+use diagnose::Subject;
+use diagnose::explain::{PodContext, QuestionContext, RuleView, explain, packet};
+use mesh::sources::{RemoteHost, SettingReader};
+use mesh::{InputProblem, Problems};
+use serde_json::{Value, json};
+
+/// The answers by the manifest, one for each destination.
+///
+/// # Errors
+/// What is wrong with the settings of the pod.
+pub(crate) fn explained(
+    pod: &TargetPod,
+    asked: &PacketArguments,
+    destinations: &[String],
+    width: usize,
+) -> Result<Vec<ExplainedPacket>, Problems> {
+    let text = pod.object.to_string();
+    let answer = |destination: &String| {
+        let raw = asked.settings(destination);
+        let subjects =
+            Subject::of_manifest(&raw, &[], &format!("pod/{}", pod.name), &text, RemoteHost::host)?;
+        match &subjects[..] {
+            [subject] => one(subject, width),
+            // A pod is one.
+            _ => Err(Problems(vec![InputProblem::of("POD", "is not one pod")])),
+        }
+    };
+    diagnose::subject::each(destinations, answer)
+}
+
+fn one(subject: &Subject, width: usize) -> Result<ExplainedPacket, Problems> {
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
+    let host = subject.host();
+    let capture = mesh::configure(&mut reader, &*host, false);
+    let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
+    let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
+    let question = packet(&mut reader, &place);
+    reader.finish()?;
+    let question = question.expect("a question that could not be read is a problem");
+    let scene = RuleView::of_config(&*capture, question.packet.family(), &pod);
+    let explained = explain(&scene.view, &scene.routing, &question.packet).calling(&question.called);
+    let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
+    let report = serde_json::to_value(explained.report()).expect("our own data has text keys");
+    let (source, destination) = question.called.addresses(&question.packet);
+    let mut document = json!({
+        "version": 1,
+        "basis": subject.described().map(|basis| basis.report()),
+        "source": source,
+        "destination": destination,
+        "destination_port": question.packet.destination.port(),
+        "unsent": question.lost,
+    });
+    if let (Value::Object(document), Value::Object(report)) = (&mut document, report) {
+        document.extend(report);
+    }
+    let lost =
+        question.lost.as_ref().map(|lost| format!("{lost}; by the rules alone:\n")).unwrap_or_default();
+    let mut found = ExplainedPacket::read(document).expect("our own report has the form that is read");
+    found.sentence = explained.sentence();
+    found.text = lost + &explained.text(width);
+    Ok(found)
+}

@@ -1,0 +1,50 @@
+//! The packet of a question, as settings for the manifest's answer and as words for the kernel's.
+
+use crate::arguments::PacketArguments;
+use diagnose::Subject;
+use diagnose::explain::{PodContext, QuestionContext, packet};
+use mesh::sources::{Given, Raw, RemoteHost, SettingReader, Source};
+use mesh::{InputProblem, Setting};
+
+impl PacketArguments {
+    fn given(&self) -> Vec<(Setting, &'static str, &str)> {
+        let Self { sender, direction, proto, source, uid, gid } = self;
+        let all = [
+            (Setting::Sender, "sender", sender),
+            (Setting::Direction, "direction", direction),
+            (Setting::Protocol, "proto", proto),
+            (Setting::PacketSource, "source", source),
+            (Setting::SenderUid, "uid", uid),
+            (Setting::SenderGid, "gid", gid),
+        ];
+        all.into_iter()
+            .filter_map(|(setting, flag, value)| Some((setting, flag, value.as_deref()?)))
+            .collect()
+    }
+
+    /// The settings of a packet to this destination.
+    pub(crate) fn settings(&self, destination: &str) -> Raw {
+        let given = self.given().into_iter().map(|(setting, flag, value)| {
+            (setting, Given { value: value.to_owned(), source: Source::Flag(flag) })
+        });
+        let to = Given { value: destination.to_owned(), source: Source::Key("DESTINATION".to_owned()) };
+        Raw::of(given.chain([(Setting::Destination, to)]))
+    }
+
+    /// The words by which `sidecar-init explain` takes the same.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let given = self.given().into_iter();
+        given.map(|(setting, _, value)| format!("--{}={value}", setting.row().long)).collect()
+    }
+
+    /// What is wrong with the packet, whatever the pod.
+    pub(crate) fn problems(&self, destination: &str) -> Vec<InputProblem> {
+        let subject = Subject::of_flags(self.settings(destination), Vec::new(), RemoteHost::host);
+        let host = subject.host();
+        let pod = PodContext::from_settings(&subject.raw, None, Some(&*host));
+        let mut reader = SettingReader::new(&subject.raw, Vec::new());
+        let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
+        let _ = packet(&mut reader, &place);
+        reader.finish().err().map(|problems| problems.0).unwrap_or_default()
+    }
+}

@@ -1,0 +1,221 @@
+//! The pod of a question, as the API server has it.
+
+use crate::call::{CallKind, KubectlCall};
+use crate::error::CaptureFailure;
+use crate::failure::CallCause;
+use crate::kubectl::Kubectl;
+use crate::workload::{PodWord, Workload};
+use serde_json::Value;
+use std::net::IpAddr;
+
+/// A pod with what leads to its kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetPod {
+    pub(crate) object: Value,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) node: Option<String>,
+    /// A container that runs: its name, and its id as a runtime's URL. All of a pod share one network namespace.
+    pub(crate) container: Option<RunningContainer>,
+    pub(crate) uses_host_network: bool,
+    /// How many pods the word could have meant.
+    pub(crate) candidates: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningContainer {
+    pub(crate) name: String,
+    pub(crate) id: String,
+}
+
+impl TargetPod {
+    /// Gets the pod that a word names. Of a workload it is one that is ready, the first by name.
+    pub(crate) fn find(
+        kubectl: &Kubectl,
+        word: &str,
+        namespace: Option<&str>,
+    ) -> Result<Self, CaptureFailure> {
+        let parsed = PodWord::parse(word).map_err(|text| CaptureFailure::input("POD", Some(word), text))?;
+        match parsed {
+            PodWord::Pod(name) => {
+                let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", &name]);
+                let object = kubectl.object(&call)?;
+                Self::read(object, 1).map_err(|why| unread(kubectl, &call, why))
+            }
+            PodWord::OneOf(workload, name) => Self::of_workload(kubectl, workload, &name, namespace),
+        }
+    }
+
+    fn of_workload(
+        kubectl: &Kubectl,
+        workload: Workload,
+        name: &str,
+        namespace: Option<&str>,
+    ) -> Result<Self, CaptureFailure> {
+        let call = KubectlCall::get(CallKind::GetWorkload(workload), namespace, &[workload.name(), name]);
+        let object = kubectl.object(&call)?;
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+        let selector = selector(&object["spec"]["selector"]);
+        let (Some(namespace), Some(selector)) = (namespace, selector) else {
+            return Err(unread(kubectl, &call, "printed an object without namespace or selector".to_owned()));
+        };
+        let call = KubectlCall::get(CallKind::ListPods, Some(&namespace), &["pods", "-l", &selector]);
+        let list = kubectl.object(&call)?;
+        let mut pods: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
+        let rank = |pod: &Value| {
+            let is_ready = condition(pod, "Ready");
+            let is_running = pod["status"]["phase"] == "Running";
+            let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
+            (
+                is_ending,
+                !is_ready,
+                !is_running,
+                pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            )
+        };
+        pods.sort_by_key(|pod| rank(pod));
+        let Some(first) = pods.first() else {
+            let (kind, name) = (workload.name(), name.to_owned());
+            return Err(CaptureFailure::NoPod { kind, name, namespace, selector });
+        };
+        // Items of a list lack what a single object has.
+        let mut object = (*first).clone();
+        object["kind"] = "Pod".into();
+        object["apiVersion"] = "v1".into();
+        Self::read(object, pods.len()).map_err(|why| unread(kubectl, &call, why))
+    }
+
+    fn read(object: Value, candidates: usize) -> Result<Self, String> {
+        if object["kind"] != "Pod" {
+            return Err("printed something else than a pod".to_owned());
+        }
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let (Some(name), Some(namespace)) =
+            (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]))
+        else {
+            return Err("printed a pod without name or namespace".to_owned());
+        };
+        let container = running(&object["status"])?;
+        let uses_host_network = object["spec"]["hostNetwork"] == true;
+        let node = text(&object["spec"]["nodeName"]);
+        Ok(Self { namespace, name, node, container, uses_host_network, candidates, object })
+    }
+
+    /// Its namespace and name.
+    pub(crate) fn title(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Its addresses, the first one first.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let all = self.object["status"]["podIPs"].as_array().into_iter().flatten();
+        all.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
+    }
+
+    /// The TCP ports that its containers declare.
+    pub(crate) fn declared_ports(&self) -> Vec<u16> {
+        let containers = self.object["spec"]["containers"].as_array().into_iter().flatten();
+        let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
+        let tcp = ports.filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
+        let mut found: Vec<u16> =
+            tcp.filter_map(|port| u16::try_from(port["containerPort"].as_u64()?).ok()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+fn unread(kubectl: &Kubectl, call: &KubectlCall, why: String) -> CaptureFailure {
+    kubectl.failure(call, CallCause::Unread { why, stderr: String::new() }).into()
+}
+
+fn condition(pod: &Value, name: &str) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|one| one["type"] == name && one["status"] == "True")
+}
+
+/// The first container that runs; sidecars may be init containers.
+fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
+    let lists = [&status["containerStatuses"], &status["initContainerStatuses"]];
+    let all = lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten());
+    let Some(one) = all.into_iter().find(|one| one["state"]["running"].is_object()) else { return Ok(None) };
+    let (name, id) =
+        (one["name"].as_str().unwrap_or_default(), one["containerID"].as_str().unwrap_or_default());
+    if !is_container_id(id) {
+        return Err(format!(
+            "printed a pod whose container {name} has the id {id:?}, expected RUNTIME://DIGITS"
+        ));
+    }
+    Ok(Some(RunningContainer { name: name.to_owned(), id: id.to_owned() }))
+}
+
+/// Whether a text is `containerd://3f4e9c..`: it becomes a word of a command that runs as root on a node.
+fn is_container_id(text: &str) -> bool {
+    let is_runtime = |c: char| c.is_ascii_lowercase() || c == '-';
+    text.split_once("://").is_some_and(|(runtime, id)| {
+        !runtime.is_empty()
+            && runtime.chars().all(is_runtime)
+            && id.len() >= 12
+            && id.chars().all(|c| c.is_ascii_hexdigit())
+    })
+}
+
+/// A label selector as kubectl's `-l` takes it; `None` where it selects nothing in particular, or has an unknown operator.
+fn selector(selector: &Value) -> Option<String> {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut terms: Vec<String> =
+        labels.map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect::<Option<_>>()?;
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str()?;
+        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let values = values.collect::<Vec<_>>().join(",");
+        terms.push(match expression["operator"].as_str()? {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        });
+    }
+    (!terms.is_empty()).then(|| terms.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn selectors_become_words_of_kubectl() {
+        let all = json!({
+            "matchLabels": { "app": "web" },
+            "matchExpressions": [
+                { "key": "tier", "operator": "In", "values": ["a", "b"] },
+                { "key": "track", "operator": "NotIn", "values": ["old"] },
+                { "key": "live", "operator": "Exists" },
+                { "key": "dead", "operator": "DoesNotExist" },
+            ],
+        });
+        let expected = "app=web,tier in (a,b),track notin (old),live,!dead";
+        assert_eq!(selector(&all).as_deref(), Some(expected));
+        assert_eq!(selector(&json!({})), None);
+        assert_eq!(selector(&json!({ "matchExpressions": [{ "key": "a", "operator": "Gt" }] })), None);
+    }
+
+    #[test]
+    fn ids_of_containers_are_nothing_else() {
+        for id in ["containerd://0123456789ab", "cri-o://0123456789abcdef"] {
+            assert!(is_container_id(id), "{id}");
+        }
+        for id in [
+            "",
+            "0123456789ab",
+            "containerd://",
+            "containerd://0123",
+            "containerd:///run/netns/a",
+            "--x://0123456789a;",
+        ] {
+            assert!(!is_container_id(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What is printed: answers on standard output, everything else on standard error.
+
+use crate::failure::visible;
+use crate::pod::TargetPod;
+use diagnose::{Style, fold};
+use std::io::{self, Write};
+
+/// Prints an answer. A reader that has enough is not an error.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut stdout = anstream::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+/// The first line of an answer: what it is based on.
+pub(crate) fn basis_line(basis: &str, pod: &TargetPod, width: usize) -> String {
+    let of = match pod.candidates {
+        0 | 1 => String::new(),
+        several => format!(" (one of {several} pods)"),
+    };
+    fold(&format!("{}\n", Style::Quiet.paint(format!("{}{of}:", visible(basis)))), 2, width)
+}
+
+/// What `sidecar-init` remarked in the cluster.
+pub(crate) fn remark(text: &str) {
+    // The answer is what counts.
+    let _ = writeln!(anstream::stderr(), "{} {text}", Style::Passing.paint("note:"));
+}
+
+/// Why there is no answer.
+pub(crate) fn failure(error: &dyn std::error::Error) {
+    // The exit code is left.
+    let _ = writeln!(anstream::stderr(), "{} {error}", Style::Dropped.paint("error:"));
+}

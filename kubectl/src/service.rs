@@ -1,0 +1,243 @@
+//! Names in destinations: Services of the cluster, resolved through the API server.
+
+use crate::call::{CallKind, KubectlCall};
+use crate::error::CaptureFailure;
+use crate::kubectl::Kubectl;
+use crate::pod::TargetPod;
+use mesh::InputProblem;
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+
+/// A destination as it was given, and the address that packets carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PacketTarget {
+    pub(crate) given: String,
+    /// As `sidecar-init explain` takes it.
+    pub(crate) address: String,
+    /// What a name was found to be.
+    pub(crate) note: Option<String>,
+}
+
+/// A name with a port, or a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NamedTarget {
+    host: String,
+    /// A number or the name of a port of the Service.
+    port: Option<String>,
+}
+
+/// Resolves destinations, and returns what is wrong with all of them at once.
+///
+/// # Errors
+/// A failed call, other than for a Service that is not there.
+pub(crate) fn targets(
+    kubectl: &Kubectl,
+    pod: &TargetPod,
+    given: &[String],
+) -> Result<Result<Vec<PacketTarget>, Vec<InputProblem>>, CaptureFailure> {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for given in given {
+        let resolved = match named(given) {
+            Some(target) => service(kubectl, pod, given, &target)?,
+            // An address, a port, or something that the packet's reader refuses.
+            None => Ok(PacketTarget { given: given.clone(), address: given.clone(), note: None }),
+        };
+        match resolved {
+            Ok(target) => found.push(target),
+            Err(text) => problems.push(InputProblem::with_item("DESTINATION", given, text)),
+        }
+    }
+    Ok(if problems.is_empty() { Ok(found) } else { Err(problems) })
+}
+
+/// The name of a destination; `None` for an address, and for what is no name.
+fn named(text: &str) -> Option<NamedTarget> {
+    let text = text.trim();
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest.split(['/', '?', '#']).next().unwrap_or_default()),
+        None => (None, text),
+    };
+    let (host, port) = rest.split_once(':').map_or((rest, None), |(host, port)| (host, Some(port)));
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && !label.starts_with('-')
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_name = host.split('.').all(is_label) && host.contains(|c: char| c.is_ascii_alphabetic());
+    if !is_name || host.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let of_scheme = match scheme {
+        Some("http" | "ws") => Some("80"),
+        Some("https" | "wss") => Some("443"),
+        Some(_) | None => None,
+    };
+    let port = port.or(of_scheme).map(str::to_owned);
+    Some(NamedTarget { host: host.to_ascii_lowercase(), port })
+}
+
+/// The Service that a host name means for a pod: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
+fn place<'a>(host: &'a str, own: &'a str) -> Option<(&'a str, &'a str)> {
+    let labels: Vec<&str> = host.split('.').collect();
+    match labels[..] {
+        [name] => Some((name, own)),
+        [name, namespace] | [name, namespace, "svc", ..] => Some((name, namespace)),
+        _ => None,
+    }
+}
+
+const NO_DNS: &str = "names outside the cluster are not resolved; give ADDRESS:PORT";
+
+fn service(
+    kubectl: &Kubectl,
+    pod: &TargetPod,
+    given: &str,
+    target: &NamedTarget,
+) -> Result<Result<PacketTarget, String>, CaptureFailure> {
+    let NamedTarget { host, port } = target;
+    let Some((name, namespace)) = place(host, &pod.namespace) else {
+        return Ok(Err(format!(
+            "does not name a Service (NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc); {NO_DNS}"
+        )));
+    };
+    let call = KubectlCall::get(CallKind::GetService, Some(namespace), &["service", name]);
+    let object = match kubectl.object(&call) {
+        Ok(object) => object,
+        Err(failure) if failure.is_not_found() => {
+            return Ok(Err(format!("is not there: no Service {name} in namespace {namespace}; {NO_DNS}")));
+        }
+        Err(failure) => return Err(failure.into()),
+    };
+    let title = format!("Service {namespace}/{name}");
+    let spec = &object["spec"];
+    if spec["type"] == "ExternalName" {
+        let other = spec["externalName"].as_str().unwrap_or_default();
+        return Ok(Err(format!("is {title}, an alias of {other}; {NO_DNS}")));
+    }
+    let ports: Vec<&Value> = spec["ports"].as_array().into_iter().flatten().collect();
+    let Some(port) = port else {
+        return Ok(Err(format!("names no port; {title} has {}", listed(&ports))));
+    };
+    let is_headless = spec["clusterIP"] == "None";
+    let entry = ports.iter().find(|entry| entry["port"].to_string() == *port || entry["name"] == **port);
+    let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+    let (Some(number), true) = (
+        entry.and_then(|entry| entry["port"].as_u64()?.try_into().ok()).or(number),
+        entry.is_some() || is_headless,
+    ) else {
+        return Ok(Err(format!("names a port that {title} does not have; it has {}", listed(&ports))));
+    };
+    if !is_headless {
+        let all = spec["clusterIPs"].as_array().into_iter().flatten().chain([&spec["clusterIP"]]);
+        let all: Vec<IpAddr> = all.filter_map(|one| one.as_str()?.parse().ok()).collect();
+        return Ok(match of_family(&all, pod) {
+            Some(address) => Ok(resolved(given, &title, address, number)),
+            None => Err(format!("is {title}, which has no address yet")),
+        });
+    }
+    let of = format!("kubernetes.io/service-name={name}");
+    let call = KubectlCall::get(
+        CallKind::ListEndpointSlices,
+        Some(namespace),
+        &["endpointslices.discovery.k8s.io", "-l", &of],
+    );
+    let slices = kubectl.object(&call)?;
+    let slices: Vec<&Value> = slices["items"].as_array().into_iter().flatten().collect();
+    let ready = |slice: &&Value| -> Vec<(IpAddr, u16)> {
+        // A headless Service has no port of its own: its endpoints are called at theirs.
+        let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
+        let is_same =
+            |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();
+        let found = slice["ports"].as_array().into_iter().flatten().find(is_same);
+        let by_name = found.filter(|_| port.parse::<u16>().is_err());
+        let number = by_name.and_then(|port| port["port"].as_u64()?.try_into().ok()).unwrap_or(number);
+        let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+        let endpoints = endpoints.filter(|one| one["conditions"]["ready"] != false);
+        let addresses = endpoints.flat_map(|one| one["addresses"].as_array().into_iter().flatten());
+        addresses.filter_map(|one| Some((one.as_str()?.parse().ok()?, number))).collect()
+    };
+    let all: Vec<(IpAddr, u16)> = slices.iter().flat_map(ready).collect();
+    let addresses: Vec<IpAddr> = all.iter().map(|(address, _)| *address).collect();
+    let chosen = of_family(&addresses, pod);
+    Ok(match all.iter().find(|(address, _)| Some(*address) == chosen) {
+        Some((address, number)) => {
+            let count = addresses.len();
+            let title = if count > 1 {
+                format!("{title} (headless, one of {count} endpoints)")
+            } else {
+                format!("{title} (headless)")
+            };
+            Ok(resolved(given, &title, *address, *number))
+        }
+        None => Err(format!("is {title}, which is headless and has no ready endpoint")),
+    })
+}
+
+fn resolved(given: &str, title: &str, address: IpAddr, port: u16) -> PacketTarget {
+    let address = SocketAddr::new(address, port).to_string();
+    let note = Some(format!("{given} is {title}, {address}"));
+    PacketTarget { given: given.to_owned(), address, note }
+}
+
+/// An address of a family that the pod has, if there is a choice.
+fn of_family(all: &[IpAddr], pod: &TargetPod) -> Option<IpAddr> {
+    let own = pod.addresses();
+    let is_reached = |address: &&IpAddr| own.iter().any(|own| own.is_ipv4() == address.is_ipv4());
+    all.iter().find(is_reached).or(all.first()).copied()
+}
+
+fn listed(ports: &[&Value]) -> String {
+    let one = |port: &&Value| match port["name"].as_str() {
+        Some(name) => format!("{} ({name})", port["port"]),
+        None => port["port"].to_string(),
+    };
+    match ports {
+        [] => "no ports".to_owned(),
+        ports => ports.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_from_addresses() {
+        let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
+            let found = named(text);
+            let found = found.as_ref().map(|target| (target.host.as_str(), target.port.as_deref()));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("reviews:9080", Some(("reviews", Some("9080"))));
+        check("reviews:http", Some(("reviews", Some("http"))));
+        check("Reviews.shop.svc.cluster.local.:80", Some(("reviews.shop.svc.cluster.local", Some("80"))));
+        check("http://reviews/a?b", Some(("reviews", Some("80"))));
+        check("https://reviews.shop:8443/", Some(("reviews.shop", Some("8443"))));
+        check("reviews", Some(("reviews", None)));
+        for text in [
+            "8080",
+            "10.0.0.5:443",
+            "[2001:db8::1]:443",
+            "http://10.0.0.5/",
+            "http://[::1]/",
+            "a b:80",
+            "-x:80",
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn hosts_are_services_of_namespaces() {
+        for (host, expected) in [
+            ("reviews", Some(("reviews", "shop"))),
+            ("reviews.other", Some(("reviews", "other"))),
+            ("reviews.other.svc", Some(("reviews", "other"))),
+            ("reviews.other.svc.cluster.local", Some(("reviews", "other"))),
+            ("www.example.com", None),
+        ] {
+            assert_eq!(place(host, "shop"), expected, "{host}");
+        }
+    }
+}

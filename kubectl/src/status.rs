@@ -1,0 +1,129 @@
+//! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
+
+use crate::Ended;
+use crate::arguments::{OutputForm, StatusArguments};
+use crate::error::CaptureFailure;
+use crate::failure::{CallCause, visible};
+use crate::kernel::{PodKernel, RemoteDocument};
+use crate::kubectl::Kubectl;
+use crate::pod::TargetPod;
+use crate::print::{basis_line, print, remark};
+use command_line::sections;
+use diagnose::{Style, fold};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Debug, Deserialize)]
+struct StatusDocument {
+    capturing: bool,
+    summary: String,
+    held_by: Vec<HeldInDocument>,
+    captured: Vec<PartInDocument>,
+    left_alone: Vec<PartInDocument>,
+    dropped: Vec<PartInDocument>,
+    listeners: Vec<ListenerInDocument>,
+    findings: Vec<FindingInDocument>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HeldInDocument {
+    backend: String,
+    families: Vec<String>,
+    rule_count: u64,
+    program: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PartInDocument {
+    direction: String,
+    text: String,
+    option: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListenerInDocument {
+    port: u16,
+    protocol: String,
+    text: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct FindingInDocument {
+    level: String,
+    text: String,
+    remedy: Option<String>,
+}
+
+pub(crate) fn run(arguments: &StatusArguments) -> Result<Ended, CaptureFailure> {
+    let StatusArguments { connection, kernel, output, .. } = arguments;
+    let kubectl = Kubectl::new(connection);
+    let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
+    let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
+    let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
+    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "status", &[], None)?;
+    remarks.iter().for_each(|text| remark(text));
+    let read = StatusDocument::deserialize(&document).map_err(|error| {
+        let why = format!("printed a status of another form ({error})");
+        kubectl.failure(&kernel.call("status", &[], None), CallCause::Unread { why, stderr: String::new() })
+    })?;
+    let width = sections::width();
+    match output {
+        OutputForm::Text => print(&(basis_line(&kernel.basis(), &pod, width) + &read.text(width)))?,
+        OutputForm::Json => {
+            let all = json!({
+                "version": 1, "pod": pod.title(), "node": pod.node, "basis": kernel.basis(), "kernel": document,
+            });
+            print(&format!("{all:#}\n"))?;
+        }
+    }
+    Ok(Ended::Done)
+}
+
+/// Where a line's text begins.
+const COLUMN: usize = 12;
+
+impl StatusDocument {
+    fn text(&self, width: usize) -> String {
+        let style = if self.capturing { Style::Captured } else { Style::Passing };
+        let mut text = fold(&format!("{}\n", style.paint(visible(&self.summary))), 2, width);
+        let mut section = |title: &str, lines: &[(String, String)]| {
+            if !lines.is_empty() {
+                text.push_str(&format!("\n{}\n", Style::Strong.paint(title)));
+            }
+            for (word, line) in lines {
+                let line = format!("  {:<1$}{2}\n", visible(word), COLUMN - 2, visible(line));
+                text.push_str(&fold(&line, COLUMN, width));
+            }
+        };
+        let findings: Vec<(String, String)> = self.findings.iter().map(FindingInDocument::line).collect();
+        section("Findings", &findings);
+        for (title, parts) in
+            [("Captured", &self.captured), ("Excluded", &self.left_alone), ("Dropped", &self.dropped)]
+        {
+            section(title, &parts.iter().map(PartInDocument::line).collect::<Vec<_>>());
+        }
+        let listeners =
+            self.listeners.iter().map(|one| (format!("{}/{}", one.port, one.protocol), one.text.clone()));
+        section("Listeners", &listeners.collect::<Vec<_>>());
+        let held = self.held_by.iter().map(|held| {
+            let HeldInDocument { backend, families, rule_count, program } = held;
+            (backend.clone(), format!("{rule_count} rules, {}, by {program}", families.join(" and ")))
+        });
+        section("Made", &held.collect::<Vec<_>>());
+        text
+    }
+}
+
+impl PartInDocument {
+    fn line(&self) -> (String, String) {
+        let option = self.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+        (self.direction.clone(), format!("{}{option}", self.text))
+    }
+}
+
+impl FindingInDocument {
+    fn line(&self) -> (String, String) {
+        let remedy = self.remedy.as_ref().map(|remedy| format!(" -> {remedy}")).unwrap_or_default();
+        (self.level.clone(), format!("{}{remedy}", self.text))
+    }
+}

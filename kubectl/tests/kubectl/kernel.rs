@@ -1,0 +1,217 @@
+//! The ways to the kernel, and what its documents may be: `status`, `trace`, `diff`, ephemeral containers, bad output.
+
+use crate::fake::{CONTAINER, Fake, explanation};
+use serde_json::{Value, json};
+
+fn status() -> Value {
+    json!({
+        "version": 1, "capturing": true, "summary": "inbound traffic is captured over IPv4, by nftables",
+        "meshes": ["istio"], "families": ["ipv4"], "made": null, "hits": [],
+        "held_by": [{ "mesh": "istio", "backend": "nftables", "families": ["ipv4"], "rule_count": 20, "program": "sidecar-init", "made": null }],
+        "captured": [{ "mesh": "istio", "direction": "inbound", "text": "all other ports", "option": "-b '*'" }],
+        "left_alone": [{ "mesh": "istio", "direction": "inbound", "text": "port 15090", "option": "-d" }],
+        "dropped": [],
+        "listeners": [{ "port": 15006, "protocol": "tcp", "text": "envoy" }],
+        "findings": [{ "level": "warn", "topic": "drift", "text": "our table was changed since", "remedy": "sidecar-init check" }],
+    })
+}
+
+#[test]
+fn the_status_of_a_pod_is_shown() {
+    let mut fake = Fake::with_agent();
+    fake.object("exec *sidecar-init status *", &status());
+    let ran = fake.run(&["status", "pod/web-0", "-n", "shop"]).with(0);
+    let text = ran.stdout.split_once(":\n").expect("a basis").1;
+    let expected = "inbound traffic is captured over IPv4, by nftables\n\nFindings\n  warn      our table was changed since -> \
+                    sidecar-init check\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
+                    (-d)\n\nListeners\n  15006/tcp envoy\n\nMade\n  nftables  20 rules, ipv4, by sidecar-init\n";
+    assert_eq!(text, expected);
+    assert!(ran.stdout.starts_with("by the kernel of pod shop/web-0 on node worker-1"), "{}", ran.stdout);
+    let document = fake.run(&["status", "web-0", "-o", "json"]).with(0).json();
+    assert_eq!(document["kernel"], status());
+}
+
+#[test]
+fn packets_are_shown_as_they_come() {
+    let mut fake = Fake::with_agent();
+    let packet = json!({
+        "version": 1, "time": "2026-01-01T00:00:00Z", "hook": "OUTPUT", "in_interface": null, "out_interface": "eth0",
+        "protocol": "tcp", "source": "10.1.2.3", "source_port": 40000, "destination": "10.0.0.5", "destination_port": 443,
+        "mark": 0, "uid": 1000, "gid": 1000, "verdict": "redirect", "port": 15001,
+        "rules": [{ "table": "nat", "chain": "OUTPUT", "position": 1, "text": "-j ISTIO_OUTPUT", "rule": "outbound", "options": ["-i"] }],
+        "sentence": "captured: goes to port 15001, because -i",
+    });
+    fake.answer("exec *sidecar-init trace *", &format!("{packet}\n{packet}\n"), "", 0);
+    let words = [
+        "trace",
+        "web-0",
+        "--for",
+        "30s",
+        "--count",
+        "2",
+        "--enable",
+        "--verdict",
+        "captured",
+        "--proto",
+        "tcp",
+        "--destination",
+        "443",
+    ];
+    let ran = fake.run(&words).with(0);
+    let shown = "2026-01-01T00:00:00Z tcp 10.1.2.3:40000 -> 10.0.0.5:443 out eth0 uid 1000\n  nat OUTPUT\n    1 -j \
+                 ISTIO_OUTPUT   # outbound (-i)\n  => captured: goes to port 15001, because -i\n";
+    assert_eq!(ran.stdout.matches(shown).count(), 2, "{}", ran.stdout);
+    let call = fake.calls().pop().expect("a call");
+    let expected = format!(
+        "trace --network-namespace {CONTAINER} --format json --for=30000ms --count=2 --enable --proto=tcp \
+         --destination=443 --verdict=captured"
+    );
+    assert!(call.ends_with(&expected), "{call}");
+    let ran = fake.run(&["trace", "web-0", "-o", "json"]).with(0);
+    assert_eq!(ran.stdout, format!("{packet}\n{packet}\n"));
+    // It always has an end.
+    assert!(fake.calls().pop().is_some_and(|call| call.contains("--for=60000ms")));
+
+    let mut fake = Fake::with_agent();
+    fake.answer("exec *", &format!("{packet}\nnonsense\n"), "", 0);
+    let ran = fake.run(&["trace", "web-0"]).with(1);
+    assert!(
+        ran.stdout.contains("=> captured") && ran.stderr.contains("printed a line that is no JSON"),
+        "{}",
+        ran.stderr
+    );
+}
+
+fn check(equal: bool) -> Value {
+    let rules = json!([
+        { "side": "both", "text": "-A X -j A", "reason": null },
+        { "side": "there", "text": "-A X -j B", "reason": "extra" },
+        { "side": "wanted", "text": "-A X -j C", "reason": "missing" },
+    ]);
+    let chains = json!([{ "backend": "iptables-nft", "family": "ipv4", "table": "nat", "chain": "X", "rules": rules }]);
+    let none = json!([]);
+    json!({
+        "version": 1, "basis": { "kind": "object", "text": "by Pod shop/web-0" }, "equal": equal, "backend": "nftables",
+        "chains": if equal { none.clone() } else { chains }, "nftables": none, "routes": none, "before": none, "others": none,
+    })
+}
+
+#[test]
+fn the_manifest_is_compared_with_the_kernel() {
+    let mut fake = Fake::with_agent();
+    fake.answer(
+        "exec *sidecar-init check *",
+        &check(false).to_string(),
+        "command terminated with exit code 3\n",
+        3,
+    );
+    let ran = fake.run(&["diff", "web-0"]).with(3);
+    assert!(ran.stdout.contains("against its manifest"), "{}", ran.stdout);
+    let expected = "\niptables-nft ipv4 nat X\n- -A X -j B   # extra\n+ -A X -j C   # missing\n";
+    assert!(ran.stdout.ends_with(expected), "{}", ran.stdout);
+    let input: Value = serde_json::from_str(&fake.input()).expect("JSON");
+    assert_eq!(input["spec"], crate::fake::pod("web-0")["spec"]);
+    assert!(
+        !input.to_string().contains("managedFields") && !input.to_string().contains("last-applied"),
+        "{input}"
+    );
+    assert!(
+        fake.calls().pop().is_some_and(|call| call.contains(" -c repair -i -- ") && call.ends_with(" -f -"))
+    );
+
+    let mut same = Fake::with_agent();
+    same.object("exec *", &check(true));
+    let ran = same.run(&["diff", "web-0"]).with(0);
+    assert!(
+        ran.stdout.ends_with("The rules are as the manifest describes them (nftables).\n"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(same.run(&["diff", "web-0", "-o", "json"]).with(0).json()["kernel"], check(true));
+}
+
+#[test]
+fn an_ephemeral_container_is_added_with_a_confirmation_alone() {
+    let mut fake = Fake::without_agent();
+    fake.object("debug *", &explanation("redirect", Some(15006), "it is"));
+    let ran = fake.run(&["explain", "web-0", "8080", "--image", "registry/init:1"]).with(2);
+    let expected = "--image: \"registry/init:1\" would add an ephemeral container to the pod, which needs a confirmation, and \
+                    there is no terminal; add --yes";
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    assert!(fake.calls().iter().all(|call| !call.starts_with("debug")));
+
+    let ran = fake.run(&["explain", "web-0", "8080", "--image", "registry/init:1", "--yes"]).with(0);
+    let basis = ran.stdout.split("captured:").next().expect("a basis").replace("\n  ", " ");
+    let expected = "by the kernel of pod shop/web-0 on node worker-1, through an ephemeral container of registry/init:1:\n";
+    assert_eq!(basis, expected);
+    let call = fake.calls().pop().expect("a call");
+    let parts = [
+        "debug -n shop web-0 --profile=netadmin --quiet --attach --container=sidecar-capture-",
+        " --image=registry/init:1 --target=istio-proxy -- /usr/local/bin/sidecar-init explain --format json --live 8080",
+    ];
+    assert!(call.starts_with(parts[0]) && call.ends_with(parts[1]), "{call}");
+}
+
+#[test]
+fn questions_about_the_kernel_alone_need_a_way_to_it() {
+    for command in ["status", "trace", "diff"] {
+        let ran = Fake::without_agent().run(&[command, "web-0"]).with(1);
+        for part in
+            ["the kernel of pod shop/web-0 can't be asked: no node agent runs on node worker-1", "--image"]
+        {
+            assert!(ran.stderr.contains(part), "{command}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn bad_output_is_an_error() {
+    let mut wrong = explanation("redirect", Some(15006), "it is");
+    wrong["version"] = json!(2);
+    let mut formless = explanation("redirect", Some(15006), "it is");
+    formless["trace"] = json!("none");
+    for (output, expected) in [
+        ("", "printed no JSON"),
+        ("captured\n", "printed no JSON"),
+        ("{\"version\":1}{}", "printed no JSON"),
+        ("{}", "printed a document without a version"),
+        (&*wrong.to_string(), "printed a document of version 2, and this plugin reads version 1"),
+        (&*formless.to_string(), "printed an explanation of another form"),
+    ] {
+        let mut fake = Fake::with_agent();
+        fake.answer("exec *", output, "first\nthe tail\n", 0);
+        let ran = fake.run(&["explain", "web-0", "8080"]).with(1);
+        assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{output}: {}", ran.stderr);
+        assert!(!expected.ends_with("no JSON") || ran.stderr.contains(": the tail"), "{}", ran.stderr);
+    }
+    for command in ["status", "diff"] {
+        let mut fake = Fake::with_agent();
+        fake.answer("exec *", "{\"version\":1}", "", 0);
+        let ran = fake.run(&[command, "web-0"]).with(1);
+        assert!(ran.stderr.contains("of another form"), "{command}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn what_the_program_in_the_cluster_says_is_passed_on() {
+    let mut fake = Fake::with_agent();
+    let error = json!({
+        "version": 1, "error": { "message": "1 problem in the input", "causes": [], "exit_code": 2 },
+        "problems": [{ "option": "--network-namespace", "value": "containerd://0", "message": "is not a network namespace" }],
+    });
+    fake.answer("exec *", "", &format!("{error}\ncommand terminated with exit code 2\n"), 2);
+    let ran = fake.run(&["status", "web-0"]).with(1);
+    let expected = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: 1 problem in the input: --network-namespace: \
+                    \"containerd://0\" is not a network namespace\n";
+    assert_eq!(ran.stderr, expected);
+
+    let mut fake = Fake::with_agent();
+    fake.answer(
+        "exec *",
+        &status().to_string(),
+        "Defaulted container \"x\"\nlegacy tables can't be read\n",
+        0,
+    );
+    let ran = fake.run(&["status", "web-0"]).with(0);
+    assert_eq!(ran.stderr, "note: legacy tables can't be read\n");
+}
