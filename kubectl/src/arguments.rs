@@ -148,7 +148,7 @@ pub(crate) enum ExpectedVerdict {
     NotCaptured,
 }
 
-/// What is asked of a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.
+/// What describes a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Packet")]
 pub(crate) struct PacketArguments {

@@ -90,8 +90,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Ended, CaptureFailure> {
     Ok(if read.equal { Ended::Done } else { Ended::Different })
 }
 
-/// The pod without what says nothing of its rules, and is not for the node: who wrote which field, and the last manifest that
-/// was applied.
+/// The pod without fields that do not concern its rules: who wrote which field, and the last manifest that was applied.
 fn manifest(pod: &TargetPod) -> Value {
     let mut object = pod.object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {

@@ -10,7 +10,7 @@ pub(crate) enum CaptureFailure {
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    /// The workload has no pod to ask about.
+    /// The workload has no pod.
     #[error(
         "{kind} {name} has no pod in namespace {namespace}; see kubectl get pods -n {namespace} -l '{selector}'"
     )]
@@ -20,7 +20,7 @@ pub(crate) enum CaptureFailure {
     Remote { pod: String, message: String },
     /// There is no way to the kernel, and the question is about nothing else.
     #[error(
-        "the kernel of pod {pod} can't be asked: {reason}; install the node agents (docs/cni.md#repair), or give an \
+        "the kernel of pod {pod} can't be reached: {reason}; install the node agents (docs/cni.md#repair), or give an \
          --image with sidecar-init"
     )]
     NoKernel { pod: String, reason: String },

@@ -122,7 +122,7 @@ struct PodAnswer<'a> {
 }
 
 impl PodAnswer<'_> {
-    /// The answers that count, the kernel's if it was asked, each with that of the manifest.
+    /// Each destination with the answers of the kernel and of the manifest.
     fn pairs(
         &self,
     ) -> impl Iterator<Item = (&PacketTarget, Option<&ExplainedPacket>, Option<&ExplainedPacket>)> {
@@ -207,7 +207,7 @@ impl PodAnswer<'_> {
     }
 }
 
-/// Whether two answers are the same for the traffic. Nothing is said where one of them is not known.
+/// Whether two answers are the same for the traffic. An unknown verdict contradicts nothing.
 fn agree(kernel: &ExplainedPacket, manifest: &ExplainedPacket) -> bool {
     let is_unknown = |answer: &ExplainedPacket| answer.verdict == PacketVerdict::Unknown;
     is_unknown(kernel) || is_unknown(manifest) || kernel.verdict == manifest.verdict

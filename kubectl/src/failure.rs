@@ -132,7 +132,7 @@ impl fmt::Display for CallFailure {
 
 impl std::error::Error for CallFailure {}
 
-/// The last line of standard error that says something: kubectl ends with the exit code of a remote program.
+/// The last line of standard error with content: kubectl ends with the exit code of a remote program.
 fn said(f: &mut fmt::Formatter<'_>, stderr: &str) -> fmt::Result {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_own = |line: &&str| !line.starts_with("command terminated with exit code");

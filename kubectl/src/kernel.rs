@@ -40,7 +40,7 @@ enum KernelRoute {
 /// The kernel, or why there is no way to it.
 pub(crate) type Reached = Result<PodKernel, String>;
 
-/// A document of `sidecar-init`, and what it said beside it.
+/// A document of `sidecar-init`, and its remarks on standard error.
 #[derive(Debug)]
 pub(crate) struct RemoteDocument {
     pub(crate) document: Value,

@@ -1,7 +1,7 @@
 //! `kubectl capture`: whether a pod's traffic is captured, for people at their own machine.
 //!
-//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. What the manifest says is answered here;
-//! what the pod's kernel says is answered by `sidecar-init` in the cluster, of which this reads documents.
+//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Answers by the manifest are made
+//! here. Answers by the pod's kernel are documents of `sidecar-init`, which runs in the cluster.
 
 mod arguments;
 mod call;

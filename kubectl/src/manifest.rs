@@ -1,10 +1,10 @@
-//! What the pod's manifest says of packets.
+//! Answers about packets by the pod's manifest.
 
 use crate::arguments::PacketArguments;
 use crate::explanation::ExplainedPacket;
 use crate::pod::TargetPod;
 use diagnose::Subject;
-use diagnose::explain::{PodContext, QuestionContext, RuleView, explain, packet};
+use diagnose::explain::{self, PodContext, QuestionContext, RuleView, explain};
 use mesh::sources::{RemoteHost, SettingReader};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 /// What is wrong with the settings of the pod.
 pub(crate) fn explained(
     pod: &TargetPod,
-    asked: &PacketArguments,
+    packet: &PacketArguments,
     destinations: &[String],
     width: usize,
 ) -> Result<Vec<ExplainedPacket>, Problems> {
     let text = pod.object.to_string();
     let answer = |destination: &String| {
-        let raw = asked.settings(destination);
+        let raw = packet.settings(destination);
         let subjects =
             Subject::of_manifest(&raw, &[], &format!("pod/{}", pod.name), &text, RemoteHost::host)?;
         match &subjects[..] {
@@ -39,7 +39,7 @@ fn one(subject: &Subject, width: usize) -> Result<ExplainedPacket, Problems> {
     let capture = mesh::configure(&mut reader, &*host, false);
     let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
     let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
-    let question = packet(&mut reader, &place);
+    let question = explain::packet(&mut reader, &place);
     reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
     let scene = RuleView::of_config(&*capture, question.packet.family(), &pod);

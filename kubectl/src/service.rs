@@ -50,7 +50,7 @@ pub(crate) fn targets(
     Ok(if problems.is_empty() { Ok(found) } else { Err(problems) })
 }
 
-/// The name of a destination; `None` for an address, and for what is no name.
+/// The name of a destination; `None` for an address, and for anything else.
 fn named(text: &str) -> Option<NamedTarget> {
     let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
@@ -145,7 +145,7 @@ fn service(
     let slices = kubectl.object(&call)?;
     let slices: Vec<&Value> = slices["items"].as_array().into_iter().flatten().collect();
     let ready = |slice: &&Value| -> Vec<(IpAddr, u16)> {
-        // A headless Service has no port of its own: its endpoints are called at theirs.
+        // A headless Service has no own port: its endpoints are called at theirs.
         let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
         let is_same =
             |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();

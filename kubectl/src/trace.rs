@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<Ended, CaptureFailure> {
         }
         let document = serde_json::from_str::<Value>(line);
         let document =
-            document.map_err(|error| unread(format!("printed a line that is no JSON ({error})")))?;
+            document.map_err(|error| unread(format!("printed a line that is not JSON ({error})")))?;
         let document = versioned(document).map_err(unread)?;
         let read = TraceDocument::deserialize(&document)
             .map_err(|error| unread(format!("printed a packet of another form ({error})")))?;

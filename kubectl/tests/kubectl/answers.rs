@@ -75,7 +75,7 @@ fn an_unknown_verdict_contradicts_nothing_and_is_not_as_expected() {
 }
 
 #[test]
-fn several_packets_are_asked_about_at_once() {
+fn several_packets_are_explained_at_once() {
     let mut fake = Fake::with_agent();
     let documents =
         [explanation("redirect", Some(15006), REASON), explanation("pass", None, "-d leaves it alone")];

@@ -76,7 +76,7 @@ fn packets_are_shown_as_they_come() {
     fake.answer("exec *", &format!("{packet}\nnonsense\n"), "", 0);
     let ran = fake.run(&["trace", "web-0"]).with(1);
     assert!(
-        ran.stdout.contains("=> captured") && ran.stderr.contains("printed a line that is no JSON"),
+        ran.stdout.contains("=> captured") && ran.stderr.contains("printed a line that is not JSON"),
         "{}",
         ran.stderr
     );
@@ -157,7 +157,7 @@ fn questions_about_the_kernel_alone_need_a_way_to_it() {
     for command in ["status", "trace", "diff"] {
         let ran = Fake::without_agent().run(&[command, "web-0"]).with(1);
         for part in
-            ["the kernel of pod shop/web-0 can't be asked: no node agent runs on node worker-1", "--image"]
+            ["the kernel of pod shop/web-0 can't be reached: no node agent runs on node worker-1", "--image"]
         {
             assert!(ran.stderr.contains(part), "{command}: {}", ran.stderr);
         }
