@@ -130,7 +130,11 @@ impl ExplanationDocument {
     }
 
     fn reason(&self) -> &str {
-        self.decided_by.as_ref().map_or("no rule decides about it", |rule| &rule.reason)
+        match (&self.decided_by, &self.trace[..]) {
+            (Some(rule), _) => rule.reason.as_str(),
+            (None, []) => "it meets no rule",
+            (None, _) => "no rule that it meets decides",
+        }
     }
 
     fn sentence(&self) -> String {
@@ -160,7 +164,7 @@ impl ExplanationDocument {
             text.push_str(&fold(&format!("{:RULE$}-> {}\n", "", visible(remedy)), RULE + 3, width));
         }
         if self.trace.is_empty() {
-            return text + "It meets no rule.\n";
+            return text;
         }
         let from =
             self.source.as_ref().map(|source| format!("from {}: ", visible(source))).unwrap_or_default();

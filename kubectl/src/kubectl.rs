@@ -108,7 +108,7 @@ impl Kubectl {
                 Ok(line) => take(&line).map_err(failed)?,
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    thread::sleep(POLL.min(Duration::from_millis(1)))
+                    thread::sleep(Duration::from_millis(1));
                 }
             }
             if exited.is_none() {

@@ -120,8 +120,10 @@ fn service(
         return Ok(Err(format!("names no port; {title} has {}", listed(&ports))));
     };
     let is_headless = spec["clusterIP"] == "None";
-    let entry = ports.iter().find(|entry| entry["port"].to_string() == *port || entry["name"] == **port);
     let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+    let is_number =
+        |entry: &Value| number.is_some_and(|number| entry["port"].as_u64() == Some(u64::from(number)));
+    let entry = ports.iter().find(|entry| is_number(entry) || entry["name"] == **port);
     let (Some(number), true) = (
         entry.and_then(|entry| entry["port"].as_u64()?.try_into().ok()).or(number),
         entry.is_some() || is_headless,

@@ -32,11 +32,15 @@ const EXEC: &str = r#"
     ;;
 "#;
 
-/// The real program, next to the plugin.
+/// The real program, next to the plugin. `cargo test --workspace` has built it; where it is missing, it is built here.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let folder = Path::new(env!("CARGO_BIN_EXE_kubectl-capture")).parent().expect("a folder");
+        let program = folder.join("sidecar-init");
+        if program.exists() {
+            return program;
+        }
         let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile");
         let profile = if profile == "debug" { "dev" } else { profile };
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -55,7 +59,7 @@ fn program() -> &'static Path {
             .current_dir(root)
             .status();
         assert!(built.expect("cargo starts").success(), "sidecar-init can't be built");
-        folder.join("sidecar-init")
+        program
     })
 }
 
@@ -157,7 +161,7 @@ fn a_captured_pod() {
 fn a_pod_whose_traffic_is_not_captured() {
     let scene = Scene::new();
     let ran = scene.run(&["explain", "web-0", "8080"]).with(0);
-    assert!(ran.stdout.contains("not captured: goes to 10.1.2.3:8080 as it was sent"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("as it was sent, because it meets no rule\n"), "{}", ran.stdout);
     assert!(
         ran.stdout.contains("the manifest disagrees: captured: goes to the proxy's inbound port 15006"),
         "{}",
