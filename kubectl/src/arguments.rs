@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use command_line::program::Sections;
+use mesh::finding::Code;
 use mesh::sources::duration;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -32,6 +33,8 @@ pub(crate) enum CaptureCommand {
     Trace(TraceArguments),
     /// Compare the rules in a pod with those that its manifest describes
     Diff(DiffArguments),
+    /// Find pods without a sidecar, ports that no proxy sees, and webhooks that can't work
+    Lint(LintArguments),
 }
 
 const READ: (&str, &str) = ("1", "the cluster or the rules could not be read");
@@ -62,6 +65,11 @@ pub(crate) const SECTIONS: &[Sections] = &[
         command: "diff",
         examples: &["kubectl capture diff deployment/web -n shop"],
         exits: &[("0", "no difference"), READ, INVALID, ("3", "the rules differ")],
+    },
+    Sections {
+        command: "lint",
+        examples: &["kubectl capture lint -A", "kubectl capture lint -n shop --deny --allow SI033"],
+        exits: &[("0", "shown"), READ, INVALID, ("3", "--deny, and there is a warning")],
     },
 ];
 
@@ -227,6 +235,38 @@ pub(crate) struct DiffArguments {
     pub(crate) kernel: KernelAccess,
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LintArguments {
+    /// Lint the pods and workloads of all namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Exit with 3 if there is a warning
+    #[arg(long)]
+    pub(crate) deny: bool,
+    /// Include notes
+    #[arg(long)]
+    pub(crate) notes: bool,
+    /// Omit findings of this code, such as SI033; repeatable
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = code)]
+    pub(crate) allow: Vec<Code>,
+    /// The form of the answer
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = LintForm::Text)]
+    pub(crate) output: LintForm,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LintForm {
+    Text,
+    Json,
+    Sarif,
+}
+
+fn code(text: &str) -> Result<Code, &'static str> {
+    Code::named(&text.to_uppercase()).ok_or("expected a code of docs/lint.md, such as SI033")
 }
 
 fn time(text: &str) -> Result<Duration, &'static str> {

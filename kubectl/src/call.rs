@@ -1,6 +1,7 @@
 //! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
 
 use crate::workload::Workload;
+use injection::cluster_lint::NeededResource;
 use std::fmt;
 
 /// A verb on a resource, in the words of a role.
@@ -32,6 +33,8 @@ pub(crate) enum CaptureRole {
     Agent,
     /// ClusterRole `sidecar-capture-debug`: adds ephemeral containers.
     Debug,
+    /// ClusterRole `sidecar-capture-lint`: reads what lint is based on.
+    Lint,
 }
 
 impl CaptureRole {
@@ -40,6 +43,7 @@ impl CaptureRole {
             Self::Read => "sidecar-capture",
             Self::Agent => "sidecar-capture-agent",
             Self::Debug => "sidecar-capture-debug",
+            Self::Lint => "sidecar-capture-lint",
         }
     }
 }
@@ -55,6 +59,8 @@ pub(crate) enum CallKind {
     ListAgents,
     ExecInAgent,
     DebugPod,
+    ListForLint(&'static NeededResource),
+    GetConfigMap,
 }
 
 const GET_PODS: Right = Right::new("", "pods", "get");
@@ -70,6 +76,7 @@ impl CallKind {
             | Self::ListEndpointSlices => CaptureRole::Read,
             Self::ListAgents | Self::ExecInAgent => CaptureRole::Agent,
             Self::DebugPod => CaptureRole::Debug,
+            Self::ListForLint(_) | Self::GetConfigMap => CaptureRole::Lint,
         }
     }
 
@@ -81,6 +88,11 @@ impl CallKind {
             Self::GetWorkload(workload) => vec![Right::new("apps", workload.plural(), "get")],
             Self::ListPods | Self::ListAgents => vec![LIST_PODS],
             Self::GetService => vec![Right::new("", "services", "get")],
+            Self::ListForLint(resource) => {
+                let (name, group) = resource.name.split_once('.').unwrap_or((resource.name, ""));
+                vec![Right::new(group, name, "list")]
+            }
+            Self::GetConfigMap => vec![Right::new("", "configmaps", "get")],
             Self::ListEndpointSlices => {
                 vec![Right::new("discovery.k8s.io", "endpointslices", "list")]
             }
@@ -110,8 +122,10 @@ impl CallKind {
             Self::ListAgents,
             Self::ExecInAgent,
             Self::DebugPod,
+            Self::GetConfigMap,
         ];
-        Workload::ALL.into_iter().map(Self::GetWorkload).chain(others)
+        let listed = injection::cluster_lint::RESOURCES.iter().map(Self::ListForLint);
+        Workload::ALL.into_iter().map(Self::GetWorkload).chain(listed).chain(others)
     }
 }
 

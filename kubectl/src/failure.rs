@@ -99,6 +99,8 @@ impl CallFailure {
             | CallKind::ListPods
             | CallKind::GetService
             | CallKind::ListEndpointSlices
+            | CallKind::ListForLint(_)
+            | CallKind::GetConfigMap
             | CallKind::ListAgents => Some("check that --kubectl is a kubectl".to_owned()),
         }
     }

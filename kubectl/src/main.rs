@@ -12,6 +12,7 @@ mod explanation;
 mod failure;
 mod kernel;
 mod kubectl;
+mod lint;
 mod manifest;
 mod packet;
 mod pod;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Done,
-    /// The rules differ, or a packet ends otherwise than expected.
+    /// The rules differ, a packet ends otherwise than expected, or a finding is denied.
     Different,
 }
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         CaptureCommand::Status(arguments) => status::run(&arguments),
         CaptureCommand::Trace(arguments) => trace::run(&arguments),
         CaptureCommand::Diff(arguments) => diff::run(&arguments),
+        CaptureCommand::Lint(arguments) => lint::run(&arguments),
     };
     match ended {
         Ok(Ended::Done) => ExitCode::SUCCESS,

@@ -147,7 +147,7 @@ impl<'a> NodeStatus<'a> {
                     tracing::warn!(error = %describe(&error), "no event of the drift can be published");
                 }
                 Err(_) => {
-                    tracing::warn!("no event of the drift can be published: the API server does not answer")
+                    tracing::warn!("no event of the drift can be published: the API server does not answer");
                 }
             }
         }

@@ -79,10 +79,10 @@ impl NodeObserver {
             match self.done.1.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
                 Ok((number, outcome)) => match (running.remove(&number), outcome) {
                     (Some(RunningRead { label, .. }), Ok(status)) => {
-                        rows.push(NamespaceRow::new(label, status))
+                        rows.push(NamespaceRow::new(label, status));
                     }
                     (Some(RunningRead { label, .. }), Err(why)) => {
-                        rows.push(NamespaceRow::unknown(label, why))
+                        rows.push(NamespaceRow::unknown(label, why));
                     }
                     // It was given up.
                     (None, _) => drop(self.late.remove(&number)),

@@ -6,4 +6,5 @@ mod command_line;
 mod failures;
 mod fake;
 mod kernel;
+mod lint;
 mod services;

@@ -1,0 +1,65 @@
+//! `kubectl capture lint`: what is suspicious about the pods, Services and webhooks of a cluster, or of a namespace.
+
+use crate::Ended;
+use crate::arguments::{LintArguments, LintForm};
+use crate::call::{CallKind, KubectlCall};
+use crate::error::CaptureFailure;
+use crate::kubectl::Kubectl;
+use crate::print::print;
+use command_line::sections;
+use injection::Namespaces;
+use injection::cluster_lint::{
+    ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, report, sarif, text,
+};
+use mesh::finding::Level;
+
+pub(crate) fn run(arguments: &LintArguments) -> Result<Ended, CaptureFailure> {
+    let objects = objects(&Kubectl::new(&arguments.connection), arguments)?;
+    let question = ClusterQuestion {
+        objects: &objects,
+        namespaces: Namespaces::default(),
+        is_whole: arguments.all_namespaces,
+    };
+    let mut found = lint_cluster(&question);
+    found.findings.retain(|one| {
+        let is_shown = arguments.notes || one.finding.level == Level::Warning;
+        is_shown && !arguments.allow.contains(&one.finding.code)
+    });
+    let is_denied = arguments.deny && found.findings.iter().any(|one| one.finding.level == Level::Warning);
+    match arguments.output {
+        LintForm::Text => print(&text(&found, sections::width()))?,
+        LintForm::Json => print(&format!("{:#}\n", serde_json::json!(report(&found))))?,
+        LintForm::Sarif => print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
+    }
+    Ok(if is_denied { Ended::Different } else { Ended::Done })
+}
+
+/// All that findings are based on.
+fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<ClusterObject>, CaptureFailure> {
+    let mut objects = Vec::new();
+    for resource in RESOURCES {
+        let listed = kubectl.object(&list(resource, arguments))?;
+        objects.extend(ClusterObject::unpacked(listed));
+    }
+    for (namespace, name) in config_maps(&objects) {
+        let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &["configmap", &name]);
+        match kubectl.object(&call) {
+            Ok(map) => objects.extend(ClusterObject::unpacked(map)),
+            // An injector has not all of the names.
+            Err(failure) if failure.is_not_found() => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(objects)
+}
+
+fn list(resource: &'static NeededResource, arguments: &LintArguments) -> KubectlCall {
+    let kind = CallKind::ListForLint(resource);
+    if !resource.is_namespaced {
+        return KubectlCall::get(kind, None, &[resource.name]);
+    }
+    if arguments.all_namespaces {
+        return KubectlCall::get(kind, None, &[resource.name, "--all-namespaces"]);
+    }
+    KubectlCall::get(kind, arguments.connection.namespace.as_deref(), &[resource.name])
+}
