@@ -197,7 +197,10 @@ fn pull_requests_get_findings_beside_their_lines() {
         (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
         (&"2.1.0".into(), &"sidecar-init".into())
     );
-    assert_eq!(log["runs"][0]["tool"]["driver"]["rules"], serde_json::json!([{ "id": "SI027" }]));
+    let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().expect("a list");
+    assert_eq!(rules.iter().map(|rule| &rule["id"]).collect::<Vec<_>>(), ["SI027"]);
+    let help = rules[0]["help"]["text"].as_str().expect("a text");
+    assert!(help.starts_with("An annotation of a mesh's domain is unknown"), "{help}");
     assert_eq!(
         log["runs"][0]["results"],
         serde_json::json!([{

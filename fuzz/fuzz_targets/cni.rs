@@ -9,9 +9,9 @@ mod decision;
 #[expect(dead_code, unused_imports, reason = "variables and help are not read here")]
 mod protocol;
 
-use decision::{Decision, Resolved, decide, resolve};
+use decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use libfuzzer_sys::fuzz_target;
-use protocol::{Fault, PartialConfiguration, Pod, Verb, Version};
+use protocol::{CniError, CniVersion, PartialConfiguration, RuntimePod, Verb};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -19,8 +19,8 @@ use std::{
     path::Path,
 };
 
-fn refused(fault: &Fault) {
-    let printed = fault.json(Version::LATEST);
+fn refused(fault: &CniError) {
+    let printed = fault.json(CniVersion::LATEST);
     let printed: Value = serde_json::from_str(&printed).expect("an error is JSON");
     assert!(printed["code"].as_u64().is_some_and(|code| code > 0) && printed["msg"].is_string());
 }
@@ -43,16 +43,16 @@ fuzz_target!(|input: &[u8]| {
         };
         let result = protocol::result(configuration.before, configuration.version);
         serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
-        let pod = Pod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
+        let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
         // The API server knows of no pod more than its name.
         let requested = |_: &Path, (namespace, name): (&str, &str)| {
             Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
         };
-        if let Ok(Decision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
+        if let Ok(CaptureDecision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
             let addresses =
                 [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
             match resolve(raw, problems, &addresses) {
-                Ok(Resolved { capture, raw, .. }) => {
+                Ok(ResolvedCapture { capture, raw, .. }) => {
                     let _ = capture.desired().nft_table();
                     // What is remembered of it means the same.
                     let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));

@@ -3,7 +3,7 @@
 #![no_main]
 
 use injection::Configuration;
-use injection::review::{Call, Outcome, Unknown, answer};
+use injection::review::{ReviewOutcome, Unknown, WebhookCall, answer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -11,7 +11,8 @@ use std::sync::LazyLock;
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
 fuzz_target!(|body: &[u8]| {
-    let call = Call { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
+    let call =
+        WebhookCall { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
     let answer = answer(&call, &CONFIGURATION, &Unknown::default());
     if body.is_empty() {
         return assert_eq!(answer.status, 400);
@@ -23,9 +24,9 @@ fuzz_target!(|body: &[u8]| {
     let response = &review["response"];
     let (allowed, patch) = (&response["allowed"], response["patch"].is_string());
     let expected = match answer.report.outcome {
-        Outcome::Injected => (true, true),
-        Outcome::Skipped => (true, false),
-        Outcome::Refused | Outcome::Malformed => (false, false),
+        ReviewOutcome::Injected => (true, true),
+        ReviewOutcome::Skipped => (true, false),
+        ReviewOutcome::Refused | ReviewOutcome::Malformed => (false, false),
     };
     assert_eq!((allowed, patch), (&expected.0.into(), expected.1), "{review}");
     assert_eq!(response["uid"], answer.report.uid);

@@ -76,7 +76,7 @@ pub(crate) const SECTIONS: &[Sections] = &[
 /// What kubectl is called with.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
-pub(crate) struct Connection {
+pub(crate) struct KubectlConnection {
     /// The pod's namespace [default: that of the context]
     #[arg(long, short, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
@@ -147,7 +147,7 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) kernel: KernelAccess,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: KubectlConnection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -190,7 +190,7 @@ pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) kernel: KernelAccess,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: KubectlConnection,
 }
 
 #[derive(Args, Debug)]
@@ -221,7 +221,7 @@ pub(crate) struct TraceArguments {
     #[command(flatten)]
     pub(crate) kernel: KernelAccess,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: KubectlConnection,
 }
 
 #[derive(Args, Debug)]
@@ -234,7 +234,7 @@ pub(crate) struct DiffArguments {
     #[command(flatten)]
     pub(crate) kernel: KernelAccess,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: KubectlConnection,
 }
 
 #[derive(Args, Debug)]
@@ -255,7 +255,7 @@ pub(crate) struct LintArguments {
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = LintForm::Text)]
     pub(crate) output: LintForm,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: KubectlConnection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,24 +1,24 @@
 //! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
 
-use crate::workload::Workload;
+use crate::workload::PodWorkload;
 use injection::cluster_lint::NeededResource;
 use std::fmt;
 
 /// A verb on a resource, in the words of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Right {
+pub(crate) struct ClusterRight {
     pub(crate) group: &'static str,
     pub(crate) resource: &'static str,
     pub(crate) verb: &'static str,
 }
 
-impl Right {
+impl ClusterRight {
     const fn new(group: &'static str, resource: &'static str, verb: &'static str) -> Self {
         Self { group, resource, verb }
     }
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for ClusterRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)
     }
@@ -52,7 +52,7 @@ impl CaptureRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     GetPod,
-    GetWorkload(Workload),
+    GetWorkload(PodWorkload),
     ListPods,
     GetService,
     ListEndpointSlices,
@@ -63,8 +63,8 @@ pub(crate) enum CallKind {
     GetConfigMap,
 }
 
-const GET_PODS: Right = Right::new("", "pods", "get");
-const LIST_PODS: Right = Right::new("", "pods", "list");
+const GET_PODS: ClusterRight = ClusterRight::new("", "pods", "get");
+const LIST_PODS: ClusterRight = ClusterRight::new("", "pods", "list");
 
 impl CallKind {
     pub(crate) fn role(self) -> CaptureRole {
@@ -82,32 +82,36 @@ impl CallKind {
 
     /// What the API server checks. kubectl reads a pod before it starts something in it. A session over WebSocket was a
     /// `get` until Kubernetes 1.35, and is a `create` since, as one over SPDY.
-    pub(crate) fn rights(self) -> Vec<Right> {
+    pub(crate) fn rights(self) -> Vec<ClusterRight> {
         match self {
             Self::GetPod => vec![GET_PODS],
-            Self::GetWorkload(workload) => vec![Right::new("apps", workload.plural(), "get")],
+            Self::GetWorkload(workload) => vec![ClusterRight::new("apps", workload.plural(), "get")],
             Self::ListPods | Self::ListAgents => vec![LIST_PODS],
-            Self::GetService => vec![Right::new("", "services", "get")],
+            Self::GetService => vec![ClusterRight::new("", "services", "get")],
             Self::ListForLint(resource) => {
                 let (name, group) = resource.name.split_once('.').unwrap_or((resource.name, ""));
-                vec![Right::new(group, name, "list")]
+                vec![ClusterRight::new(group, name, "list")]
             }
-            Self::GetConfigMap => vec![Right::new("", "configmaps", "get")],
+            Self::GetConfigMap => vec![ClusterRight::new("", "configmaps", "get")],
             Self::ListEndpointSlices => {
-                vec![Right::new("discovery.k8s.io", "endpointslices", "list")]
+                vec![ClusterRight::new("discovery.k8s.io", "endpointslices", "list")]
             }
             Self::ExecInAgent => {
-                vec![GET_PODS, Right::new("", "pods/exec", "create"), Right::new("", "pods/exec", "get")]
+                vec![
+                    GET_PODS,
+                    ClusterRight::new("", "pods/exec", "create"),
+                    ClusterRight::new("", "pods/exec", "get"),
+                ]
             }
             // It waits until the container runs, attaches to it, and reads its log where it has ended before.
             Self::DebugPod => vec![
                 GET_PODS,
                 LIST_PODS,
-                Right::new("", "pods", "watch"),
-                Right::new("", "pods/ephemeralcontainers", "patch"),
-                Right::new("", "pods/attach", "create"),
-                Right::new("", "pods/attach", "get"),
-                Right::new("", "pods/log", "get"),
+                ClusterRight::new("", "pods", "watch"),
+                ClusterRight::new("", "pods/ephemeralcontainers", "patch"),
+                ClusterRight::new("", "pods/attach", "create"),
+                ClusterRight::new("", "pods/attach", "get"),
+                ClusterRight::new("", "pods/log", "get"),
             ],
         }
     }
@@ -125,7 +129,7 @@ impl CallKind {
             Self::GetConfigMap,
         ];
         let listed = injection::cluster_lint::RESOURCES.iter().map(Self::ListForLint);
-        Workload::ALL.into_iter().map(Self::GetWorkload).chain(listed).chain(others)
+        PodWorkload::ALL.into_iter().map(Self::GetWorkload).chain(listed).chain(others)
     }
 }
 

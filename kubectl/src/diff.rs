@@ -2,12 +2,12 @@
 //!
 //! The manifest goes to `sidecar-init check` in the cluster, which knows the facts of the pod's network namespace.
 
-use crate::Ended;
 use crate::arguments::{DiffArguments, OutputForm};
 use crate::error::CaptureFailure;
 use crate::failure::{CallCause, visible};
 use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
+use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use command_line::sections;
@@ -60,7 +60,7 @@ struct OtherMesh {
     remedy: String,
 }
 
-pub(crate) fn run(arguments: &DiffArguments) -> Result<Ended, CaptureFailure> {
+pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFailure> {
     let DiffArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Ended, CaptureFailure> {
             print(&format!("{all:#}\n"))?;
         }
     }
-    Ok(if read.equal { Ended::Done } else { Ended::Different })
+    Ok(if read.equal { CommandOutcome::Done } else { CommandOutcome::Different })
 }
 
 /// The pod without fields that do not concern its rules: who wrote which field, and the last manifest that was applied.

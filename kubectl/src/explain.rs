@@ -9,13 +9,13 @@ use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
-use crate::{Ended, manifest};
+use crate::{CommandOutcome, manifest};
 use command_line::sections;
 use diagnose::{Style, fold};
 use mesh::Problems;
 use serde_json::{Value, json};
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Result<Ended, CaptureFailure> {
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, CaptureFailure> {
     let ExplainArguments { packet, connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Ended, CaptureFailure>
         OutputForm::Json => print(&format!("{:#}\n", answer.document()))?,
     }
     Ok(match arguments.expect {
-        Some(expected) if !answer.is_as(expected) => Ended::Different,
-        Some(_) | None => Ended::Done,
+        Some(expected) if !answer.is_as(expected) => CommandOutcome::Different,
+        Some(_) | None => CommandOutcome::Done,
     })
 }
 

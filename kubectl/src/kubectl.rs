@@ -1,6 +1,6 @@
 //! Runs kubectl, within limits of time and output.
 
-use crate::arguments::Connection;
+use crate::arguments::KubectlConnection;
 use crate::call::KubectlCall;
 use crate::failure::{CallCause, CallFailure};
 use serde_json::Value;
@@ -39,8 +39,9 @@ pub(crate) struct CallOutput {
 }
 
 impl Kubectl {
-    pub(crate) fn new(connection: &Connection) -> Self {
-        let Connection { context, kubeconfig, cluster, user, impersonated, request_timeout, .. } = connection;
+    pub(crate) fn new(connection: &KubectlConnection) -> Self {
+        let KubectlConnection { context, kubeconfig, cluster, user, impersonated, request_timeout, .. } =
+            connection;
         let given = [
             ("--context", context.as_ref().map(OsString::from)),
             ("--kubeconfig", kubeconfig.as_ref().map(OsString::from)),

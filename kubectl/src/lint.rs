@@ -1,10 +1,10 @@
 //! `kubectl capture lint`: what is suspicious about the pods, Services and webhooks of a cluster, or of a namespace.
 
-use crate::Ended;
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
 use crate::error::CaptureFailure;
 use crate::kubectl::Kubectl;
+use crate::outcome::CommandOutcome;
 use crate::print::print;
 use command_line::sections;
 use injection::Namespaces;
@@ -13,7 +13,7 @@ use injection::cluster_lint::{
 };
 use mesh::finding::Level;
 
-pub(crate) fn run(arguments: &LintArguments) -> Result<Ended, CaptureFailure> {
+pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFailure> {
     let objects = objects(&Kubectl::new(&arguments.connection), arguments)?;
     let question = ClusterQuestion {
         objects: &objects,
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<Ended, CaptureFailure> {
         LintForm::Json => print(&format!("{:#}\n", serde_json::json!(report(&found))))?,
         LintForm::Sarif => print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }
-    Ok(if is_denied { Ended::Different } else { Ended::Done })
+    Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })
 }
 
 /// All that findings are based on.

@@ -14,6 +14,7 @@ mod kernel;
 mod kubectl;
 mod lint;
 mod manifest;
+mod outcome;
 mod packet;
 mod pod;
 mod print;
@@ -25,15 +26,8 @@ mod workload;
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
 use command_line::program;
 use error::CaptureFailure;
+use outcome::CommandOutcome;
 use std::process::ExitCode;
-
-/// How a command ends that has an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    Done,
-    /// The rules differ, a packet ends otherwise than expected, or a finding is denied.
-    Different,
-}
 
 /// As for `sidecar-init`.
 const BAD_INPUT: u8 = 2;
@@ -52,8 +46,8 @@ fn main() -> ExitCode {
         CaptureCommand::Lint(arguments) => lint::run(&arguments),
     };
     match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::Different) => ExitCode::from(DIFFERENT),
+        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Different) => ExitCode::from(DIFFERENT),
         Err(error) => {
             print::failure(&error);
             match error {

@@ -4,7 +4,7 @@ use crate::call::{CallKind, KubectlCall};
 use crate::error::CaptureFailure;
 use crate::failure::CallCause;
 use crate::kubectl::Kubectl;
-use crate::workload::{PodWord, Workload};
+use crate::workload::{PodWord, PodWorkload};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -48,7 +48,7 @@ impl TargetPod {
 
     fn of_workload(
         kubectl: &Kubectl,
-        workload: Workload,
+        workload: PodWorkload,
         name: &str,
         namespace: Option<&str>,
     ) -> Result<Self, CaptureFailure> {

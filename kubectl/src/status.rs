@@ -1,11 +1,11 @@
 //! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
 
-use crate::Ended;
 use crate::arguments::{OutputForm, StatusArguments};
 use crate::error::CaptureFailure;
 use crate::failure::{CallCause, visible};
 use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
+use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use command_line::sections;
@@ -54,7 +54,7 @@ struct FindingInDocument {
     remedy: Option<String>,
 }
 
-pub(crate) fn run(arguments: &StatusArguments) -> Result<Ended, CaptureFailure> {
+pub(crate) fn run(arguments: &StatusArguments) -> Result<CommandOutcome, CaptureFailure> {
     let StatusArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<Ended, CaptureFailure> 
             print(&format!("{all:#}\n"))?;
         }
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Where a line's text begins.

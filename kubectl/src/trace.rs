@@ -1,11 +1,11 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
-use crate::Ended;
 use crate::arguments::{OutputForm, TraceArguments};
 use crate::error::CaptureFailure;
 use crate::failure::{CallCause, visible};
 use crate::kernel::{PodKernel, versioned};
 use crate::kubectl::{CallOutput, Kubectl};
+use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print};
 use command_line::sections;
@@ -38,7 +38,7 @@ struct TracedRule {
     options: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &TraceArguments) -> Result<Ended, CaptureFailure> {
+pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureFailure> {
     let TraceArguments { connection, kernel, output, time, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<Ended, CaptureFailure> {
         let output = CallOutput { status, stdout: String::new(), stderr };
         return Err(kernel.refusal(&kubectl, &call, &output));
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The words of `sidecar-init trace`. It always has an end, which a lost connection would not bring.

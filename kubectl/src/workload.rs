@@ -4,14 +4,14 @@ use mesh::settings::nearest;
 
 /// A kind of object that makes pods by a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Workload {
+pub(crate) enum PodWorkload {
     Deployment,
     ReplicaSet,
     StatefulSet,
     DaemonSet,
 }
 
-impl Workload {
+impl PodWorkload {
     pub(crate) const ALL: [Self; 4] =
         [Self::Deployment, Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet];
 
@@ -49,7 +49,7 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodWord {
     Pod(String),
-    OneOf(Workload, String),
+    OneOf(PodWorkload, String),
 }
 
 impl PodWord {
@@ -74,11 +74,11 @@ impl PodWord {
         if !is_name(name) {
             return Err(format!("is not the name of an object; {EXPECTED}"));
         }
-        match (kind, Workload::named(kind)) {
+        match (kind, PodWorkload::named(kind)) {
             ("pod" | "pods" | "po", _) => Ok(Self::Pod(name.to_owned())),
             (_, Some(workload)) => Ok(Self::OneOf(workload, name.to_owned())),
             (_, None) => {
-                let known = ["pod"].into_iter().chain(Workload::ALL.map(Workload::name));
+                let known = ["pod"].into_iter().chain(PodWorkload::ALL.map(PodWorkload::name));
                 let meant = nearest(kind, known).map(|meant| format!("; did you mean {meant}/{name}?"));
                 Err(format!("does not name a pod{}; {EXPECTED}", meant.unwrap_or_default()))
             }
@@ -98,10 +98,10 @@ mod tests {
             ("web-0", pod("web-0")),
             ("pod/web-0", pod("web-0")),
             ("po/web.1", pod("web.1")),
-            ("deploy/web", of(Workload::Deployment, "web")),
-            ("statefulsets/web", of(Workload::StatefulSet, "web")),
-            ("ds/web", of(Workload::DaemonSet, "web")),
-            ("replicaset/web", of(Workload::ReplicaSet, "web")),
+            ("deploy/web", of(PodWorkload::Deployment, "web")),
+            ("statefulsets/web", of(PodWorkload::StatefulSet, "web")),
+            ("ds/web", of(PodWorkload::DaemonSet, "web")),
+            ("replicaset/web", of(PodWorkload::ReplicaSet, "web")),
         ] {
             assert_eq!(PodWord::parse(word), expected, "{word}");
         }

@@ -1,10 +1,9 @@
 //! What has to hold of an installation: its pods run, its webhooks trust its authority, and its account has the rights of its roles.
 
 use super::{
-    CheckedInstallation,
     api::{Right, granted},
+    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
-    unknown,
     webhooks::{calls, name},
 };
 use crate::authority::{StoredAuthority, stored};

@@ -1,10 +1,9 @@
 //! What has to hold before an installation: the API server's version, the rights to install, and names that are free.
 
 use super::{
-    CheckedInstallation,
     api::{NoAnswer, Right, collection, granted, title},
+    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
-    unknown,
 };
 use serde_json::Value;
 

@@ -4,6 +4,7 @@
 mod after;
 mod api;
 mod before;
+mod context;
 mod finding;
 mod security;
 mod trial;
@@ -12,11 +13,11 @@ mod webhooks;
 use crate::installed::InstalledFlags;
 use crate::output::{ColourChoice, print, print_folded};
 use ::cluster::access;
-use api::{CheckedCluster, NoAnswer};
+use api::CheckedCluster;
 use clap::{Args, ValueEnum};
+use context::{CheckedInstallation, unknown};
 use finding::{InstallationFinding, InstallationTopic};
-use injection::manifests::{Installation, files};
-use serde_json::Value;
+use injection::manifests::files;
 use std::{
     env,
     error::Error,
@@ -66,16 +67,6 @@ enum CheckFormat {
 const FAILED: u8 = 3;
 /// How long the API server may stay silent: a webhook may take 10 seconds, or 30 if it is another one.
 const SILENCE: Duration = Duration::from_secs(35);
-
-/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
-struct CheckedInstallation {
-    cluster: CheckedCluster,
-    target: Installation,
-    /// As `manifests` prints them.
-    objects: Vec<Value>,
-    namespace: String,
-    revision: String,
-}
 
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
@@ -132,15 +123,6 @@ async fn findings(
         }
     }
     Ok(findings)
-}
-
-/// A finding about a question that has no answer.
-fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
-    let remedy = match error.status {
-        Some(401 | 403) => "repeat it as a user with this right",
-        _ => "repeat it when the API server answers",
-    };
-    topic.warn(format!("{what}: {}", error.text), remedy)
 }
 
 /// Whether signs may be other than ASCII: at a terminal whose locale has them.

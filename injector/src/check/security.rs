@@ -1,11 +1,10 @@
 //! Pod Security Standards: of the injector's own namespace, which its pods meet or not, and of namespaces whose pods it injects.
 
 use super::{
-    CheckedInstallation,
     api::NoAnswer,
     before::ExistingObject,
+    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
-    unknown,
     webhooks::{Configurations, ours},
 };
 use injection::webhook;

@@ -4,8 +4,8 @@
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
 
 use super::{
-    CheckedInstallation,
     api::NoAnswer,
+    context::CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     security::labels,
 };

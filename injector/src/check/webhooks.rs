@@ -1,10 +1,9 @@
 //! Webhook configurations: which are of the installation, which others are called for its pods, and in which order.
 
 use super::{
-    CheckedInstallation,
     api::{CheckedCluster, NoAnswer},
+    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
-    unknown,
 };
 use injection::{
     overlap::overlap,
