@@ -24,14 +24,23 @@ app.kubernetes.io/instance: {{ include "sidecar-init.injector" . }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{/* The names of webhook configurations before the revision, and before a tag. */}}
+{{- define "sidecar-init.configuration" -}}
+{{ .Values.injector.istioNames | ternary "istio-sidecar-injector" "sidecar-injector" }}
+{{- end }}
+{{- define "sidecar-init.tagConfiguration" -}}
+{{ .Values.injector.istioNames | ternary "istio-revision-tag-" "sidecar-injector-revision-tag-" }}
+{{- end }}
+
 {{/* The webhook configurations that the server maintains, as a JSON list. */}}
 {{- define "sidecar-init.configurations" -}}
-{{- $names := list (print "istio-sidecar-injector" (include "sidecar-init.suffix" .)) }}
+{{- $names := list (print (include "sidecar-init.configuration" .) (include "sidecar-init.suffix" .)) }}
+{{- $tag := include "sidecar-init.tagConfiguration" . }}
 {{- range .Values.injector.tags }}
-{{- $names = append $names (print "istio-revision-tag-" .) }}
+{{- $names = append $names (print $tag .) }}
 {{- end }}
 {{- if .Values.injector.environmentLabels }}
-{{- $names = append $names (print "sidecar-injector-environment-tag" (include "sidecar-init.suffix" .)) }}
+{{- $names = append $names (print "sidecar-injector.environment-tag" (include "sidecar-init.suffix" .)) }}
 {{- end }}
 {{- toJson $names }}
 {{- end }}

@@ -11,6 +11,7 @@ fn cases() -> Vec<(&'static [&'static str], Value)> {
         (&["--revision", "1-30"], json!({ "revision": "1-30" })),
         (&["--revision", "7"], json!({ "revision": "7" })),
         (&["--tag", "prod", "--tag", "7"], json!({ "tags": ["prod", "7"] })),
+        (&["--istio-names", "--tag", "prod"], json!({ "istioNames": true, "tags": ["prod"] })),
         (&["--auto"], json!({ "auto": true })),
         (
             &["--revision", "r1", "--tag", "default", "--auto"],
