@@ -1,7 +1,7 @@
 //! What a service mesh puts into pods: the init container that sets capture rules, and the proxy.
 //!
 //! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, the context of its admission, and the
-//! configuration become an [`Outcome`] by [`inject`]. The caller is a webhook's server, or a user with a
+//! configuration become an [`InjectionOutcome`] by [`inject`]. The caller is a webhook's server, or a user with a
 //! manifest.
 //!
 //! ```text

@@ -62,7 +62,7 @@ fn an_unclear_value_is_reported_with_its_outcome() {
         &text,
         &[
             "file: document 1, Pod shop/web: sidecar.istio.io/inject is \"flase\", which says neither true nor false, so the \
-           pod is injected, as if it printed nothing; expected \"true\" or \"false\"",
+           pod is injected, as if it said nothing; expected \"true\" or \"false\"",
         ],
     );
 }

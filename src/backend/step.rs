@@ -16,7 +16,7 @@ pub enum CommitStep {
         changes: Vec<TableChange>,
     },
     /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
-    /// left without rules then. In one step where the kernel allows it; else as [`Step::Iptables`] of each family.
+    /// left without rules then. In one step where the kernel allows it; else as [`CommitStep::Iptables`] of each family.
     Clear(Vec<(Family, Vec<TableChange>)>),
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {

@@ -89,7 +89,7 @@ impl NetlinkSocket {
     }
 
     /// Sends messages that the kernel takes as a whole or not at all. Their numbers are consecutive and start at
-    /// [`Socket::next_sequence`]; one of them requests an acknowledgement.
+    /// [`NetlinkSocket::next_sequence`]; one of them requests an acknowledgement.
     ///
     /// # Errors
     /// The first complaint. The kernel makes those about the batch as a whole under the first number.
@@ -139,7 +139,7 @@ impl NetlinkSocket {
         self.datagram(MsgFlags::empty(), visit)
     }
 
-    /// Reads all that has come already, as [`Socket::events`]; waits for nothing.
+    /// Reads all that has come already, as [`NetlinkSocket::events`]; waits for nothing.
     pub fn events_so_far(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
             match self.datagram(MsgFlags::MSG_DONTWAIT, &mut visit) {
@@ -183,7 +183,7 @@ impl NetlinkSocket {
         self.dump_some(request, |_| {}, visit)
     }
 
-    /// As [`Socket::dump`], of those objects that the attributes of the request choose.
+    /// As [`NetlinkSocket::dump`], of those objects that the attributes of the request choose.
     pub fn dump_some<T>(
         &mut self,
         request: &NetlinkRequest<'_>,

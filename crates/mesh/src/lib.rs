@@ -2,7 +2,7 @@
 //!
 //! Pure: no system call, no file, no environment, no clock, no logging; facts about a machine come through [`Host`].
 //! Data flows one way: words ([`sources`], [`pod`], by the tables of [`settings`]) become a [`Capture`] of one mesh, and that
-//! becomes rules, each with its [`Reason`]. [`recognition`] finds the reasons of live rules. Answers about rules are the
+//! becomes rules, each with its [`RuleReason`]. [`recognition`] finds the reasons of live rules. Answers about rules are the
 //! crate `diagnose`'s, which is unknown here, as are all callers.
 #![forbid(unsafe_code)]
 

@@ -81,7 +81,7 @@ impl dyn CapturePolicy + '_ {
     /// The desired state of a network namespace.
     ///
     /// # Panics
-    /// As [`Policy::rules`].
+    /// As [`CapturePolicy::rules`].
     pub fn desired(&self) -> Desired {
         Desired {
             owner: self.owner(),

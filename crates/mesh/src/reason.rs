@@ -1,7 +1,7 @@
 //! Why a rule is there, of whichever mesh.
 //!
 //! Each policy has a table of its reasons, written by the macro `reasons!`: a row a reason, with a name that no other
-//! mesh's reason has. Explanations, reports and counters work with [`Reason`], which is a row of any table, and go
+//! mesh's reason has. Explanations, reports and counters work with [`RuleReason`], which is a row of any table, and go
 //! by what such a rule does ([`Meaning`]); they know no mesh. Inside of a policy's folder the same rows are an enum, which
 //! its rules name.
 

@@ -111,7 +111,7 @@ pub struct ProxyReadinessProbe {
 /// `global.proxy_init`.
 #[derive(Clone, Debug)]
 pub struct ProxyInitValues {
-    /// As [`Proxy::image`].
+    /// As [`ProxyValues::image`].
     pub image: String,
     /// Null where the proxy's count.
     pub resources: Value,

@@ -90,8 +90,12 @@ impl CheckedCluster {
 /// Where an object of a kind is: its group, its resource, and the path of the collection.
 pub(super) fn collection(object: &Value) -> (String, String, String) {
     let version = object["apiVersion"].as_str().unwrap_or_default();
-    // Regular for all kinds of an installation.
-    let resource = format!("{}s", object["kind"].as_str().unwrap_or_default().to_lowercase());
+    // The plurals of English, for all kinds of an installation.
+    let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+    let resource = match kind.strip_suffix('y') {
+        Some(beginning) => format!("{beginning}ies"),
+        None => format!("{kind}s"),
+    };
     let group = version.split_once('/').map_or("", |(group, _)| group).to_owned();
     let root = if group.is_empty() { "api" } else { "apis" };
     let path = match object["metadata"]["namespace"].as_str() {

@@ -95,7 +95,7 @@ fn missing_rights_are_named() {
     cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": "some" }, "rules": [
             { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] },
-            { "apiGroups": ["", "apps", "policy", "rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create"] }] }));
+            { "apiGroups": ["", "apps", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create"] }] }));
     cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": { "name": "some" }, "roleRef": { "kind": "ClusterRole", "name": "some" },
         "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": "person" }] }));
@@ -126,7 +126,7 @@ fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
     let before = cluster.all("pods").len();
     let (code, findings) = check(&cluster, &[]);
     assert_eq!(code, Some(0), "{findings:#?}");
-    has(&findings, "names ok: 10 objects are of this installation, 0 names are free");
+    has(&findings, "names ok: 11 objects are of this installation, 0 names are free");
     has(
         &findings,
         "server ok: Deployment sidecar-injector/sidecar-injector is available, 2 of 2 pods are ready",

@@ -39,7 +39,7 @@ fn shells_complete() {
 fn the_manual_has_a_page_for_each_command() {
     let pages = PROGRAM.manual();
     let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-    let expected = ["completions", "diff", "explain", "man", "status", "trace"];
+    let expected = ["completions", "diff", "explain", "lint", "man", "status", "trace"];
     let expected = expected.map(|name| format!("kubectl-capture-{name}.1"));
     assert_eq!(names, [&expected.each_ref().map(String::as_str)[..], &["kubectl-capture.1"]].concat());
     let (_, explain) = &pages[2];

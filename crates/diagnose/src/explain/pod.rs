@@ -10,7 +10,7 @@ use std::net::IpAddr;
 /// What a question about a packet leaves open.
 #[derive(Clone, Debug)]
 pub struct PodContext {
-    /// Its addresses; where [`Pod::is_known`] is false, placeholders for them.
+    /// Its addresses; where [`PodContext::is_known`] is false, placeholders for them.
     pub addresses: Vec<IpAddr>,
     /// Whether the addresses are its own.
     pub is_known: bool,

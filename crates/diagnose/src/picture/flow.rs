@@ -1,6 +1,6 @@
 //! An arrow of a picture: which packets take it, and what becomes of them.
 //!
-//! An arrow states no more than can be checked: [`Flow::fits`] decides of any packet whether the arrow is about it.
+//! An arrow states no more than can be checked: [`PictureFlow::fits`] decides of any packet whether the arrow is about it.
 
 use super::label::{Label, TCP_PORTS};
 use crate::Style;

@@ -5,7 +5,7 @@ use crate::policy::CapturePolicy;
 use rules::{Chain, Family, Match, Negatable, Position, Rule, Statement, Target};
 
 /// The arguments of each command for a family, in their order, each beginning with the table. In a namespace without rules
-/// of linkerd, they make those of [`Policy::rules`].
+/// of linkerd, they make those of [`CapturePolicy::rules`].
 ///
 /// # Panics
 /// If the policy wrote what `proxy-init` has no words for, which would be a defect of it.

@@ -1,6 +1,6 @@
 //! A small proxy for a sandbox: accepts what the rules send to it, logs it, and passes it on to its original destination.
 //!
-//! [`Facts`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
+//! [`ExpectedProxy`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
 
 mod names;
 mod owner;
