@@ -36,10 +36,11 @@ pub fn removed(target: &Installation) -> Vec<Value> {
 }
 
 /// Kinds in the order of their deletion. A kind that is not named is kept.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "MutatingWebhookConfiguration",
     "Deployment",
     "PodDisruptionBudget",
+    "NetworkPolicy",
     "Service",
     "ClusterRoleBinding",
     "RoleBinding",
@@ -58,4 +59,33 @@ fn named(object: &Value) -> Option<Value> {
         metadata["namespace"] = namespace.clone();
     }
     Some(json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::InstallOptions;
+    use crate::manifests::installation::tests::PLAIN;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn everything_is_removed_but_the_namespace_and_the_crd() {
+        let options = InstallOptions {
+            operator: true,
+            environment_labels: Some("virtual-env"),
+            names_namespace: true,
+            ..PLAIN
+        };
+        let target = Installation::read(&options).expect("right");
+        let kind = |object: &Value| object["kind"].as_str().expect("a kind").to_owned();
+        let installed: BTreeSet<String> =
+            files(&target).iter().flat_map(|file| &file.objects).map(kind).collect();
+        let removed: BTreeSet<String> = removed(&target).iter().map(kind).collect();
+        let kept: Vec<&String> = installed.difference(&removed).collect();
+        assert_eq!(
+            kept,
+            ["CustomResourceDefinition"],
+            "the namespace comes last where the installation names it"
+        );
+    }
 }
