@@ -70,7 +70,7 @@ impl CheckedCluster {
             .map_err(|error| NoAnswer { status: status_of_call(&error), text: describe(&error) })
     }
 
-    /// Whether whoever runs the command has a right, or a service account, if one is named.
+    /// Whether the client has a right, or a service account, if one is named.
     pub(super) async fn may(&self, account: Option<&str>, right: &Right) -> Result<bool, NoAnswer> {
         let (kind, path) = match account {
             None => ("SelfSubjectAccessReview", "selfsubjectaccessreviews"),

@@ -70,7 +70,7 @@ pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<Str
 const VERBS: [&str; 10] =
     ["bind", "create", "delete", "escalate", "get", "list", "patch", "update", "use", "watch"];
 
-/// Answers whether somebody may do something: whoever asks, or a named service account.
+/// Answers an access review: for the client itself, or for a named service account.
 pub(crate) fn review(
     state: &State,
     user: &User,
