@@ -7,7 +7,7 @@ use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterFindings, ClusterObject, ClusterQuestion, lint_cluster, report, sarif, text,
 };
-use mesh::finding::{Code, Level};
+use mesh::finding::Code;
 use mesh::{InputProblem, Problems};
 use std::{
     error::Error,
@@ -67,11 +67,8 @@ pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    found.findings.retain(|one| {
-        let is_shown = flags.notes || one.finding.level == Level::Warning;
-        is_shown && !flags.allow.contains(&one.finding.code)
-    });
-    let is_denied = flags.deny && found.findings.iter().any(|one| one.finding.level == Level::Warning);
+    found.select(flags.notes, &flags.allow);
+    let is_denied = flags.deny && found.has_warning();
     match flags.output {
         LintOutput::Text => output::print_styled(&text(&found, width()))?,
         LintOutput::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&report(&found))?))?,

@@ -11,7 +11,6 @@ use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, report, sarif, text,
 };
-use mesh::finding::Level;
 
 pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFailure> {
     let objects = objects(&Kubectl::new(&arguments.connection), arguments)?;
@@ -21,11 +20,8 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
         is_whole: arguments.all_namespaces,
     };
     let mut found = lint_cluster(&question);
-    found.findings.retain(|one| {
-        let is_shown = arguments.notes || one.finding.level == Level::Warning;
-        is_shown && !arguments.allow.contains(&one.finding.code)
-    });
-    let is_denied = arguments.deny && found.findings.iter().any(|one| one.finding.level == Level::Warning);
+    found.select(arguments.notes, &arguments.allow);
+    let is_denied = arguments.deny && found.has_warning();
     match arguments.output {
         LintForm::Text => print(&text(&found, sections::width()))?,
         LintForm::Json => print(&format!("{:#}\n", serde_json::json!(report(&found))))?,

@@ -37,6 +37,20 @@ pub struct ClusterFindings {
     pub templates: usize,
 }
 
+impl ClusterFindings {
+    /// Keeps warnings, and notes where they are wanted too, of all codes but these.
+    pub fn select(&mut self, notes: bool, allowed: &[Code]) {
+        self.findings.retain(|one| {
+            let is_shown = notes || one.finding.level == Level::Warning;
+            is_shown && !allowed.contains(&one.finding.code)
+        });
+    }
+
+    pub fn has_warning(&self) -> bool {
+        self.findings.iter().any(|one| one.finding.level == Level::Warning)
+    }
+}
+
 impl ClusterFinding {
     /// How many existing pods it is about.
     pub fn pods(&self) -> usize {
