@@ -7,6 +7,8 @@
 //! to be some mesh's.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod answers;
 pub mod basis;
 pub mod compare;
 pub mod explain;

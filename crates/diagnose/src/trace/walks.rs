@@ -164,6 +164,34 @@ impl Walks {
     }
 }
 
+#[cfg(test)]
+impl Walk {
+    /// A whole way.
+    pub(crate) fn example(
+        began: SystemTime,
+        is_inbound: bool,
+        first: PacketBytes,
+        uid: Option<u32>,
+        steps: Vec<Traced>,
+    ) -> Self {
+        Self {
+            id: 1,
+            began,
+            latest: began,
+            is_inbound,
+            last: None,
+            first: Some(first),
+            mark: 0,
+            uid,
+            gid: uid,
+            steps,
+            ended_in: is_inbound.then(|| "input".to_owned()),
+            waits: false,
+            is_fresh: false,
+        }
+    }
+}
+
 fn flow(packet: &[u8]) -> Option<FlowKey> {
     Headers::read(packet).map(|headers| format!("{headers:?}"))
 }
