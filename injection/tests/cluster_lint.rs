@@ -166,8 +166,17 @@ fn texts_are_grouped_worst_first_in_lines_that_fit() {
     let annotated = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: zzz, namespace: shop, annotations: {traffic.sidecar.istio.io/excludeOutboundPort: '80'}}\n\
                      spec: {containers: [{name: web}]}\n";
     let found = lint(&objects(&format!("{}{pods}{annotated}", read("base.yaml"))));
-    let warnings =
-        ClusterFindings { findings: found.findings.iter().filter(counts).cloned().collect(), ..found };
+    let selected = |notes: bool, allowed: &[Code]| {
+        let mut selected = found.clone();
+        selected.select(notes, allowed);
+        selected
+    };
+    let all = selected(true, &[]);
+    assert!(all == found && all.findings.iter().any(|one| one.finding.level == Level::Note));
+    let codes =
+        |of: ClusterFindings| of.findings.iter().map(|one| one.finding.code.name()).collect::<Vec<_>>();
+    assert_eq!(codes(selected(false, &[FIRST])), ["SI027"]);
+    let warnings = selected(false, &[]);
     let expected = "\
 warning  SI030 runs without a sidecar, though webhook namespace of
                istio-sidecar-injector would inject it now: it was created before

@@ -2,7 +2,9 @@
 
 use diagnose::plain;
 use injection::configuration::{ConfigurationText, Texts};
-use injection::explain::{DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, text};
+use injection::explain::{
+    DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
+};
 use injection::{Configuration, Namespaces};
 use std::collections::BTreeMap;
 
@@ -202,8 +204,10 @@ fn what_the_api_server_cannot_read_is_refused_and_reported_once() {
 fn what_is_injected_again_names_its_containers() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: 'true'}");
     let first = ask(&manifest, None, "default", false).remove(0);
-    let again = first.injected.as_ref().expect("an injected pod").to_string();
+    let again = injected(std::slice::from_ref(&first)).expect("an injected pod").to_string();
     let again = ask(&again, None, "default", false).remove(0);
+    let without = ask(&POD.replace("LABELS", "labels: {}"), None, "default", false);
+    assert_eq!(injected(&without), None);
     let names = |one: &Explained| one.added.iter().map(|added| added.name.clone()).collect::<Vec<_>>();
     assert_eq!(
         (names(&first), names(&again)),

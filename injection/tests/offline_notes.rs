@@ -76,3 +76,14 @@ fn a_refused_manifest_has_its_warnings_too() {
     assert_eq!(refused.problems.0.len(), 1, "{}", refused.problems);
     assert!(refused.notes[0].to_string().contains("did you mean it by container?"), "{:?}", refused.notes);
 }
+
+#[test]
+fn a_refusal_names_the_line() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    a/b: c\n    sidecar.istio.io/interceptionMode: HALF\n\
+                spec:\n  containers: [{name: a}]\n";
+    let two = format!("{}---\n{text}", pod("containers: [{name: a}]"));
+    for (text, line) in [(text, 7), (&two, 12)] {
+        let refused = inject(text).expect_err("HALF").problems.to_string();
+        assert!(refused.contains(&format!("line {line}")), "{refused}");
+    }
+}

@@ -99,3 +99,16 @@ fn injection_is_pasting_and_a_strategic_merge() {
     }
     assert!(with_own > PODS / 4, "{with_own} pods had containers of the template's names");
 }
+
+#[test]
+fn a_status_that_lists_all_containers_is_refused() {
+    let pod = |listed: &str| {
+        json!({
+            "metadata": {"annotations": {STATUS: json!({"containers": [listed]}).to_string()}},
+            "spec": {"containers": [{"name": "web", "image": "web"}]},
+        })
+    };
+    let refused = Setup::plain().inject(&pod("web")).expect_err("nothing would be left").to_string();
+    assert!(refused.contains("\"web\" lists it and all other containers"), "{refused}");
+    assert!(matches!(Setup::plain().inject(&pod("gone")), Ok(InjectionOutcome::Injected(_))));
+}
