@@ -9,23 +9,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
 };
+use testkit::cluster::BASELINE_CAPABILITIES;
 
-/// What `baseline` lets a container add.
-const CAPABILITIES: [&str; 13] = [
-    "AUDIT_WRITE",
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "MKNOD",
-    "NET_BIND_SERVICE",
-    "SETFCAP",
-    "SETGID",
-    "SETPCAP",
-    "SETUID",
-    "SYS_CHROOT",
-];
 /// Kinds of volumes that `restricted` admits.
 const VOLUMES: [&str; 8] = [
     "configMap",
@@ -96,7 +81,7 @@ fn refused_of_container(of_pod: &Value, container: &Value, found: &mut Refused) 
         found.baseline("privileged", "yes");
     }
     for added in list(&own["capabilities"]["add"]).filter_map(Value::as_str) {
-        if !CAPABILITIES.contains(&added) {
+        if !BASELINE_CAPABILITIES.contains(&added) {
             found.baseline("capabilities", added);
         }
         found.restricted(added == "NET_BIND_SERVICE", "capabilities");

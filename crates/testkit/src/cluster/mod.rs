@@ -25,6 +25,7 @@ mod write;
 
 pub use admission::selects;
 pub use kinds::{Access, Kinds};
+pub use security::BASELINE_CAPABILITIES;
 pub use state::{Fault, State};
 
 use crate::certificates::Authority;

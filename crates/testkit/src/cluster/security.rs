@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-const BASELINE: [&str; 13] = [
+/// The capabilities that `baseline` lets a container add.
+pub const BASELINE_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
     "DAC_OVERRIDE",
@@ -35,7 +36,7 @@ pub(crate) fn refusal(namespace: &Value, pod: &Value) -> Option<String> {
         let added: Vec<Value> = list("add");
         let foreign: Vec<String> = added
             .iter()
-            .filter(|one| one.as_str().is_none_or(|one| !BASELINE.contains(&one)))
+            .filter(|one| one.as_str().is_none_or(|one| !BASELINE_CAPABILITIES.contains(&one)))
             .map(ToString::to_string)
             .collect();
         if !foreign.is_empty() {
