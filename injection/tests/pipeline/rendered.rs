@@ -105,10 +105,22 @@ fn a_status_that_lists_all_containers_is_refused() {
     let pod = |listed: &str| {
         json!({
             "metadata": {"annotations": {STATUS: json!({"containers": [listed]}).to_string()}},
-            "spec": {"containers": [{"name": "web", "image": "web"}]},
+            "spec": {"containers": [{"name": "web", "image": "web"}, {"name": "istio-proxy", "image": "auto"}]},
         })
     };
     let refused = Setup::plain().inject(&pod("web")).expect_err("nothing would be left").to_string();
     assert!(refused.contains("\"web\" lists it and all other containers"), "{refused}");
     assert!(matches!(Setup::plain().inject(&pod("gone")), Ok(InjectionOutcome::Injected(_))));
+}
+
+#[test]
+fn templates_see_the_namespace_of_a_pod_that_names_none() {
+    let template = "metadata: {annotations: {seen: '{{ .ObjectMeta.Namespace }}'}}\n";
+    let head = json!({"config": {"templates": {"sidecar": template}}, "namespace": {"name": "shop"}});
+    let setup = Setup::read(head.as_object().expect("a mapping"));
+    for (metadata, seen) in [(json!({}), "shop"), (json!({"namespace": "own"}), "own")] {
+        let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "web", "image": "web"}]}});
+        let Ok(InjectionOutcome::Injected(done)) = setup.inject(&pod) else { panic!("{pod}") };
+        assert_eq!(done.pod["metadata"]["annotations"]["seen"], seen, "{pod}");
+    }
 }
