@@ -1,0 +1,280 @@
+//! What settings come to: of each mesh a few configurations, whole, in `configurations/NAME.txt`, and what is refused.
+//! `UPDATE_GOLDENS=1` writes the files.
+
+use mesh::limit::CautionContext;
+use mesh::preview::{self, Preview};
+use mesh::recognition::recognized;
+use mesh::settings::{self, Setting};
+use mesh::sources::{Host, Raw};
+use mesh::{Capture, Mesh, Problems, Resolved, resolve};
+use rules::simulate::View;
+use rules::{Family, Gid, Uid, parse, render};
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::{env, fs, io, path::Path};
+
+type Flags = &'static [(&'static str, &'static str)];
+
+const CASES: &[(&str, Mesh, Flags)] = &[
+    (
+        "istio",
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "*"),
+            ("istio-service-cidr", "*"),
+            ("istio-local-exclude-ports", "15090,15021"),
+            ("istio-service-exclude-cidr", "10.1.0.0/16,fd01::/16"),
+            ("dns-servers", "10.0.0.10"),
+        ],
+    ),
+    (
+        "istio-lists",
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "80,8443"),
+            ("istio-local-exclude-ports", "22"),
+            ("istio-service-cidr", "10.0.0.0/8,127.0.0.0/8,fd00::/8"),
+            ("istio-outbound-ports", "5000-5010"),
+            ("istio-local-outbound-ports-exclude", "22"),
+            ("istio-exclude-interfaces", "net1"),
+            ("kube-virt-interfaces", "vm0"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "5,java"),
+            ("redirect-dns", "true"),
+            ("drop-invalid", "true"),
+            ("dual-stack", "true"),
+            ("proxy-uid", "1337,2000"),
+        ],
+    ),
+    (
+        "istio-tproxy",
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "*"),
+            ("istio-inbound-interception-mode", "TPROXY"),
+            ("kube-virt-interfaces", "vm0"),
+            ("istio-service-cidr", "*"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "7"),
+            ("capture-all-dns", "true"),
+            ("redirect-dns", "true"),
+            ("drop-invalid", "true"),
+            ("dual-stack", "true"),
+        ],
+    ),
+    (
+        "istio-nothing",
+        Mesh::Istio,
+        &[
+            ("istio-service-exclude-cidr", "10.1.0.0/16"),
+            ("istio-local-exclude-ports", "22"),
+            ("dns-servers", "10.0.0.10"),
+            ("istio-inbound-tproxy-mark", "0x539"),
+        ],
+    ),
+    (
+        "linkerd",
+        Mesh::Linkerd,
+        &[
+            ("inbound-ports-to-ignore", "4190,4191"),
+            ("outbound-ports-to-ignore", "443,4567-4570"),
+            ("subnets-to-ignore", "10.2.0.0/16"),
+            ("proxy-gid", "2103"),
+            ("ipv6", "true"),
+        ],
+    ),
+    ("linkerd-ports", Mesh::Linkerd, &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "4190")]),
+    (
+        "kuma",
+        Mesh::Kuma,
+        &[
+            ("kuma-dp-user", "5678"),
+            ("ip-family-mode", "ipv4"),
+            ("exclude-inbound-ports", "1900"),
+            ("exclude-inbound-ips", "10.4.0.0/16"),
+            ("exclude-outbound-ips", "10.3.0.0/16"),
+            ("exclude-outbound-ports-for-uids", "tcp:22,80:1001"),
+            ("redirect-dns", "true"),
+            ("drop-invalid-packets", "true"),
+            ("iptables-logs", "true"),
+            ("vnet", "docker0:172.17.0.0/16"),
+        ],
+    ),
+    (
+        "kuma-lists",
+        Mesh::Kuma,
+        &[
+            ("kuma-dp-user", "web"),
+            ("include-inbound-ports", "80"),
+            ("include-outbound-ports", "443"),
+            ("exclude-outbound-ports", "22"),
+            ("redirect-all-dns-traffic", "true"),
+        ],
+    ),
+    ("ambient", Mesh::Ambient, &[("dns-capture", "true"), ("reroute-virtual-interfaces", "vm0")]),
+    ("ambient-ingress", Mesh::Ambient, &[("ingress", "true"), ("ipv6", "false")]),
+];
+
+/// Words that are refused, whole calls at a time.
+const REFUSED: &[(Mesh, Flags)] = &[
+    (
+        Mesh::Istio,
+        &[
+            ("envoy-port", "0"),
+            ("inbound-capture-port", "99999"),
+            ("istio-inbound-ports", "80,http"),
+            ("istio-local-exclude-ports", "90-80"),
+            ("istio-service-cidr", "10.0.0.0/33"),
+            ("istio-service-exclude-cidr", "10.0.0.1.2"),
+            ("istio-exclude-interfaces", "a-name-that-is-too-long"),
+            ("kube-virt-interfaces", "vm 0"),
+            ("istio-inbound-interception-mode", "HALF"),
+            ("istio-inbound-tproxy-route-table", "255"),
+            ("istio-inbound-tproxy-mark", "none"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "nobody-knows"),
+            ("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "128.0.0.0/8"),
+            ("proxy-uid", "4294967295"),
+            ("redirect-dns", "perhaps"),
+            ("dns-servers", "example.test"),
+        ],
+    ),
+    (Mesh::Istio, &[("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/7")]),
+    (Mesh::Istio, &[("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "::1/128")]),
+    (
+        Mesh::Linkerd,
+        &[
+            ("incoming-proxy-port", "x"),
+            ("ports-to-redirect", "1-"),
+            ("subnets-to-ignore", "10.0.0.0"),
+            ("proxy-uid", "root"),
+        ],
+    ),
+    (
+        Mesh::Kuma,
+        &[
+            ("kuma-dp-user", "nobody-knows"),
+            ("ip-family-mode", "ipv5"),
+            ("exclude-outbound-ports-for-uids", "sctp:1:2:3"),
+            ("vnet", "docker0"),
+        ],
+    ),
+    (Mesh::Ambient, &[("probe-address", "here"), ("reroute-virtual-interfaces", "a/b")]),
+];
+
+/// A pod with two addresses.
+struct Machine;
+
+impl Host for Machine {
+    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        Ok(if name == "web" { Uid::new(1002) } else { None })
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        Ok(if name == "java" { Gid::new(202) } else { None })
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address")).to_vec())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(["10.200.0.1", "fd00::a"].map(|text| text.parse().expect("an address")).to_vec())
+    }
+}
+
+fn resolved(mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
+    let setting = |name: &str| {
+        let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
+        row.unwrap_or_else(|| panic!("{mesh} has no {name}")).setting
+    };
+    let given = flags.iter().map(|(name, value)| (setting(name), (*value).to_owned()));
+    let given = given.chain([(Setting::Mesh, mesh.to_string())]);
+    let raw = Raw::new(given, |_| false, |_| None);
+    resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
+}
+
+/// The rules of a family as they are read back from a listing: the reason, the setting and the effect of each.
+fn read_back(capture: &Capture, family: Family) -> String {
+    let listing = render::iptables::restore(&capture.rules(family));
+    let view = View::of_listing(parse::listing(&listing, family).expect("a listing"));
+    let mut text = String::new();
+    for rule in recognized(&view) {
+        let setting = mesh::recognition::read_at(&view, rule.at).and_then(|(_, setting)| setting);
+        let option = setting.map(|setting| setting.row().option());
+        let reason = rule.reason.map(|reason| reason.name());
+        let chain = &view.chains()[rule.at.chain];
+        let _ = writeln!(
+            text,
+            "{} {} {} {} {reason:?} {option:?} {:?} {:?}",
+            rule.mesh,
+            chain.table,
+            chain.chain,
+            rule.at.rule + 1,
+            rule.role,
+            rule.meaning()
+        );
+    }
+    text
+}
+
+fn described(mesh: Mesh, flags: Flags) -> String {
+    let (raw, Resolved { capture, warnings }) =
+        resolved(mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
+    let (proxy, lists) = (capture.proxy(), capture.lists());
+    let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound: true, drops_invalid: false };
+    let cautions = mesh.reasons().cautions().iter().filter(|caution| (caution.applies)(&facts));
+    let option = |setting: Setting| setting.row().option();
+    let mut text = String::new();
+    warnings.iter().for_each(|warning| text += &format!("warning: {warning}\n"));
+    for unused in capture.unused() {
+        text += &format!("unused: {}: {}; {}\n", option(unused.setting), unused.because, unused.remedy);
+    }
+    cautions.for_each(|caution| text += &format!("caution: {}: {}\n", option(caution.setting), caution.text));
+    for item in &lists {
+        text += &format!(
+            "{}: {:?}, captured: {} ({})\n",
+            option(item.setting),
+            item.selector,
+            item.captured,
+            item.meaning()
+        );
+    }
+    text += &format!("{proxy:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
+    text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
+    for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
+        text += &format!("---- {form:?}\n{}", preview::print(&*capture, form).text);
+    }
+    let without = capture.without_dns();
+    text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
+    for family in capture.families() {
+        text += &format!("---- read back, {family}\n{}", read_back(&capture, family));
+    }
+    text
+}
+
+fn check(name: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/configurations/{name}.txt"));
+    if env::var_os("UPDATE_GOLDENS").is_some() {
+        fs::write(&file, text).expect("the file can be written");
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    let differs = expected.lines().zip(text.lines()).position(|(one, other)| one != other);
+    let differs = differs.map(|line| (line + 1, text.lines().nth(line)));
+    assert_eq!(differs, None, "{}; UPDATE_GOLDENS=1 writes it", file.display());
+    assert_eq!(expected, text);
+}
+
+#[test]
+fn configurations_are_as_written() {
+    for (name, mesh, flags) in CASES {
+        check(name, &described(*mesh, flags));
+    }
+}
+
+#[test]
+fn refusals_are_as_written() {
+    let mut text = String::new();
+    for (mesh, flags) in REFUSED {
+        let problems = resolved(*mesh, flags).err().unwrap_or_else(|| panic!("{mesh} takes {flags:?}"));
+        text += &format!("---- {mesh}\n{problems}\n");
+    }
+    check("refusals", &text);
+}
