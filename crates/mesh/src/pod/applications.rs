@@ -28,6 +28,10 @@ pub(super) fn applications(pod: &Pod) -> Vec<Application> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy);
     let proxies: Vec<&str> = proxies.chain([PROXY]).collect();
+    // A proxy has another name where a template says so.
+    let injected = pod.status().map(|status| [status.containers, status.init_containers].concat());
+    let injected = injected.unwrap_or_default();
+    let is_proxy = |name: &String| proxies.contains(&name.as_str()) || injected.contains(name);
     let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
     let running = spec.containers.iter().chain(sidecars);
     let id = |own: &Option<String>, of_pod: &Option<String>| {
@@ -39,5 +43,5 @@ pub(super) fn applications(pod: &Pod) -> Vec<Application> {
         user: id(&container.run_as_user, &spec.run_as_user),
         group: id(&container.run_as_group, &spec.run_as_group),
     };
-    running.filter(|container| !proxies.contains(&&*container.name)).map(application).collect()
+    running.filter(|container| !is_proxy(&container.name)).map(application).collect()
 }

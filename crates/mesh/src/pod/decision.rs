@@ -40,6 +40,8 @@ pub enum Skip {
     },
     /// The injector has not seen it.
     NotInjected,
+    /// The same of a pod that exists: it is never injected any more.
+    Started(Box<Skip>),
     ModeNone,
     /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
     OfMesh {
@@ -78,6 +80,7 @@ impl fmt::Display for Skip {
             Self::Refused { label: true } => write!(f, "its label {INJECT} says no"),
             Self::Refused { label: false } => write!(f, "its annotation {INJECT} says no"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
+            Self::Started(skip) => write!(f, "{skip}, and no pod is injected once it exists"),
             Self::OfMesh { text, .. } => f.write_str(text),
             Self::ModeNone => f.write_str("its annotation sidecar.istio.io/interceptionMode is NONE"),
         }
@@ -103,7 +106,12 @@ pub fn skip_of(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Ski
     if let Some((of, form)) = mesh::of(pod).and_then(|(of, _)| Some((of, of.pods()?))) {
         return form.skip(of, pod);
     }
-    containers(pod).or_else(|| refused(pod)).or_else(|| {
+    let of_containers = match containers(pod) {
+        // Without a proxy, and to have none.
+        Some(Skip::NoProxy) => refused(pod).or(Some(Skip::NoProxy)),
+        other => other,
+    };
+    of_containers.or_else(|| refused(pod)).or_else(|| {
         if !pod.annotations.contains_key(STATUS) {
             return Some(Skip::NotInjected);
         }

@@ -130,7 +130,11 @@ fn by_plugin(
     object: &ManifestObject,
     excluded: &[impl AsRef<str>],
 ) -> Reading {
-    let skip = skip_of(&object.pod, excluded);
+    let exists = object.pod.spec.as_ref().is_some_and(|spec| !spec.addresses.is_empty());
+    let skip = skip_of(&object.pod, excluded).map(|skip| match skip.is_before_injection() && exists {
+        true => Skip::Started(Box::new(skip)),
+        false => skip,
+    });
     let mut warnings = Vec::new();
     match &skip {
         Some(skip) if skip.is_before_injection() => {

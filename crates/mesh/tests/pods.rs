@@ -1,0 +1,306 @@
+//! Pods as a source of configuration: every manifest of the repository's `tests/pods` is read as its `.expected` file tells,
+//! and every row of the table of annotations does what it says.
+//!
+//! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` writes the `.expected` files anew.
+
+use mesh::Capture;
+use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
+use mesh::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
+use mesh::settings::{self, Setting};
+use mesh::sources::{Given, NullHost, Raw, Source};
+use proptest::prelude::*;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn manifests() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+    let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
+    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
+    let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
+    found.sort();
+    assert!(found.len() >= 20, "manifests have got lost");
+    found
+}
+
+/// What is read from a manifest, as text.
+fn report(text: &str) -> String {
+    let objects = match objects("manifest", text) {
+        Ok(objects) => objects,
+        Err(problems) => return format!("{problems}\n"),
+    };
+    let mut printed = String::new();
+    for object in &objects {
+        let reading = read(object, EXCLUDED_NAMESPACES);
+        printed.push_str(&format!("{}: {:?}\n", object.full_title(), reading.way));
+        if let Some(skip) = &reading.skip {
+            printed.push_str(&format!("  skipped: {skip}\n"));
+        }
+        reading.warnings.iter().for_each(|warning| printed.push_str(&format!("  warning: {warning}\n")));
+        for (setting, Given { value, source }) in reading.settings.raw.iter() {
+            printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
+        }
+        let facts = Raw::of([(Setting::PodIps, address())]);
+        match reading.settings.clone().over(facts.into()).resolve(&NullHost) {
+            Ok(resolved) => {
+                resolved.warnings.iter().for_each(|warning| printed.push_str(&format!("  odd: {warning}\n")));
+            }
+            Err(problems) => {
+                problems.0.iter().for_each(|problem| printed.push_str(&format!("  problem: {problem}\n")));
+            }
+        }
+    }
+    printed
+}
+
+fn address() -> Given {
+    Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") }
+}
+
+#[test]
+fn each_manifest_says_what_its_file_tells() {
+    for path in manifests() {
+        let found = report(&fs::read_to_string(&path).expect("UTF-8"));
+        let golden = path.with_extension(format!("{}.expected", path.extension().expect("an end").display()));
+        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+            fs::write(&golden, &found).expect("written");
+        }
+        assert_eq!(found, fs::read_to_string(&golden).expect("its .expected file"), "{}", path.display());
+    }
+}
+
+/// A pod with these annotations whose proxy says nothing.
+fn pod(annotations: &[(&str, &str)]) -> Pod {
+    let annotations = annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Pod::annotated("web", "shop", annotations.collect())
+}
+
+fn captured(pod: &Pod) -> Result<Capture, String> {
+    let settings = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    settings.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+}
+
+/// What flags say.
+fn flagged(flags: &[(Setting, &str)]) -> Capture {
+    let given = |(setting, value): &(Setting, &str)| {
+        (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
+    };
+    let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("good flags").capture
+}
+
+const DEFAULTS: [(Setting, &str); 7] = [
+    (Setting::InterceptionMode, "REDIRECT"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15020,15021,15090"),
+    (Setting::OutboundPortsExclude, "15020"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::ProxyGid, "1337"),
+];
+
+#[test]
+fn a_pod_that_says_nothing_has_the_defaults_of_the_table() {
+    assert_eq!(captured(&pod(&[])), Ok(flagged(&DEFAULTS)));
+}
+
+#[test]
+fn every_annotation_is_its_flag() {
+    // Value of the annotation, of the flag, and one that is refused with the piece of it that is blamed.
+    let cases = [
+        (Setting::InterceptionMode, "TPROXY", "TPROXY", "SOMETIMES", "SOMETIMES"),
+        (Setting::ServiceCidr, "10.0.0.0/8,fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/8,1.1.1.1", "1.1.1.1"),
+        (Setting::ServiceExcludeCidr, "10.1.0.0/16", "10.1.0.0/16", "*", "*"),
+        (Setting::InboundPorts, "80, 443", "80,443", "80,http", "http"),
+        (Setting::InboundPortsExclude, "7,15021", "7,15021,15020,15090", "7-9", "7-9"),
+        (Setting::OutboundPorts, "3306", "3306", "65536", "65536"),
+        (Setting::OutboundPortsExclude, "", "", "1,,2", ""),
+        (Setting::VmInterfaces, "vnet0,vnet1", "vnet0,vnet1", "vnet+", "vnet+"),
+        (Setting::ExcludeInterfaces, "eth1", "eth1", "sixteen-letters-", "sixteen-letters-"),
+    ];
+    for row in TABLE {
+        let (_, annotation, flag, bad, item) =
+            cases.iter().find(|case| case.0 == row.setting).unwrap_or_else(|| panic!("no case for {row:?}"));
+        let without = DEFAULTS.into_iter().filter(|(setting, _)| *setting != row.setting);
+        let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
+        for name in row.annotations() {
+            assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
+            let printed = captured(&pod(&[(name, bad)])).expect_err(name);
+            let blamed = format!("Pod shop/web: {name}: {item:?} ");
+            assert_eq!(printed.matches(&blamed).count(), 1, "{blamed}in {printed}");
+            assert!(printed.starts_with("1 problem"), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn of_two_annotations_for_one_setting_the_first_of_the_row_counts() {
+    let both = pod(&[
+        ("traffic.sidecar.istio.io/kubevirtInterfaces", "old0"),
+        ("istio.io/reroute-virtual-interfaces", "new0"),
+    ]);
+    let new = DEFAULTS.into_iter().chain([(Setting::VmInterfaces, "new0")]);
+    assert_eq!(captured(&both), Ok(flagged(&new.collect::<Vec<_>>())));
+}
+
+#[test]
+fn the_proxys_container_says_the_rest() {
+    let with = |change: &dyn Fn(&mut Container)| {
+        let mut proxy = Container { name: "istio-proxy".to_owned(), ..Container::default() };
+        change(&mut proxy);
+        captured(&Pod { spec: Some(Spec { containers: vec![proxy], ..Spec::default() }), ..pod(&[]) })
+    };
+    let plain = flagged(&DEFAULTS);
+    assert_eq!(with(&|_| ()).as_ref(), Ok(&plain));
+    for (name, _) in VARIABLES {
+        let variable = |value| Variable { name: (*name).to_owned(), value };
+        let set = |value: &str| Value::Text(value.to_owned());
+        let of_row: Vec<(Setting, &str)> = VARIABLES
+            .iter()
+            .filter(|(other, _)| other == name)
+            .map(|(_, setting)| (*setting, "true"))
+            .collect();
+        let expected = flagged(&[&DEFAULTS[..], &of_row].concat());
+        assert_eq!(with(&|proxy| proxy.env = vec![variable(set("true"))]), Ok(expected), "{name}");
+        assert_eq!(with(&|proxy| proxy.env = vec![variable(set(""))]).as_ref(), Ok(&plain), "{name}");
+        let printed = with(&|proxy| proxy.env = vec![variable(set("maybe"))]).expect_err(name);
+        assert!(
+            printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is not a boolean")),
+            "{printed}"
+        );
+        let printed = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
+        assert!(printed.contains(&format!("{name}: comes from valueFrom")), "{printed}");
+    }
+    for (_, setting) in FIELDS {
+        let id = |text: &'static str| {
+            with(&|proxy: &mut Container| match *setting {
+                Setting::ProxyUid => proxy.run_as_user = Some(text.to_owned()),
+                _ => proxy.run_as_group = Some(text.to_owned()),
+            })
+        };
+        let without = DEFAULTS.into_iter().filter(|(other, _)| other != setting);
+        let expected = flagged(&without.chain([(*setting, "2000")]).collect::<Vec<_>>());
+        assert_eq!(id("2000"), Ok(expected));
+        assert_eq!(id("0").as_ref(), Ok(&plain), "root counts as the default");
+        assert!(id("-5").is_err());
+    }
+}
+
+#[test]
+fn injected_containers_are_no_applications_whatever_their_names() {
+    let text = |status: &str| {
+        format!(
+            "kind: Pod\nmetadata: {{name: web, namespace: shop, annotations: {{sidecar.istio.io/status: '{status}'}}}}\n\
+             spec: {{containers: [{{name: envoy}}, {{name: app}}]}}\n"
+        )
+    };
+    let applications = |status: &str| {
+        let objects = objects("manifest", &text(status)).expect("a pod");
+        let reading = read(&objects[0], EXCLUDED_NAMESPACES);
+        reading.applications.into_iter().map(|application| application.container).collect::<Vec<_>>()
+    };
+    assert_eq!(applications(r#"{"containers": ["envoy"]}"#), ["app"]);
+    assert_eq!(applications("{}"), ["envoy", "app"]);
+}
+
+#[test]
+fn who_refuses_injection_or_runs_without_is_not_read_as_if_injected() {
+    let skipped = |metadata: &str, status: &str| {
+        let text = format!(
+            "kind: Pod\nmetadata: {{name: web, namespace: shop{metadata}}}\nspec: {{containers: [{{name: app}}]}}\n{status}"
+        );
+        let objects = objects("manifest", &text).expect("a pod");
+        let skip = read(&objects[0], EXCLUDED_NAMESPACES).skip.expect("it has no proxy");
+        (skip.is_before_injection(), skip.to_string())
+    };
+    let (is_before, text) = skipped("", "");
+    assert!(is_before && text == "it has no container istio-proxy", "{text}");
+    let (is_before, text) = skipped("", "status: {podIPs: [{ip: 10.1.2.3}]}\n");
+    assert!(
+        !is_before && text == "it has no container istio-proxy, and no pod is injected once it exists",
+        "{text}"
+    );
+    let (is_before, text) = skipped(", labels: {sidecar.istio.io/inject: 'false'}", "");
+    assert!(!is_before && text == "its label sidecar.istio.io/inject says no", "{text}");
+}
+
+#[test]
+fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/manifests.md"))
+        .expect("the guide");
+    let annotations: Vec<String> =
+        settings::of(mesh::Mesh::default()).filter_map(mesh::settings::SettingRow::annotation).collect();
+    assert!(annotations.len() > 20, "{annotations:?}");
+    for name in &annotations {
+        assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");
+        let settings = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
+        assert!(
+            settings.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())),
+            "{name}"
+        );
+    }
+    for row in TABLE.iter().flat_map(|row| row.annotations()) {
+        assert!(guide.contains(&format!("`{row}`")), "docs/manifests.md lacks {row}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        report(&text);
+    }
+
+    /// Pieces of manifests in any order, which is nearer to YAML than any text.
+    #[test]
+    fn no_manifest_makes_it_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
+        report(&pieces.concat());
+    }
+}
+
+const PIECES: &[&str] = &[
+    "kind: Pod\n",
+    "kind: List\n",
+    "items:\n",
+    "- ",
+    "metadata:\n",
+    "  annotations:\n",
+    "    sidecar-init/proxy-uid: ",
+    "spec:\n",
+    "  containers:\n",
+    "  initContainers:\n",
+    "  - name: istio-init\n",
+    "    args: ",
+    "    env: ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    ": ",
+    "&a ",
+    "*a",
+    "<<: ",
+    "\"$(X)\"",
+    "-b",
+    "\"*\"",
+    "|\n",
+    ">-\n",
+    "---\n",
+    "...\n",
+    "#",
+    "\t",
+    "\r\n",
+    "!!str ",
+    "? ",
+    "01337",
+    "~",
+    "true",
+    "\n",
+    "  ",
+    "{name: X, valueFrom: {}}",
+    "'",
+    "\"",
+    "\\",
+    "é",
+];
