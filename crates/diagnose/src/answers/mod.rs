@@ -6,11 +6,12 @@ use crate::explain::{
     usual_cases, written,
 };
 use crate::lint;
+use crate::overview::{NamespaceLabel, NamespaceRow};
 use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
 use crate::status::{InstalledRules, Observation, Record, Socket, status};
 use crate::trace::{self, of_walk};
-use crate::{Subject, compare, picture, plain};
+use crate::{Basis, Subject, compare, picture, plain};
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use rules::finding::NamespaceFinding;
@@ -252,7 +253,11 @@ impl Example {
             only: None,
             findings: vec![NamespaceFinding::warn("example", "of the engine".to_owned(), "do this")],
         };
-        status(seen).text(WIDTH)
+        let status = status(seen);
+        let text = status.text(WIDTH);
+        let label = NamespaceLabel { name: "web".to_owned(), pod: None, container: None, is_named: true };
+        let row = NamespaceRow::new(label, status);
+        format!("{text}\n{} {}\n", row.state.name(), row.mesh())
     }
 
     /// A packet that leaves and one that arrives, as the kernel reports the rules that they meet.
@@ -353,6 +358,13 @@ fn answers_are_as_written() {
     for (name, mesh, flags) in CASES {
         check(&format!("{name}.txt"), &Example::of(*mesh, flags).answers());
     }
+}
+
+#[test]
+fn the_first_line_names_the_basis() {
+    let long = "1234567890".repeat(3);
+    let basis = Basis::Noted { namespace: Some("web".to_owned()), settings: long.clone() };
+    assert_eq!(plain(&basis.line(30)), format!("by the settings noted in\n  namespace web\n  ({long}):\n"));
 }
 
 #[test]
