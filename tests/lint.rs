@@ -122,7 +122,7 @@ fn a_container_that_runs_as_the_proxy_is_a_finding() {
             .map(|text| {
                 (
                     "SI028".to_owned(),
-                    format!("{text}, which is the proxy's: what it sends passes the proxy by"),
+                    format!("{text}, which is the proxy's: what it sends bypasses the proxy"),
                 )
             })
             .collect();

@@ -174,7 +174,8 @@ fn pure_crates_touch_nothing() {
     let pure = ["rules/src", "crates/mesh/src", "crates/diagnose/src", "playground/src", "injection/src"]
         .into_iter()
         .flat_map(sources);
-    for (path, text) in pure {
+    // Tests read files of what is expected.
+    for (path, text) in pure.filter(|(path, _)| !path.ends_with("tests.rs")) {
         let code = code(&text);
         for word in [
             "env::",

@@ -20,7 +20,7 @@ pub(crate) enum CaptureFailure {
     Remote { pod: String, message: String },
     /// There is no way to the kernel, and the question is about nothing else.
     #[error(
-        "the kernel of pod {pod} can't be reached: {reason}; install the node agents (docs/cni.md#repair), or give an \
+        "the kernel of pod {pod} can't be reached: {reason}; install the node agents (docs/cni.md#pods-that-started-too-early), or give an \
          --image with sidecar-init"
     )]
     NoKernel { pod: String, reason: String },

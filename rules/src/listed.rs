@@ -190,7 +190,7 @@ impl Action {
     }
 
     /// Whether it writes the packet's type of service, by which routes may be chosen.
-    pub fn sets_service(&self) -> bool {
+    pub fn sets_tos(&self) -> bool {
         match self {
             Self::Continue(text) => ["TOS ", "DSCP "].iter().any(|name| text.starts_with(name)),
             _ => false,

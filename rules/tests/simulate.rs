@@ -326,3 +326,16 @@ mod any_text {
         }
     }
 }
+
+#[test]
+fn a_zone_that_is_perhaps_set_decides_nothing() {
+    let zoned = |target: &str| {
+        format!(
+            "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m foreign --condition -j {target}\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\n\
+             -A OUTPUT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
+        )
+    };
+    let packet = from_process(Tcp, 1000, "192.0.2.1:80");
+    check(&zoned("CT --zone 1"), &[(packet.clone(), redirect(15001))]);
+    check(&zoned("DROP"), &[(packet, Verdict::Unknown)]);
+}

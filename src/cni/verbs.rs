@@ -308,7 +308,7 @@ fn compare(session: &mut Session, capture: &dyn CapturePolicy) -> Result<Done, C
     if compared.differences.is_empty() {
         return Ok(Done::new("equal", String::new()));
     }
-    let msg = "the container's rules are not those that ADD has made: its traffic may pass the proxy by";
+    let msg = "the container's rules are not those that ADD has made: its traffic may bypass the proxy";
     Err(CniError::new(CniErrorCode::Drift, msg, compared.differences))
 }
 

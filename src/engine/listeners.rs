@@ -225,7 +225,7 @@ fn whose(
 ) -> NamespaceFinding {
     let uid = listener.uid;
     let who = holder.map_or_else(
-        || "a process that can't be seen".to_owned(),
+        || "an unknown process".to_owned(),
         |SocketHolder { id, name, .. }| format!("{name} (process {id})"),
     );
     let text = format!("{who} listens at {transport} {place} as user {uid}");

@@ -68,11 +68,11 @@ pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Mark, &mark)?)
 }
 
-/// Connects, for as long as `patience`.
+/// Connects, for as long as `timeout`.
 ///
 /// # Errors
 /// When there is no answer, or the kernel refuses.
-pub fn call(from: From, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+pub fn call(from: From, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket = open(to)?;
     if let Some(mark) = from.transparent {
         setsockopt(&socket, sockopt::IpTransparent, &true)?;
@@ -85,15 +85,15 @@ pub fn call(from: From, to: SocketAddr, patience: Duration) -> io::Result<TcpStr
     stream.set_nonblocking(true)?;
     match connect(stream.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) => {}
-        Err(Errno::EINPROGRESS) => wait(&stream, patience)?,
+        Err(Errno::EINPROGRESS) => wait(&stream, timeout)?,
         Err(error) => return Err(error.into()),
     }
     stream.set_nonblocking(false)?;
     Ok(stream)
 }
 
-fn wait(stream: &TcpStream, patience: Duration) -> io::Result<()> {
-    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+fn wait(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
     let mut polled = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     loop {
         match poll(&mut polled, timeout) {

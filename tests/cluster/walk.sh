@@ -138,6 +138,23 @@ web="$(pod_of shop web)"
 step "a node at a glance"
 expect 'shop/web' kubectl -n "$agents" exec "$agent" -- sidecar-init status --all
 
+step "memory of our containers, in MiB: in use, and requested"
+kubectl get pods -A -o json >"$scratch/pods"
+sleep 15 # The kubelet looks at its pods every ten seconds.
+kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary | python3 -c '
+import json, sys
+used = {(pod["podRef"]["name"], container["name"]): container["memory"].get("workingSetBytes", 0) / 2**20
+        for pod in json.load(sys.stdin)["pods"] for container in pod.get("containers", [])}
+exceeds = False
+for pod in json.load(open(sys.argv[1]))["items"]:
+    for container in pod["spec"]["containers"]:
+        if container["image"].startswith("registry.test/"):
+            name = pod["metadata"]["name"], container["name"]
+            requested = int(container["resources"]["requests"]["memory"].removesuffix("Mi"))
+            print(*name, round(used[name], 1), requested)
+            exceeds |= not 0 < used[name] < requested
+sys.exit(exceeds)' "$scratch/pods"
+
 step "without an agent, by an ephemeral container"
 helm upgrade cni docker/chart --namespace "$agents" --reuse-values --set repair.enabled=false >/dev/null
 until_true 60 "the agent ends" bash -c "! kubectl -n $agents get $agent"

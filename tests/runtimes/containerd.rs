@@ -309,7 +309,7 @@ fn a_pod_says_more_than_its_network() {
 fn a_pod_with_a_bad_annotation_does_not_start() {
     let containerd = Containerd::new("containerd-bad", json!({}));
     let pod = containerd.pod("bad", &[INJECTED, (INBOUND_PORTS, "8080,http")]);
-    let error = containerd.run(&pod).expect_err("its traffic could pass the proxy by").to_string();
+    let error = containerd.run(&pod).expect_err("its traffic could bypass the proxy").to_string();
     for part in [INBOUND_PORTS, "http"] {
         assert!(error.contains(part), "{error}");
     }

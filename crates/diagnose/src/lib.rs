@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-mod answers;
+mod answers_tests;
 pub mod basis;
 pub mod compare;
 pub mod explain;

@@ -7,8 +7,8 @@ use mesh::recognition::recognized;
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh, Problems, Resolved, resolve};
-use rules::simulate::View;
-use rules::{Family, Gid, Uid, parse, render};
+use rules::simulate::{Direction, Packet, View};
+use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::{env, fs, io, path::Path};
@@ -79,6 +79,15 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("subnets-to-ignore", "10.2.0.0/16"),
             ("proxy-gid", "2103"),
             ("ipv6", "true"),
+        ],
+    ),
+    (
+        "istio-ipv4",
+        Mesh::Istio,
+        &[
+            ("istio-service-cidr", "10.0.0.0/8,::1/128,fd00::/8"),
+            ("istio-service-exclude-cidr", "10.1.0.0/16,::1/128"),
+            ("istio-inbound-ports", "*"),
         ],
     ),
     ("linkerd-ports", Mesh::Linkerd, &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "4190")]),
@@ -250,6 +259,40 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     text
 }
 
+/// Of each packet, the limits that it runs into where it meets a rule of their reason: whose conditions it fulfils, or not.
+fn limits(mesh: Mesh) -> String {
+    let (own, outside, loopback) = ("10.1.0.9:4000", "192.0.2.1:80", "127.0.0.53:53");
+    let leaving = |interface: &str| Direction::Outbound {
+        interface: interface.to_owned(),
+        uid: Uid::new(1000).expect("a user"),
+        gid: Gid::new(1000).expect("a group"),
+    };
+    let arriving = Direction::Inbound { interface: "eth0".to_owned(), local: true };
+    let packets = [
+        ("call", leaving("eth0"), Protocol::Tcp, 0, own, outside),
+        ("marked call", leaving("eth0"), Protocol::Tcp, 0x539, own, outside),
+        ("marked datagram", leaving("eth0"), Protocol::Udp, 0x539, own, outside),
+        ("query to the pod", leaving("lo"), Protocol::Udp, 0, own, loopback),
+        ("query to loopback", leaving("lo"), Protocol::Udp, 0, own, "127.0.0.1:53"),
+        ("probe", arriving.clone(), Protocol::Tcp, 0, "169.254.7.127:4000", own),
+        ("query of a machine", arriving, Protocol::Udp, 0, outside, "192.0.2.53:53"),
+    ];
+    let mut text = String::new();
+    for (name, direction, protocol, mark, source, destination) in packets {
+        let [source, destination] =
+            [source, destination].map(|end| end.parse().expect("an address and a port"));
+        let packet =
+            Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New };
+        for fulfils in [true, false] {
+            let met = mesh.reasons().limits().iter().filter(|limit| (limit.concerns)(&packet, fulfils));
+            let met: Vec<String> =
+                met.map(|limit| format!("{} {}", limit.code.name(), limit.reason.name())).collect();
+            text += &format!("{name}, fulfils: {fulfils}: {}\n", met.join(", "));
+        }
+    }
+    text
+}
+
 fn check(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/configurations/{name}.txt"));
     if env::var_os("UPDATE_GOLDENS").is_some() {
@@ -267,6 +310,17 @@ fn configurations_are_as_written() {
     for (name, mesh, flags) in CASES {
         check(name, &described(*mesh, flags));
     }
+}
+
+#[test]
+fn limits_are_as_written() {
+    let mut text = String::new();
+    for mesh in Mesh::ALL {
+        let [v4, v6] = Family::BOTH.map(|family| mesh.reasons().remedy_of_gap(family));
+        text +=
+            &format!("---- {mesh}, answered by {}\n{v4}\n{v6}\n{}", mesh.reasons().resolver(), limits(*mesh));
+    }
+    check("limits", &text);
 }
 
 #[test]

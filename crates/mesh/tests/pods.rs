@@ -5,7 +5,10 @@
 
 use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
-use mesh::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
+use mesh::pod::{
+    Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read,
+    values_of_later_keys,
+};
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, Source};
 use proptest::prelude::*;
@@ -185,6 +188,42 @@ fn the_proxys_container_says_the_rest() {
         assert_eq!(id("0").as_ref(), Ok(&plain), "root counts as the default");
         assert!(id("-5").is_err());
     }
+}
+
+#[test]
+fn a_pod_that_istio_has_seen_is_istios_whatever_the_defaults() {
+    let defaults = Raw::of([
+        (Setting::Mesh, Given { value: "linkerd".to_owned(), source: Source::Flag("mesh") }),
+        (Setting::PodIps, address()),
+    ]);
+    let mesh =
+        |annotations: &[(&str, &str)]| annotated(&pod(annotations), "Pod shop/web", &defaults).raw.mesh();
+    assert_eq!(mesh(&[]), mesh::Mesh::Linkerd);
+    assert_eq!(mesh(&[("sidecar.istio.io/status", "{}")]), mesh::Mesh::Istio);
+}
+
+#[test]
+fn empty_items_are_named() {
+    let blamed = |name: &str, value: &str, text: &str| {
+        let printed = captured(&pod(&[(name, value)])).expect_err(value);
+        assert!(printed.contains(text), "{printed}");
+    };
+    let networks = "traffic.sidecar.istio.io/excludeOutboundIPRanges";
+    blamed(networks, "10.0.0.0/8,,fd00::/8", "is an empty item of a list of networks; leave the comma out");
+    blamed(networks, "10.0.0.0/8, fd00::/8", "has a space, which Istio refuses");
+    let ports = "traffic.sidecar.istio.io/excludeInboundPorts";
+    blamed(ports, "80,,81", "is an empty item of a list of ports; leave the comma out");
+}
+
+#[test]
+fn of_equal_keys_the_later_counts_where_that_is_asked_for() {
+    let (values, remarks) = values_of_later_keys("file", "a: 1\nb: 2\na: 3\n").expect("YAML");
+    assert_eq!(values, [serde_json::json!({"a": 3, "b": 2})]);
+    let [remark] = &remarks[..] else { panic!("{remarks:?}") };
+    assert!(
+        remark.starts_with("the key \"a\" appears at ") && remark.ends_with("the later one counts"),
+        "{remark}"
+    );
 }
 
 #[test]

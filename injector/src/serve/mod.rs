@@ -85,7 +85,7 @@ pub(crate) struct ServeFlags {
     drain: Duration,
     /// Timeout of a handshake, of the head of a request, and of its body
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = some_seconds)]
-    patience: Duration,
+    timeout: Duration,
     /// Maximum number of connections; idle ones are closed for further ones
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
@@ -202,7 +202,7 @@ fn prepare(
         metrics: Arc::clone(metrics),
         leaving: AtomicBool::new(false),
         budget: Budget::new(),
-        timeout: flags.patience,
+        timeout: flags.timeout,
         alone: Mutex::default(),
         unfit: RwLock::new(unfit),
         callers,
@@ -261,7 +261,7 @@ async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Bo
         listener,
         tls,
         metrics: Arc::clone(&server.metrics),
-        timeout: flags.patience,
+        timeout: flags.timeout,
         most,
     };
     let mut plain_address = None;

@@ -346,7 +346,7 @@ fn flags_that_do_not_fit_are_refused() {
     assert!(missing.contains("--tls-cert cert.pem") && missing.contains("No such file"), "{missing}");
     assert!(run(&["--self-signed", "--namespace", "Bad_X"]).contains("--namespace: \"Bad_X\""));
     assert!(run(&["--max-connections", "0"]).contains("1..=65535"));
-    assert!(run(&["--patience", "0"]).contains("expected more than 0"));
+    assert!(run(&["--timeout", "0"]).contains("expected more than 0"));
     assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("contradicts"));
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
     assert!(run(&["--self-signed", "--name", "https://a"]).contains("expected a DNS name"));

@@ -109,7 +109,7 @@ fn many_reviews_share_one_connection() {
 
 #[test]
 fn a_request_beyond_a_limit_costs_no_other_one_of_its_connection() {
-    let webhook = Webhook::start(CONFIG, "", &["--patience", "3"]);
+    let webhook = Webhook::start(CONFIG, "", &["--timeout", "3"]);
     runtime().block_on(async {
         let (mut sender, _connection) = connect(&webhook).await;
         let mut long = requested("u1");
@@ -134,7 +134,7 @@ fn a_request_beyond_a_limit_costs_no_other_one_of_its_connection() {
 
 #[test]
 fn a_connection_that_says_nothing_is_closed() {
-    let webhook = Webhook::start(CONFIG, "", &["--patience", "3"]);
+    let webhook = Webhook::start(CONFIG, "", &["--timeout", "3"]);
     runtime().block_on(async {
         let (_sender, connection) = connect(&webhook).await;
         ends(connection).await;

@@ -197,7 +197,7 @@ fn heads_that_are_none_end_their_connection_alone() {
 
 #[test]
 fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
-    let webhook = Webhook::start(CONFIG, "", &["--patience", "1"]);
+    let webhook = Webhook::start(CONFIG, "", &["--timeout", "1"]);
     let mut silent = TcpStream::connect(webhook.address).expect("a connection");
     let mut without_a_head = webhook.connect();
     let (mut half_a_head, mut second_head) = (webhook.connect(), webhook.connect());

@@ -55,7 +55,7 @@ pub(super) fn walk_in(
         source_done: false,
         from_loopback: packet.source.ip().is_loopback(),
         perhaps_zoned: false,
-        service_set: false,
+        tos_changed: false,
         rerouted: false,
         taken_by_mark: false,
     };
@@ -107,7 +107,7 @@ pub(super) struct Walker<'a, O> {
     /// Whether a rule has perhaps put it in a zone.
     pub(super) perhaps_zoned: bool,
     /// Whether a rule has written its type of service, or perhaps.
-    pub(super) service_set: bool,
+    pub(super) tos_changed: bool,
     /// Whether its route was looked up again, by what rules have changed.
     pub(super) rerouted: bool,
     /// Whether a mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
@@ -179,7 +179,7 @@ impl<O: Observer> Walker<'_, O> {
             let mark = self.facts.mark;
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
-                // The source after source NAT is not tested afterwards.
+                // A chain of source NAT that drops nothing leaves the source unknown, and the packet goes on.
                 (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_end(chain) => {
                     self.forget_source();
                 }
@@ -209,11 +209,11 @@ impl<O: Observer> Walker<'_, O> {
             return;
         }
         let changed = self.facts.mark != before || before.is_none();
-        self.rerouted |= changed || self.service_set;
+        self.rerouted |= changed || self.tos_changed;
         if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
-            // An answer has a socket that waits for it, at the other end of its connection.
-            let is_answer = self.facts.state == Some(ConnState::Established);
-            self.taken_by_mark |= !self.stays && !is_answer;
+            // An established connection has a socket here already.
+            let is_established = self.facts.state == Some(ConnState::Established);
+            self.taken_by_mark |= !self.stays && !is_established;
             self.stays = true;
         }
     }
@@ -252,7 +252,7 @@ impl<O: Observer> Walker<'_, O> {
             let matched = self.facts.fulfil(conditions);
             self.observer.rule_met(Step { hook: self.hook, at, matched });
             self.perhaps_zoned |= matches!(matched, Matched::Unknown(_)) && action.sets_zone();
-            self.service_set |= !matches!(matched, Matched::No(_)) && action.sets_service();
+            self.tos_changed |= !matches!(matched, Matched::No(_)) && action.sets_tos();
             match matched {
                 Matched::No(_) => continue,
                 Matched::Unknown(_) if first.iter().chain([action]).all(Action::leaves_verdict) => continue,
@@ -276,7 +276,7 @@ impl<O: Observer> Walker<'_, O> {
 
     /// Whether a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
     /// destination of one that came in (`ip_route_input_slow` in `net/ipv4/route.c`).
-    fn is_astray(&self) -> bool {
+    fn is_martian(&self) -> bool {
         let is_loopback = |address: Option<IpAddr>| address.is_some_and(|address| address.is_loopback());
         let came_in = self.hook == Hook::Input && self.facts.arrives_at != Interface::Named(LOOPBACK);
         self.translated.is_some()
@@ -286,7 +286,7 @@ impl<O: Observer> Walker<'_, O> {
     fn outcome(&self, stopped: Option<Stop>) -> Outcome {
         let (verdict, decided_by) = match (stopped, self.captured) {
             (Some((verdict, at)), _) => (verdict, at),
-            (None, _) if self.is_astray() => (Verdict::Unknown, self.translated),
+            (None, _) if self.is_martian() => (Verdict::Unknown, self.translated),
             (None, Some((verdict, at))) => (verdict, Some(at)),
             (None, None) => (Verdict::Pass, self.passed.map(|(_, at)| at)),
         };

@@ -2,7 +2,7 @@
 //! that one of each combination answers for all.
 
 use super::classes::{Class, Conditions, LOOPBACK, holds, interface_name};
-use crate::explain::{PodContext, RuleView};
+use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
@@ -60,7 +60,9 @@ const UDP: u128 = 17;
 const TCP: u128 = 6;
 
 /// Values to try where a class has them: those that are unlikely to be excluded.
-const USUAL_PORTS: [u128; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
+fn usual_ports() -> [u128; 6] {
+    PLAIN_PORTS.map(u128::from)
+}
 const USUAL_OWNERS: [u128; 4] = [1000, 1001, 2000, 5000];
 const SOURCE_PORT: u128 = 40_000;
 
@@ -95,7 +97,7 @@ impl Space {
             values: Intervals::one(number),
             names: Vec::new(),
         });
-        let mut ports = conditions.classes(Field::DestinationPort, PORTS, &USUAL_PORTS);
+        let mut ports = conditions.classes(Field::DestinationPort, PORTS, &usual_ports());
         let mut destinations = conditions.classes(Field::Destination(family), every, &usual);
         let mut sources = conditions.classes(Field::Source(family), every, &usual);
         if is_inbound {
@@ -272,7 +274,7 @@ pub(super) enum AddressLocation {
 
 /// Of the port classes, the one that is usual first: not that of a long range that a list names.
 fn usual_first(ports: &mut [Class]) {
-    ports.sort_by_key(|class| !USUAL_PORTS.contains(&class.value));
+    ports.sort_by_key(|class| !usual_ports().contains(&class.value));
 }
 
 /// The states that rules may distinguish.

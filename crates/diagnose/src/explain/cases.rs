@@ -15,8 +15,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[derive(Clone, Debug)]
 pub struct Case {
     pub family: Family,
-    /// Which table: packets from the pod, or to it.
-    pub table: &'static str,
+    /// Packets from the pod, or to it, as a heading.
+    pub direction: &'static str,
     /// The row: a list of which several items may share one, and what the row is about.
     pub row: CaseRow,
     /// The column: who sends it, and over what.
@@ -56,8 +56,8 @@ impl List {
 pub(super) const FROM_POD: &str = "From the pod to";
 pub(super) const TO_POD: &str = "From outside to";
 
-/// Ports of which one is nothing special to most configurations.
-const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
+/// Ports to try, of which most configurations list none.
+pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
 /// Items of a list that become cases; longer lists would make a table too long to read.
 const MAX_ITEMS: usize = 200;
@@ -186,7 +186,13 @@ impl Cases<'_> {
             {
                 by.clone_into(interface);
             }
-            self.cases.push(Case { family: self.family, table: FROM_POD, row: row.clone(), column, packet });
+            self.cases.push(Case {
+                family: self.family,
+                direction: FROM_POD,
+                row: row.clone(),
+                column,
+                packet,
+            });
         }
     }
 
@@ -202,7 +208,13 @@ impl Cases<'_> {
             );
             let direction = Direction::Inbound { interface: at.to_owned(), local: is_local };
             let packet = usual.map(|packet| Packet { direction, destination: to, ..packet });
-            self.cases.push(Case { family: self.family, table: TO_POD, row: row.clone(), column, packet });
+            self.cases.push(Case {
+                family: self.family,
+                direction: TO_POD,
+                row: row.clone(),
+                column,
+                packet,
+            });
         }
     }
 

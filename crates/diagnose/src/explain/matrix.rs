@@ -79,7 +79,7 @@ pub fn tables<'a>(scenes: &[&'a RuleView], cases: &'a [Case], in_words: bool) ->
     for scene in scenes {
         let mut heading = (scenes.len() > 1).then_some(scene.title.as_str());
         for title in [FROM_POD, TO_POD] {
-            let of = |case: &&Case| case.table == title && case.family == scene.family;
+            let of = |case: &&Case| case.direction == title && case.family == scene.family;
             let cases: Vec<&Case> = cases.iter().filter(of).collect();
             let mut heads: Vec<&str> = Vec::new();
             for case in &cases {

@@ -21,6 +21,7 @@ mod text;
 mod ways;
 mod written;
 
+pub(crate) use cases::PLAIN_PORTS;
 pub use cases::{Case, CaseRow, List, usual_cases};
 pub use explanation::{Explanation, explain};
 pub use json::{DecidedBy, ExplanationReport, TraceEntry};

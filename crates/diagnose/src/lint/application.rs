@@ -37,7 +37,7 @@ pub fn containers_as_proxy(raw: &Raw, applications: &[Application], capture: &Ca
                 Code::RunsAsProxy,
                 field,
                 format!(
-                    "container {} runs as {noun} {number}{by}, which is the proxy's: what it sends passes the proxy by",
+                    "container {} runs as {noun} {number}{by}, which is the proxy's: what it sends bypasses the proxy",
                     application.container
                 ),
                 format!("run the container as another {noun}"),

@@ -1,4 +1,4 @@
-//! IPv6 of a pod that is not captured though the pod has it: those connections pass the proxy by.
+//! IPv6 of a pod that is not captured though the pod has it: those connections bypass the proxy.
 
 use super::comparison::declared;
 use super::{Code, Finding};

@@ -1,6 +1,6 @@
 //! Where everything is drawn: network, proxy and application side by side, and below each other a row for each arrow.
 //!
-//! What passes the proxy by runs behind its box. What it captures ends there, at a port, and goes on from there.
+//! What bypasses the proxy runs behind its box. What it captures ends there, at a port, and goes on from there.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
 use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingReport<'a> {
-    /// How much it matters: warning (it may be intended) or failure (traffic fails, or passes the proxy by).
+    /// How much it matters: warning (it may be intended) or failure (traffic fails, or bypasses the proxy).
     level: &'static str,
     /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
     topic: &'static str,

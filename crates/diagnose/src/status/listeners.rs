@@ -197,7 +197,7 @@ fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
     let Process { uid, pid, name, .. } = process;
     let what = match (name, pid) {
         (Some(name), Some(pid)) => format!("{name} (process {pid})"),
-        _ => "a process that can't be seen".to_owned(),
+        _ => "an unknown process".to_owned(),
     };
     // The kernel shows the user of a socket and not its group, by which it may be the proxy all the same.
     let is_proxy = proxy.is_empty() || proxy.contains(&format!("user {uid}"));

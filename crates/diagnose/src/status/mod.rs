@@ -167,7 +167,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Nam
         let remedies = meshes.iter().map(|mesh| mesh.reasons().remedy_of_gap(family));
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
-            format!("{family} passes the proxy by: the pod has {address}, and no rule captures {family}");
+            format!("{family} bypasses the proxy: the pod has {address}, and no rule captures {family}");
         NamespaceFinding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
     };
     missing.filter_map(of).map(finding).collect()

@@ -1,8 +1,7 @@
-//! The policy: which rules a configuration makes. The only place that decides it.
+//! Istio's sidecar: what `istio-iptables` captures.
 //!
-//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. Who calls it, and which program or
-//! kernel interface will take the rules, is unknown here. The order of the rules is upstream's, because
-//! people compare previews; each step has its reason beside it.
+//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. The order of the rules is upstream's, because people
+//! compare previews; each step has its reason beside it.
 
 pub mod annotations;
 mod config;

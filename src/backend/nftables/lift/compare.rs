@@ -21,7 +21,7 @@ impl Lifter<'_> {
             {
                 (*field, *content)
             }
-            RegisterValue::Ordered(field) => (*field, width(*field)),
+            RegisterValue::NetworkOrder(field) => (*field, width(*field)),
             _ => return None,
         };
         (content == length && width(field) == length).then_some(field)
@@ -60,11 +60,11 @@ impl Lifter<'_> {
                 let last = if is_name && bytes.contains(&0) { first } else { prefixed };
                 self.require(field, negated, first, last);
             }
-            RegisterValue::Ordered(field) if is_equality && bytes.len() == width(field) => {
+            RegisterValue::NetworkOrder(field) if is_equality && bytes.len() == width(field) => {
                 let number = field.data_type().decode(bytes, true);
                 self.require(field, negated, number, number);
             }
-            RegisterValue::Field { field, mask: None, .. } | RegisterValue::Ordered(field)
+            RegisterValue::Field { field, mask: None, .. } | RegisterValue::NetworkOrder(field)
                 if self.ordered(bytes.len()) == Some(field) =>
             {
                 self.compare_order(field, operator, field.data_type().decode(bytes, true));
@@ -201,7 +201,7 @@ impl Lifter<'_> {
         let mut parts = Vec::new();
         let mut at = 0;
         while at < set.key_length as usize {
-            let content = if at == 0 { Some(&self.content) } else { self.words_held.get(&word(at)) };
+            let content = if at == 0 { Some(&self.content) } else { self.further_registers.get(&word(at)) };
             let Some(field) = content.and_then(|content| content.part(false)) else { break };
             parts.push((field, at));
             at += width(field).next_multiple_of(WORD as usize);
@@ -241,7 +241,7 @@ impl Lifter<'_> {
 
     pub(super) fn strange_condition(&mut self) {
         let text = match &self.content {
-            RegisterValue::Field { field, .. } | RegisterValue::Ordered(field) => {
+            RegisterValue::Field { field, .. } | RegisterValue::NetworkOrder(field) => {
                 format!("({field:?} in a form that is not known)")
             }
             RegisterValue::Other(name) => format!("({name})"),
@@ -278,7 +278,7 @@ impl RegisterValue {
             {
                 Some(*field)
             }
-            Self::Ordered(field) if has_ranges || !field.data_type().is_reversed(false) => Some(*field),
+            Self::NetworkOrder(field) if has_ranges || !field.data_type().is_reversed(false) => Some(*field),
             _ => None,
         }
     }

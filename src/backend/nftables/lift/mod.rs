@@ -34,14 +34,14 @@ pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveR
 /// What the first register holds.
 #[derive(Clone, Debug)]
 enum RegisterValue {
-    /// A field, or its first bytes, of which those of the mask, each flipped where the other mask says so.
+    /// The first `length` bytes of a field, after `(value & mask) ^ xor`.
     Field {
         field: Field,
         length: usize,
         mask: Option<(Vec<u8>, Vec<u8>)>,
     },
-    /// A field of this machine's order of bytes, brought into that of packets.
-    Ordered(Field),
+    /// A field in host byte order, converted to network byte order (`NFT_BYTEORDER_HTON`).
+    NetworkOrder(Field),
     Value(Vec<u8>),
     /// The type of the destination address (`RTN_*`).
     DestinationType,
@@ -59,8 +59,8 @@ struct Lifter<'a> {
     context: &'a Context<'a>,
     content: RegisterValue,
     second: Option<Vec<u8>>,
-    /// What the words behind the first of the registers hold, by the number of the word: parts of a longer key.
-    words_held: BTreeMap<u32, RegisterValue>,
+    /// What the 32-bit registers behind the first hold, by their numbers: parts of a longer key.
+    further_registers: BTreeMap<u32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<ListedCondition>,
@@ -81,7 +81,7 @@ impl<'a> Lifter<'a> {
             context,
             content: RegisterValue::Other("nothing".to_owned()),
             second: None,
-            words_held: BTreeMap::new(),
+            further_registers: BTreeMap::new(),
             tests: Vec::new(),
             conditions: Vec::new(),
             words: Vec::new(),
@@ -102,7 +102,7 @@ impl<'a> Lifter<'a> {
         | Expression::Payload { .. }
         | Expression::Immediate(..) = expression
         {
-            self.words_held.clear();
+            self.further_registers.clear();
         }
         match expression {
             Expression::Meta(_) | Expression::Ct(_) | Expression::Payload { .. } => self.load(expression),
@@ -123,7 +123,7 @@ impl<'a> Lifter<'a> {
                             && length == field.data_type().width()
                             && field != Field::ConnState =>
                     {
-                        RegisterValue::Ordered(field)
+                        RegisterValue::NetworkOrder(field)
                     }
                     _ => RegisterValue::Other("byteorder".to_owned()),
                 };
@@ -199,12 +199,12 @@ impl<'a> Lifter<'a> {
         };
     }
 
-    fn bitwise(&mut self, bits: &[u8], flips: &[u8]) {
+    fn bitwise(&mut self, bits: &[u8], xor: &[u8]) {
         match &mut self.content {
             RegisterValue::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
-                *mask = Some((bits.to_vec(), flips.to_vec()));
+                *mask = Some((bits.to_vec(), xor.to_vec()));
             }
-            RegisterValue::TcpFlags(mask @ None) if flips == [0] => *mask = bits.first().copied(),
+            RegisterValue::TcpFlags(mask @ None) if xor == [0] => *mask = bits.first().copied(),
             _ => self.content = RegisterValue::Other("bitwise".to_owned()),
         }
     }

@@ -118,11 +118,11 @@ impl Lifter<'_> {
 
     /// A part of a longer key, loaded behind its first word.
     fn load_part(&mut self, word: u32, expression: &Expression) {
-        let (first, before) = (self.content.clone(), std::mem::take(&mut self.words_held));
+        let (first, before) = (self.content.clone(), std::mem::take(&mut self.further_registers));
         self.step(expression);
         let part = std::mem::replace(&mut self.content, first);
-        self.words_held = before;
-        self.words_held.insert(word, part);
+        self.further_registers = before;
+        self.further_registers.insert(word, part);
         self.second = None;
     }
 
@@ -130,7 +130,7 @@ impl Lifter<'_> {
     fn lose(&mut self, name: &str) {
         self.content = RegisterValue::Other(name.to_owned());
         self.second = None;
-        self.words_held.clear();
+        self.further_registers.clear();
     }
 
     /// A map's value replaces the register, or decides. A key without a value ends the rule.

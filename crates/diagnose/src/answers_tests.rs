@@ -1,4 +1,4 @@
-//! Everything that is said of a few configurations, whole: the answers of each are in `NAME.txt` beside this file.
+//! Everything that is said of a few configurations, whole: the answers of each are in `answers/NAME.txt`.
 //! `UPDATE_GOLDENS=1` writes them; a change of words is read there.
 
 use crate::explain::{
@@ -27,9 +27,9 @@ use std::{env, fs, path::Path};
 const WIDTH: usize = 80;
 const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
 
-type Flags = &'static [(&'static str, &'static str)];
+type ExampleFlags = &'static [(&'static str, &'static str)];
 
-const CASES: &[(&str, Mesh, Flags)] = &[
+const CASES: &[(&str, Mesh, ExampleFlags)] = &[
     (
         "istio",
         Mesh::Istio,
@@ -123,7 +123,7 @@ struct Example {
 }
 
 impl Example {
-    fn of(mesh: Mesh, flags: Flags) -> Self {
+    fn of(mesh: Mesh, flags: ExampleFlags) -> Self {
         let (raw, capture) = configured(mesh, flags).expect("valid flags");
         let pod = PodContext::new(ADDRESSES.map(address), Some(&*capture));
         let scenes = capture.families().map(|family| RuleView::of_config(&*capture, family, &pod)).collect();
@@ -170,7 +170,7 @@ impl Example {
             }
             let flags = written(packet, &self.pod, true).unwrap_or_else(|| "no flags".to_owned());
             let report = explained.report();
-            if verdicts.insert((report.verdict, report.port, case.table)) {
+            if verdicts.insert((report.verdict, report.port, case.direction)) {
                 let report = serde_json::to_string(&report.decided_by).expect("JSON");
                 let _ = writeln!(text, "{flags}\n{}{report}\n", explained.text(WIDTH));
             } else {
@@ -313,7 +313,7 @@ impl trace::Rules for TracedRules<'_> {
     }
 
     fn chain(&self, of: Family, _: u8, table: &str, chain: &str) -> Option<usize> {
-        let is_it = |one: &rules::simulate::ViewChain| one.table.to_string() == table && one.chain == chain;
+        let is_it = |one: &rules::simulate::ViewChain| one.table == table && one.chain == chain;
         self.view(of).chains().iter().position(is_it)
     }
 
@@ -380,7 +380,7 @@ fn comparisons_are_as_written() {
     let mut text = String::new();
     for pair in [&CASES[..2], &CASES[3..5]] {
         let pod = Example::of(pair[0].1, pair[0].2).pod;
-        let side = |(_, mesh, flags): &(&str, Mesh, Flags)| {
+        let side = |(_, mesh, flags): &(&str, Mesh, ExampleFlags)| {
             let example = Example::of(*mesh, flags);
             compare::ComparedSide::of_capture(&example.capture, Dialect::of(&example.raw), &pod)
         };
