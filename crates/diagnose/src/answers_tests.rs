@@ -98,7 +98,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// By `eth0` and an address of its own, and to one network there is no way.
+/// The routes of a typical pod, without one for UDP to 192.0.2.10.
 struct OneInterface<'a>(&'a PodContext);
 
 impl Routes for OneInterface<'_> {
@@ -130,11 +130,9 @@ impl Example {
         Self { raw, capture, pod, scenes }
     }
 
-    fn views(&self) -> ByFamily<View> {
-        let view =
-            |family| self.scenes.iter().find(|scene| scene.family == family).map(|scene| scene.view.clone());
-        let view = |family| view(family).unwrap_or_else(|| View::empty(family));
-        ByFamily { v4: view(Family::V4), v6: view(Family::V6) }
+    /// The rules of a family, if that is captured.
+    fn scene(&self, family: Family) -> Option<&RuleView> {
+        self.scenes.iter().find(|scene| scene.family == family)
     }
 
     fn answers(&self) -> String {
@@ -143,8 +141,8 @@ impl Example {
             ("matrix", self.matrix(&dialect)),
             ("explain", self.explanations(&dialect)),
             ("lint", self.lint()),
-            ("picture", plain(&picture::of(&self.capture, &dialect).text(WIDTH))),
-            ("summary", plain(&picture::of(&self.capture, &dialect).summary().text(WIDTH))),
+            ("picture", picture::of(&self.capture, &dialect).text(WIDTH)),
+            ("summary", picture::of(&self.capture, &dialect).summary().text(WIDTH)),
             ("probe", self.probe()),
             ("status", self.status()),
             ("trace", self.traced()),
@@ -162,8 +160,7 @@ impl Example {
     fn explanations(&self, dialect: &Dialect) -> String {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
         for case in usual_cases(&self.pod, &self.pod, Some(&*self.capture)) {
-            let Some(scene) = self.scenes.iter().find(|scene| scene.family == case.family) else { continue };
-            let Some(packet) = &case.packet else { continue };
+            let (Some(scene), Some(packet)) = (self.scene(case.family), &case.packet) else { continue };
             let explained = explain(&scene.view, &scene.routing, packet).in_words_of(dialect);
             if !known.insert((explained.verdict(), explained.reason())) {
                 continue;
@@ -209,14 +206,10 @@ impl Example {
     }
 
     fn status(&self) -> String {
-        let views = self.views();
-        let routing = |family| {
-            self.scenes
-                .iter()
-                .find(|scene| scene.family == family)
-                .map(|scene| scene.routing.clone())
-                .unwrap_or_default()
-        };
+        let view =
+            |family| self.scene(family).map_or_else(|| View::empty(family), |scene| scene.view.clone());
+        let views = ByFamily { v4: view(Family::V4), v6: view(Family::V6) };
+        let routing = |family| self.scene(family).map(|scene| scene.routing.clone()).unwrap_or_default();
         let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
         let addresses = ADDRESSES.map(address);
         let socket = |port: u16, uid| Socket {

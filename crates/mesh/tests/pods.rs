@@ -1,7 +1,7 @@
-//! Pods as a source of configuration: every manifest of the repository's `tests/pods` is read as its `.expected` file tells,
+//! Pods as a source of configuration: every manifest of the repository's `tests/pods` is read as its `.expected` file says,
 //! and every row of the table of annotations does what it says.
 //!
-//! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` writes the `.expected` files anew.
+//! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates the `.expected` files.
 
 use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};

@@ -106,12 +106,12 @@ pub fn skip_of(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Ski
     if let Some((of, form)) = mesh::of(pod).and_then(|(of, _)| Some((of, of.pods()?))) {
         return form.skip(of, pod);
     }
-    let of_containers = match containers(pod) {
-        // Without a proxy, and to have none.
-        Some(Skip::NoProxy) => refused(pod).or(Some(Skip::NoProxy)),
-        other => other,
+    let found = match containers(pod) {
+        // A pod without a proxy may be one that is to have none.
+        found @ (None | Some(Skip::NoProxy)) => refused(pod).or(found),
+        found => found,
     };
-    of_containers.or_else(|| refused(pod)).or_else(|| {
+    found.or_else(|| {
         if !pod.annotations.contains_key(STATUS) {
             return Some(Skip::NotInjected);
         }
