@@ -1,27 +1,28 @@
 //! Everything that is said of a few configurations, whole: the answers of each are in `answers/NAME.txt`.
 //! `UPDATE_GOLDENS=1` writes them; a change of words is read there.
 
+mod manifests;
+mod overview;
+mod questions;
+mod trace;
+
 use crate::explain::{
     Arrival, Arriving, Leaving, PodContext, Route, Routes, RuleView, Sender, explain, matrix, usual,
     usual_cases, written,
 };
 use crate::lint;
-use crate::overview::{NamespaceLabel, NamespaceRow};
 use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
-use crate::status::{InstalledRules, Observation, Record, Socket, status};
-use crate::trace::{self, of_walk};
+use crate::status::{self, CaptureStatus, InstalledRules, Observation, Record, Socket};
 use crate::{Basis, Subject, compare, picture, plain};
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use rules::finding::NamespaceFinding;
-use rules::report::{PacketBytes, Traced, TracedStep};
-use rules::simulate::{At, Direction, Packet, Routing, View};
-use rules::{ByFamily, Family, Gid, Port, Protocol, Uid};
+use rules::simulate::{Routing, View};
+use rules::{ByFamily, Family, Gid, Port, Protocol, Uid, parse, render};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, SystemTime};
 use std::{env, fs, path::Path};
 
 const WIDTH: usize = 80;
@@ -145,7 +146,8 @@ impl Example {
             ("summary", picture::of(&self.capture, &dialect).summary().text(WIDTH)),
             ("probe", self.probe()),
             ("status", self.status()),
-            ("trace", self.traced()),
+            ("trace", trace::ways_of(self)),
+            ("path", self.path()),
         ];
         sections.iter().map(|(title, text)| format!("==== {title}\n{}\n", plain(text))).collect()
     }
@@ -205,12 +207,18 @@ impl Example {
         format!("{proofs}--\n{all}")
     }
 
-    fn status(&self) -> String {
+    /// The rules of both families, and the routing that they rely on.
+    fn views(&self) -> (ByFamily<View>, ByFamily<Routing>) {
         let view =
             |family| self.scene(family).map_or_else(|| View::empty(family), |scene| scene.view.clone());
-        let views = ByFamily { v4: view(Family::V4), v6: view(Family::V6) };
         let routing = |family| self.scene(family).map(|scene| scene.routing.clone()).unwrap_or_default();
-        let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
+        let views = ByFamily { v4: view(Family::V4), v6: view(Family::V6) };
+        (views, ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) })
+    }
+
+    /// The rules in a namespace where the proxy listens at two ports, as the wrong user at one.
+    fn observed(&self) -> CaptureStatus {
+        let (views, routing) = self.views();
         let addresses = ADDRESSES.map(address);
         let socket = |port: u16, uid| Socket {
             protocol: Protocol::Tcp,
@@ -237,7 +245,7 @@ impl Example {
             program: "sidecar-init".to_owned(),
             made: Some(record),
         };
-        let seen = Observation {
+        status::status(Observation {
             views: &views,
             routing: &routing,
             addresses: &addresses,
@@ -245,89 +253,57 @@ impl Example {
             held: vec![held],
             only: None,
             findings: vec![NamespaceFinding::warn("example", "of the engine".to_owned(), "do this")],
-        };
-        let status = status(seen);
-        let text = status.text(WIDTH);
-        let label = NamespaceLabel { name: "web".to_owned(), pod: None, container: None, is_named: true };
-        let row = NamespaceRow::new(label, status);
-        format!("{text}\n{} {}\n", row.state.name(), row.mesh())
+        })
     }
 
-    /// A packet that leaves and one that arrives, as the kernel reports the rules that they meet.
-    fn traced(&self) -> String {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_323_200);
-        let mut text = String::new();
-        for (sender, to) in [
-            (Sender::App, "192.0.2.1:80"),
-            (Sender::Proxy, "192.0.2.1:80"),
-            (Sender::External, "10.1.0.9:8080"),
-        ] {
-            let to: SocketAddr = to.parse().expect("an address and a port");
-            let packet = usual(sender, &self.pod, &self.pod, Protocol::Tcp, to).expect("a packet");
-            let scene = &self.scenes[0];
-            let explained = explain(&scene.view, &scene.routing, &packet);
-            let steps = explained.rules_met().map(|at| self.step(at)).collect();
-            let (is_inbound, owner) = match &packet.direction {
-                Direction::Inbound { .. } => (true, None),
-                Direction::Outbound { uid, .. } => (false, Some(uid.number())),
-            };
-            let walk = trace::Walk::example(now, is_inbound, bytes(&packet), owner, steps);
-            let rules = TracedRules(self);
-            let block = of_walk(&walk, Some(&rules)).unwrap_or_else(|block| *block);
-            text.push_str(&block.text(WIDTH));
+    /// The same for people and for programs; then without addresses, sockets and rules of ours, and what the rules alone show.
+    fn status(&self) -> String {
+        let (views, routing) = self.views();
+        let observed = self.observed();
+        let unseen = status::status(Observation {
+            views: &views,
+            routing: &routing,
+            addresses: &[],
+            sockets: None,
+            held: Vec::new(),
+            only: Some(self.capture.mesh()),
+            findings: Vec::new(),
+        });
+        let mut text = format!("{}--\n{}", observed.text(WIDTH), unseen.text(WIDTH));
+        let _ = writeln!(text, "--\n{}", serde_json::to_string(&observed).expect("JSON"));
+        let _ = writeln!(text, "listens at {:?}", status::ports(&views));
+        for (family, view) in views.iter() {
+            let _ = writeln!(text, "{family}: {:?}", status::proxy(view));
         }
         text
     }
 
-    fn step(&self, at: At) -> Traced {
-        let chain = &self.scenes[0].view.chains()[at.chain];
-        Traced {
-            id: 1,
-            family: 2,
-            table: chain.table.to_string(),
-            chain: chain.chain.clone(),
-            step: TracedStep::Rule { handle: at.rule as u64, drops: false },
-            mark: 0,
-            seen: None,
-        }
+    /// A packet's path, by the rules as a listing shows them.
+    fn path(&self) -> String {
+        let scene = &self.scenes[0];
+        let to = SocketAddr::new(address(ADDRESSES[0]), 80);
+        let packet = usual(Sender::External, &self.pod, &self.pod, Protocol::Tcp, to).expect("a packet");
+        let listing = render::iptables::restore(&self.capture.rules(scene.family));
+        let listing = parse::listing(&listing, scene.family).expect("our own text");
+        let listed = RuleView::of_listing(listing, &self.pod);
+        let mut text = format!("{}: {:?}\n", listed.title, listed.routing);
+        let explained = explain(&listed.view, &listed.routing, &packet);
+        let _ = writeln!(
+            text,
+            "{:?} {:?}\n{:?}\n{}",
+            explained.is_captured(),
+            explained.style(),
+            explained.deciding_rule(),
+            explained.mermaid()
+        );
+        text += &picture::of_way(&explained).text(WIDTH);
+        let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));
+        let _ = writeln!(text, "{:?} of {}: {:?}", drawn.row_of(&packet), drawn.proxy(), drawn.notes());
+        let rows = drawn.with_way(&explained).of_object("Pod web").rows();
+        let _ = writeln!(text, "{} x {}", rows.width, rows.height);
+        rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));
+        text
     }
-}
-
-/// Rules whose handles are their places.
-struct TracedRules<'a>(&'a Example);
-
-impl trace::Rules for TracedRules<'_> {
-    fn view(&self, _: Family) -> &View {
-        &self.0.scenes[0].view
-    }
-
-    fn routing(&self, _: Family) -> Routing {
-        self.0.scenes[0].routing.clone()
-    }
-
-    fn chain(&self, of: Family, _: u8, table: &str, chain: &str) -> Option<usize> {
-        let is_it = |one: &rules::simulate::ViewChain| one.table == table && one.chain == chain;
-        self.view(of).chains().iter().position(is_it)
-    }
-
-    fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
-        Some(At { chain: self.chain(of, family, table, chain)?, rule: usize::try_from(handle).ok()? })
-    }
-}
-
-/// An IPv4 packet without data.
-fn bytes(packet: &Packet) -> PacketBytes {
-    let (IpAddr::V4(source), IpAddr::V4(destination)) = (packet.source.ip(), packet.destination.ip()) else {
-        panic!("{packet:?}")
-    };
-    let ports = [packet.source.port().to_be_bytes(), packet.destination.port().to_be_bytes()].concat();
-    let head = [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0];
-    let packet_bytes = [&head[..], &source.octets(), &destination.octets(), &ports].concat();
-    let (in_interface, out_interface) = match &packet.direction {
-        Direction::Inbound { interface, .. } => (Some(interface.clone()), None),
-        Direction::Outbound { interface, .. } => (None, Some(interface.clone())),
-    };
-    PacketBytes { packet: packet_bytes, in_interface, out_interface }
 }
 
 fn check(name: &str, answers: &str) {
@@ -371,13 +347,13 @@ fn drawings_are_as_written() {
 #[test]
 fn comparisons_are_as_written() {
     let mut text = String::new();
-    for pair in [&CASES[..2], &CASES[3..5]] {
+    for pair in [[0, 1], [3, 4], [5, 0], [2, 5]].map(|pair| pair.map(|at| &CASES[at])) {
         let pod = Example::of(pair[0].1, pair[0].2).pod;
         let side = |(_, mesh, flags): &(&str, Mesh, ExampleFlags)| {
             let example = Example::of(*mesh, flags);
             compare::ComparedSide::of_capture(&example.capture, Dialect::of(&example.raw), &pod)
         };
-        let compared = compare::compare(&side(&pair[0]), &side(&pair[1]), &pod);
+        let compared = compare::compare(&side(pair[0]), &side(pair[1]), &pod);
         let _ = writeln!(
             text,
             "==== {} -> {}\n{}",

@@ -1,0 +1,133 @@
+//! The namespaces of a node, of every state.
+
+use super::{CASES, Example, WIDTH, check};
+use crate::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
+use crate::plain;
+use crate::status::{CaptureStatus, InstalledRules, Listening, Record};
+use rules::finding::NamespaceFinding;
+use std::time::{Duration, SystemTime};
+
+fn label(name: &str) -> NamespaceLabel {
+    NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: false }
+}
+
+/// Rules that a command made at this minute.
+fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> InstalledRules {
+    let made = Record {
+        program_version: "0.1.0".to_owned(),
+        command: command.to_owned(),
+        at: format!("2026-03-01T10:{minute:02}:00Z"),
+        settings: None,
+        settings_digest: "1".to_owned(),
+        rules_digest: "2".to_owned(),
+        changed_since,
+    };
+    let families = vec!["ipv4"];
+    let (backend, program) = ("nftables".to_owned(), "sidecar-init".to_owned());
+    InstalledRules { mesh, backend, families, rules: 9, program, made: Some(made) }
+}
+
+fn listening(missing: Option<Vec<&'static str>>, fault: Option<&'static str>) -> Listening {
+    Listening {
+        meshes: vec!["istio"],
+        port: 15006,
+        protocol: "tcp",
+        purposes: vec!["inbound"],
+        families: vec!["ipv4", "ipv6"],
+        missing,
+        by: Vec::new(),
+        text: String::new(),
+        fault,
+    }
+}
+
+/// Captured in these directions, by rules that nobody wrote down.
+fn captured(directions: &[&'static str]) -> CaptureStatus {
+    let (_, mesh, flags) = CASES[0];
+    let whole = Example::of(mesh, flags).observed();
+    let part = |direction: &&'static str| {
+        let mut part = whole.captured[0].clone();
+        part.direction = direction;
+        part
+    };
+    CaptureStatus {
+        capturing: !directions.is_empty(),
+        meshes: if directions.is_empty() { Vec::new() } else { vec!["istio"] },
+        held_by: Vec::new(),
+        made: None,
+        captured: directions.iter().map(part).collect(),
+        listeners: Vec::new(),
+        findings: Vec::new(),
+        ..whole
+    }
+}
+
+fn row(name: &str, status: CaptureStatus) -> NamespaceRow {
+    NamespaceRow::new(label(name), status)
+}
+
+#[test]
+fn namespaces_of_every_state_are_told_apart() {
+    let whole = || captured(&["outbound", "inbound"]);
+    let fail = |topic| NamespaceFinding::fail(topic, format!("{topic} is wrong"), "mend it");
+    let warn = |topic| NamespaceFinding::warn(topic, format!("{topic} is odd"), "look at it");
+    let with = |findings: Vec<NamespaceFinding>| CaptureStatus { findings, ..whole() };
+    let by = |held_by: Vec<InstalledRules>| CaptureStatus { held_by, ..whole() };
+    let heard = |listeners: Vec<Listening>| CaptureStatus { listeners, ..whole() };
+    let up = || listening(Some(Vec::new()), None);
+    let down = || listening(Some(vec!["ipv4", "ipv6"]), Some("nobody listens"));
+    let partly = || listening(Some(vec!["ipv6"]), Some("nobody listens"));
+    let rows = vec![
+        row("captured", whole()),
+        row("captured-one-rule", captured(&["both"])),
+        row("outbound", captured(&["outbound"])),
+        row("inbound", captured(&["inbound"])),
+        row("not-captured", captured(&[])),
+        row("not-captured-foreign", CaptureStatus { findings: vec![fail("foreign")], ..captured(&[]) }),
+        row("drifted", by(vec![held("istio", "apply", 0, true)])),
+        row("drifted-found", with(vec![warn("foreign"), fail("drift")])),
+        row("not-drifted", with(vec![warn("drift")])),
+        row("overruled", with(vec![fail("listeners"), fail("foreign")])),
+        row("failing", with(vec![warn("rules"), fail("listeners")])),
+        row("odd", with(vec![warn("foreign")])),
+        row("init", by(vec![held("istio", "istio-iptables", 9, false)])),
+        row("init-linkerd", by(vec![held("linkerd", "linkerd-init", 8, false)])),
+        row("init-kuma", by(vec![held("kuma", "kuma-init", 7, false)])),
+        row("plugin", by(vec![held("istio", "cni-add", 6, false)])),
+        row("repair", by(vec![held("istio", "sidecar-node-repair", 0, false)])),
+        row("later", by(vec![held("istio", "cni-repair", 59, false)])),
+        row("left", CaptureStatus { held_by: vec![held("kuma", "apply", 0, false)], ..captured(&[]) }),
+        row("unknown-maker", by(vec![InstalledRules { made: None, ..held("istio", "", 0, false) }])),
+        row("up", heard(vec![up(), up()])),
+        row("down", heard(vec![down(), down()])),
+        row("partly", heard(vec![up(), down()])),
+        row("half", heard(vec![partly()])),
+        row("unseen", heard(vec![listening(None, None), up()])),
+        NamespaceRow::unknown(label("broken"), "it can't be entered".to_owned()),
+        row("a-name-that-is-longer-than-the-column-of-a-narrow-terminal-has-room-for", whole()),
+    ];
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_360_700);
+    let overview = Overview::new(rows);
+    let json = |rows: &[NamespaceRow]| serde_json::to_string_pretty(rows).expect("JSON");
+    let text = [
+        plain(&overview.text(WIDTH, now)),
+        plain(&overview.text(WIDTH, now + Duration::from_secs(3 * 86_400))),
+        plain(&Overview::new(vec![row("one", whole())]).text(WIDTH, now)),
+        plain(&Overview::new(Vec::new()).text(WIDTH, now)),
+        json(&overview.namespaces[..4]),
+    ];
+    check("overview.txt", &text.join("----\n"));
+    assert!(overview.has_drifted());
+    assert!(!Overview::new(vec![row("one", whole())]).has_drifted());
+}
+
+#[test]
+fn a_namespace_with_a_container_or_a_name_can_be_a_pods() {
+    let is_sandbox = |label: NamespaceLabel| NamespaceRow::new(label, captured(&[])).is_sandbox;
+    assert!(!is_sandbox(label("process 7")));
+    assert!(is_sandbox(NamespaceLabel { is_named: true, ..label("web") }));
+    assert!(is_sandbox(NamespaceLabel { container: Some("0123".to_owned()), ..label("web") }));
+    let pod = PodName { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let named = NamespaceRow::new(NamespaceLabel { pod: Some(pod.clone()), ..label("x") }, captured(&[]));
+    assert_eq!((named.name.as_str(), named.pod), ("x", Some(pod)));
+}
