@@ -1,6 +1,7 @@
 //! Everything that is said of a few configurations, whole: the answers of each are in `answers/NAME.txt`.
 //! `UPDATE_GOLDENS=1` writes them; a change of words is read there.
 
+mod live;
 mod manifests;
 mod overview;
 mod questions;
@@ -298,6 +299,16 @@ impl Example {
         );
         text += &picture::of_way(&explained).text(WIDTH);
         let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));
+        for panel in drawn.panels() {
+            let _ = writeln!(
+                text,
+                "{:?} {}: {} of {}",
+                panel.part(),
+                panel.part().title(),
+                panel.shown().count(),
+                panel.flows().len()
+            );
+        }
         let _ = writeln!(text, "{:?} of {}: {:?}", drawn.row_of(&packet), drawn.proxy(), drawn.notes());
         let rows = drawn.with_way(&explained).of_object("Pod web").rows();
         let _ = writeln!(text, "{} x {}", rows.width, rows.height);

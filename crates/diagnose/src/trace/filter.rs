@@ -75,6 +75,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::block::MetRule;
 
     #[test]
     fn verdicts_are_captured_or_as_they_are() {
@@ -90,6 +91,22 @@ mod tests {
             }
         }
         assert!(!shown("unknown", "captured") && !shown("unknown", "pass"));
+    }
+
+    #[test]
+    fn rules_and_protocols_are_those_of_the_packet() {
+        let met = |name: &str| MetRule { name: Some(name.to_owned()), ..MetRule::default() };
+        let rules = vec![MetRule::default(), met("outbound"), met("dns")];
+        let block = Block { rules, protocol: Some("tcp".to_owned()), ..Block::default() };
+        let by_rule = |name: &str| Filter { rule: Some(name.to_owned()), ..Filter::default() };
+        let by_protocol = |name: &str| Filter { protocol: Some(name.to_owned()), ..Filter::default() };
+        let by_mesh = |mesh| Filter { mesh: Some(mesh), ..Filter::default() };
+        for filter in [by_rule("dns"), by_protocol("tcp"), by_mesh(Mesh::Istio), Filter::default()] {
+            assert!(filter.takes(&block), "{filter:?}");
+        }
+        for filter in [by_rule("drop-invalid"), by_protocol("udp"), by_mesh(Mesh::Kuma)] {
+            assert!(!filter.takes(&block), "{filter:?}");
+        }
     }
 
     #[test]

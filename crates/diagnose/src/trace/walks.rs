@@ -265,6 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn a_packets_sender_is_heard_of_before_its_steps() {
+        let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        let packet = |port| seen(port, [None, Some("eth0")]).expect("a packet").packet;
+        let report = |port, uid| Report { packet: packet(port), uid, gid: Some(7), ..Report::default() };
+        walks.hear(&report(1, Some(5)), now);
+        walks.hear(&report(1, None), now);
+        walks.hear(&report(3, None), now);
+        for (id, port) in [(1, 1), (2, 2), (3, 3)] {
+            walks.take(step(id, "trace", "out", false, seen(port, [None, Some("eth0")])), now);
+        }
+        let owners: Vec<_> = walks.end(None).into_iter().map(|walk| (walk.uid, walk.gid)).collect();
+        assert_eq!(owners, [(Some(5), Some(7)), (None, None), (None, None)]);
+    }
+
+    #[test]
     fn a_way_without_steps_ends_after_a_while() {
         let (mut walks, start) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
         walks.take(step(1, "trace", "out", false, None), start);
