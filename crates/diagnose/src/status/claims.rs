@@ -76,7 +76,7 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
         setting: recognized.setting,
         items: items(row.about, is_captured, summary),
         listener,
-        exclusions: if is_captured { exclusions(row.direction, summary) } else { Vec::new() },
+        exclusions: if is_captured { exclusions(meaning, summary) } else { Vec::new() },
         sentence: row.claim.filter(|_| decides)?,
     })
 }
@@ -99,11 +99,13 @@ fn items(about: About, is_captured: bool, summary: &RuleSummary) -> Vec<String> 
 }
 
 /// What a rule that captures excludes by its own conditions.
-fn exclusions(direction: &'static str, summary: &RuleSummary) -> Vec<Exclusion> {
+fn exclusions(meaning: Meaning, summary: &RuleSummary) -> Vec<Exclusion> {
+    // Which of its own calls the proxy gets back says nothing of what comes from outside.
+    let arrives = meaning.row().direction == "inbound" && meaning != Meaning::ProxyCallsOwnPod;
     let but = |values: &Option<FieldValues>| {
         values.as_ref().filter(|values| values.negated).map(|values| values.items.clone())
     };
-    let tunnel = but(&summary.destination_port).filter(|_| direction == "inbound").map(|items| Exclusion {
+    let tunnel = but(&summary.destination_port).filter(|_| arrives).map(|items| Exclusion {
         direction: "inbound",
         items,
         sentence: Phrase { before: "port ", after: ": the mesh's tunnel", ..Phrase::default() },
