@@ -1,4 +1,4 @@
-//! What the path of a webhook's request says: pairs of names and values behind `/inject`, which become variables of the
+//! What the path of a webhook's request says: pairs of names and values after `/inject`, which become variables of the
 //! proxy.
 
 /// Variables that a path sets, in its order.

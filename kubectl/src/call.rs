@@ -137,7 +137,7 @@ impl CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct KubectlCall {
     pub(crate) kind: CallKind,
-    /// The words behind kubectl's own flags.
+    /// The words after kubectl's own flags.
     pub(crate) words: Vec<String>,
     /// What it reads from standard input.
     pub(crate) input: Option<String>,

@@ -38,12 +38,12 @@ fn one(subject: &Subject, width: usize) -> Result<ExplainedPacket, Problems> {
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
     let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
-    let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
+    let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
     let question = explain::packet(&mut reader, &place);
     reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
-    let scene = RuleView::of_config(&*capture, question.packet.family(), &pod);
-    let explained = explain(&scene.view, &scene.routing, &question.packet).calling(&question.called);
+    let rule_view = RuleView::of_config(&*capture, question.packet.family(), &pod);
+    let explained = explain(&rule_view.view, &rule_view.routing, &question.packet).calling(&question.called);
     let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
     let report = serde_json::to_value(explained.report()).expect("our own data has text keys");
     let (source, destination) = question.called.addresses(&question.packet);

@@ -43,7 +43,7 @@ impl PacketArguments {
         let host = subject.host();
         let pod = PodContext::from_settings(&subject.raw, None, Some(&*host));
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
-        let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
+        let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
         let _ = packet(&mut reader, &place);
         reader.finish().err().map(|problems| problems.0).unwrap_or_default()
     }

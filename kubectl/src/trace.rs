@@ -109,12 +109,12 @@ impl TraceDocument {
             }
         };
         let protocol = visible(self.protocol.as_deref().unwrap_or("no IP packet"));
-        let way = format!(
+        let ends = format!(
             "{protocol} {} -> {}",
             end(&self.source, self.source_port),
             end(&self.destination, self.destination_port)
         );
-        let mut head = format!("{} {}", visible(&self.time), Style::Strong.paint(way));
+        let mut head = format!("{} {}", visible(&self.time), Style::Strong.paint(ends));
         for (word, interface) in [("in", &self.in_interface), ("out", &self.out_interface)] {
             head.push_str(
                 &interface.as_ref().map(|name| format!(" {word} {}", visible(name))).unwrap_or_default(),

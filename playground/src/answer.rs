@@ -177,15 +177,16 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     findings.extend(runs_as_proxy(subject, capture));
     let mut items = items(subject, warnings, &findings);
     items.retain(Item::is_warning);
-    let scene =
+    let rule_view =
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
-    let explained = packet.as_ref().zip(scene.as_ref()).map(|(requested, scene)| {
-        let explained = explain(&scene.view, &scene.routing, &requested.packet).calling(&requested.called);
+    let explained = packet.as_ref().zip(rule_view.as_ref()).map(|(requested, rule_view)| {
+        let explained =
+            explain(&rule_view.view, &rule_view.routing, &requested.packet).calling(&requested.called);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
     });
     let picture = subject.traffic(capture);
     let picture = match &explained {
-        Some(explained) => picture.with_way(explained),
+        Some(explained) => picture.with_path(explained),
         None => picture,
     };
     PodSection {

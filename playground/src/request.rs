@@ -35,7 +35,7 @@ pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problem
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
     let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
-    let place = QuestionContext { pod: &pod, ways: &pod, names: &|_| None };
+    let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
     let packet = if asks { packet(&mut reader, &place) } else { None };
     let warnings = reader.finish()?;
     Ok(Prepared { capture, pod, packet, warnings })

@@ -20,7 +20,7 @@ const STYLES: [(Style, &str); 5] = [
     (Style::Quiet, "quiet"),
 ];
 
-/// The pieces of a text. Their texts, one behind the other, are the text without its escape sequences.
+/// The pieces of a text. Their texts, one after the other, are the text without its escape sequences.
 pub(crate) fn spans(text: &str) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut style = None;

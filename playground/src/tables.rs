@@ -71,14 +71,14 @@ pub(crate) fn cases(
     dialect: &Dialect,
 ) -> PageCases {
     let cases = usual_cases(pod, pod, Some(&**capture));
-    let scenes = scenes(capture, pod, &cases);
-    let matrix = explain::tables(&scenes.iter().collect::<Vec<_>>(), &cases, true);
+    let rule_views = rule_views(capture, pod, &cases);
+    let matrix = explain::tables(&rule_views.iter().collect::<Vec<_>>(), &cases, true);
     let lines = lines(iptables);
     let mut packets = Vec::new();
     let packet = |family: Family, explained: &Explanation<'_>| {
-        let scene = scenes.iter().find(|scene| scene.family == family)?;
+        let rule_view = rule_views.iter().find(|rule_view| rule_view.family == family)?;
         let of_chain = |at: rules::simulate::At| {
-            let chain = &scene.view.chains()[at.chain];
+            let chain = &rule_view.view.chains()[at.chain];
             lines.get(&(family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
         };
         Some(PagePacket {
@@ -103,7 +103,7 @@ pub(crate) fn cases(
             });
             rows.push(PageRow { cells: cells.collect(), label: line.label(MAX_LABEL) });
         }
-        let family = (scenes.len() > 1).then(|| table.family.to_string());
+        let family = (rule_views.len() > 1).then(|| table.family.to_string());
         tables.push(PageTable { family, title: table.title, heads: table.heads.clone(), rows });
     }
     let of_word = |word: &explain::VerdictWord| {
@@ -121,7 +121,7 @@ pub(crate) fn cases(
 }
 
 /// The rules of each family that cases are about.
-fn scenes(capture: &Capture, pod: &PodContext, cases: &[Case]) -> Vec<RuleView> {
+fn rule_views(capture: &Capture, pod: &PodContext, cases: &[Case]) -> Vec<RuleView> {
     let mut families: Vec<Family> = cases.iter().map(|case| case.family).collect();
     families.dedup();
     families.into_iter().map(|family| RuleView::of_config(&**capture, family, pod)).collect()

@@ -1,6 +1,6 @@
 //! Guards: rules that keep two captures from taking the same packet while one gives way to the other.
 //!
-//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. What captures behind it has to leave such
+//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. What captures after it has to leave such
 //! a packet alone:
 //!
 //! - `REDIRECT` would rewrite the destination. The listener takes the first packet all the same, as it is handed over

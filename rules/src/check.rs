@@ -40,7 +40,7 @@ pub enum Fault {
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
     #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
-    /// A single port behind `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
+    /// A single port after `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
     #[error("a single port behind a list of ports, where iptables takes it for another list")]
     PortBehindList,
     /// Marks of packets and of connections in turns: both modules have an option `--mark`, and iptables takes the third

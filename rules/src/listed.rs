@@ -144,7 +144,7 @@ impl ListedRule {
         }
     }
 
-    /// Whether a rule behind this one may see another packet because of it, or none: true of all but the rules that
+    /// Whether a rule after this one may see another packet because of it, or none: true of all but the rules that
     /// surely continue and change no field that a rule of ours tests.
     pub fn may_decide(&self) -> bool {
         !self.action().surely_continues()

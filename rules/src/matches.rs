@@ -39,7 +39,7 @@ impl<T> Negatable<T> {
 }
 
 impl<T: fmt::Display> Negatable<T> {
-    /// The value behind its option.
+    /// The value after its option.
     fn option(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         write!(f, "{}{name} {}", self.sign(), self.value())
     }
@@ -144,7 +144,7 @@ pub enum Match {
     SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, behind `-p`: no further condition. Others write it, and find a rule by
+    /// `-m tcp` or `-m udp` without any option, after `-p`: no further condition. Others write it, and find a rule by
     /// nothing less.
     ProtocolModule(Protocol),
     /// `-m multiport --dports`.

@@ -97,7 +97,7 @@ impl Rule {
     }
 }
 
-/// As `iptables` takes it behind the name of the chain.
+/// As `iptables` takes it after the name of the chain.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.matches.iter().try_for_each(|m| write!(f, "{m} "))?;

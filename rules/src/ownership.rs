@@ -33,7 +33,7 @@ pub struct Ownership {
     pub address: Option<Ipv6Addr>,
     /// Whose work it takes over.
     pub predecessor: Option<&'static Predecessor>,
-    /// What keeps those who set its rules from setting them again in this pod, as words behind "to keep it from coming
+    /// What keeps those who set its rules from setting them again in this pod, as words after "to keep it from coming
     /// back:".
     pub opt_out: &'static str,
     /// Whose work counts as the owner's too, by [`Ownership::union`].

@@ -36,7 +36,7 @@ pub enum CommitStep {
     /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
     GiveBack(OwnedRoute),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
-    /// back, so nothing may come behind it that can fail.
+    /// back, so nothing may come after it that can fail.
     RemoveTables(Vec<String>),
     /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
     RemoveHidden(BTreeSet<(Family, Table)>),
@@ -174,7 +174,7 @@ pub trait Backend {
     /// When the step failed; it may have taken effect in part, table by table.
     fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
 
-    /// Hears which step comes behind the one that is about to be committed, so that it can be prepared meanwhile; `None`
+    /// Hears which step comes after the one that is about to be committed, so that it can be prepared meanwhile; `None`
     /// if no step does that it has heard of.
     fn expect(&mut self, _: Option<&CommitStep>) {}
 

@@ -30,8 +30,8 @@ pub(super) struct Invocation {
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
     pub(super) problems: Vec<InputProblem>,
-    /// The words behind `--`, where the command takes another command line.
-    pub(super) behind: Vec<OsString>,
+    /// The words after `--`, where the command takes another command line.
+    pub(super) trailing: Vec<OsString>,
 }
 
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
@@ -42,7 +42,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             return Err(answer(asked, &parser, &words[at + 1..]));
         }
     }
-    let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, behind, .. } = parser;
+    let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
     if let Next::Value(row) = next {
         problems.push(InputProblem::of(&row.option(), "needs a value; write --flag= for an empty one"));
     }
@@ -50,7 +50,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(entry) => {
             let mesh = entry.mesh.unwrap_or(mesh);
             let problems = strays_joined(problems, &known);
-            Ok(Invocation { command: entry.command, mesh, flags, problems, behind })
+            Ok(Invocation { command: entry.command, mesh, flags, problems, trailing })
         }
         None if group.is_some() => {
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
@@ -142,7 +142,7 @@ pub(super) struct Parser {
     positional: usize,
     given: Vec<(Setting, String)>,
     problems: Vec<InputProblem>,
-    behind: Vec<OsString>,
+    trailing: Vec<OsString>,
 }
 
 /// What the next word is.
@@ -156,7 +156,7 @@ pub(super) enum Next {
     /// An argument, even if it looks like a flag.
     Argument,
     /// A part of another command line.
-    Behind,
+    Trailing,
 }
 
 /// What a word was.
@@ -190,7 +190,7 @@ impl Parser {
             positional: 0,
             given: Vec::new(),
             problems: Vec::new(),
-            behind: Vec::new(),
+            trailing: Vec::new(),
         }
     }
 
@@ -216,9 +216,9 @@ impl Parser {
                 self.next = Next::Argument;
                 self.take_argument(text);
             }
-            Next::Behind => {
-                self.next = Next::Behind;
-                self.behind.push(word.to_owned());
+            Next::Trailing => {
+                self.next = Next::Trailing;
+                self.trailing.push(word.to_owned());
             }
         }
         ParsedWord::OfCall
@@ -232,7 +232,7 @@ impl Parser {
                     self.problems.push(InputProblem::with_item("argument", word, text));
                     return ParsedWord::Answer(HelpRequest::Refusal);
                 }
-                Some(entry) if entry.behind.is_some() => self.next = Next::Behind,
+                Some(entry) if entry.trailing.is_some() => self.next = Next::Trailing,
                 Some(_) => self.next = Next::Argument,
             },
             PflagWord::Flags(given) => self.take(given),
@@ -288,7 +288,9 @@ impl Parser {
             return;
         }
         let text = match self.entry {
-            Some(CommandEntry { behind: Some(_), .. }) => "is not expected; a command follows --".to_owned(),
+            Some(CommandEntry { trailing: Some(_), .. }) => {
+                "is not expected; a command follows --".to_owned()
+            }
             Some(_) | None => pflag::stray(&self.flags),
         };
         self.problems.push(InputProblem::with_item("argument", &word, text));

@@ -2,7 +2,9 @@
 
 use super::noted::{self, NotedSettings};
 use super::run::{self, Format, ResolvedCall};
-use super::{Exit, change, host::System, logging, logging::Stdout, manifest, paint, report, scenes, warn};
+use super::{
+    Exit, change, host::System, logging, logging::Stdout, manifest, paint, report, rule_views, warn,
+};
 use diagnose::{Basis, Style, Subject, basis, fold};
 use mesh::OWNERS;
 use mesh::Problems;
@@ -53,7 +55,7 @@ fn compare(call: &ResolvedCall, basis: &Basis, subject: &Subject) -> Exit {
     let is_equal = differences.is_empty();
     // Where the rules themselves differ, packets do as well.
     if is_equal && others.is_empty() {
-        match scenes::decided_by_others(run, capture) {
+        match rule_views::decided_by_others(run, capture) {
             Ok(texts) => before.extend(texts.into_iter().inspect(|text| {
                 tracing::warn!(target: "iptables", "rules of others decide: {text}");
             })),
@@ -113,7 +115,7 @@ fn meaning(compared: &LiveComparison, call: &ResolvedCall, subject: &Subject) ->
     let counted: Vec<String> = counted.map(|(count, word)| format!("{count} {word}")).collect();
     let head = if counted.is_empty() { "chains differ".to_owned() } else { counted.join(", ") };
     let mut text = format!("{}\n", Style::Strong.paint(format!("Rules differ: {head}")));
-    match scenes::changed_verdicts(&call.run, &call.capture, subject.dialect()) {
+    match rule_views::changed_verdicts(&call.run, &call.capture, subject.dialect()) {
         Ok(comparison) => {
             let changes = comparison.shown().0;
             if !changes.is_empty() {

@@ -58,8 +58,8 @@ pub(super) struct CommandEntry {
     pub(super) word: Option<Setting>,
     /// Whether it may be given several times.
     pub(super) repeats: bool,
-    /// Another command line that it takes behind `--`: its name in help, and what it is for.
-    pub(super) behind: Option<(&'static str, &'static str)>,
+    /// Another command line that it takes after `--`: its name in help, and what it is for.
+    pub(super) trailing: Option<(&'static str, &'static str)>,
     /// Its mesh; `None` where `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
     /// Whether it changes something that outlives it.

@@ -54,7 +54,7 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     }
     match parser.next {
         Next::Value(row) => return values(row, "", &last),
-        Next::Behind => return Proposals::Files,
+        Next::Trailing => return Proposals::Files,
         Next::Any | Next::UnknownValue | Next::Argument => {}
     }
     if let Some((flag, value)) = last.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
@@ -83,7 +83,7 @@ fn topics(before: &[OsString], last: &str) -> Proposals {
     Proposals::Words(words)
 }
 
-/// The values of a setting that begin so, each behind `before`.
+/// The values of a setting that begin so, each after `before`.
 fn values(row: &SettingRow, before: &str, start: &str) -> Proposals {
     let names_namespace = [Setting::NetworkNamespace, Setting::Netns].contains(&row.setting);
     match row.kind {

@@ -46,7 +46,7 @@ pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
     encoded(encoding, &json.expect("our own data has text keys and finite numbers"))
 }
 
-/// One of many documents, each as it comes: a line of JSON, or YAML behind a line that separates it.
+/// One of many documents, each as it comes: a line of JSON, or YAML after a line that separates it.
 pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String {
     match encoding {
         Encoding::Json => line(answer),

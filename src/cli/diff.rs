@@ -2,8 +2,8 @@
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection, subjects};
+use super::rule_views::from_kernel;
 use super::run::{self, Format, Logging, ResolvedCall, Run};
-use super::scenes::from_kernel;
 use super::{Exit, logging::Stdout, noted::Unread, report};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, compare};
 use diagnose::explain::PodContext;

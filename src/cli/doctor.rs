@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Format, ResolvedCall, Run};
-use super::{Exit, ipv6, report, scenes, tree};
+use super::{Exit, ipv6, report, rule_views, tree};
 use diagnose::{Style, fold};
 use mesh::{
     Capture, CapturePolicy, Mesh, Problems, Setting,
@@ -55,7 +55,7 @@ fn decided_by_others(run: &Run, capture: &Capture) -> Vec<NamespaceFinding> {
     if compared.is_none_or(|compared| !compared.differences.is_empty()) {
         return Vec::new();
     }
-    let texts = scenes::decided_by_others(run, capture).unwrap_or_default();
+    let texts = rule_views::decided_by_others(run, capture).unwrap_or_default();
     let finding = |text| {
         NamespaceFinding::warn(
             "foreign",

@@ -3,9 +3,9 @@
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::Unread;
+use super::rule_views::{from_kernel, from_save};
 use super::run::{self, Logging, Run};
-use super::scenes::{from_kernel, from_save};
-use super::{Exit, host::resolve, logging::Stdout, render, report, ways::KernelRoutes};
+use super::{Exit, host::resolve, logging::Stdout, render, report, routes::KernelRoutes};
 use diagnose::explain::{
     self, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix, packet,
     usual_cases,
@@ -109,12 +109,12 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
     for (SubjectPacket { subject, title }, request) in requested.iter().zip(requests) {
-        let scenes = match scenes(subject, &request) {
-            Ok(scenes) => scenes,
+        let rule_views = match rule_views(subject, &request) {
+            Ok(rule_views) => rule_views,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
-        let request = request.of(&scenes, subject);
-        let answer = answer(&scenes, subject, &request, subjects.len() == 1 && !is_shared);
+        let request = request.of(&rule_views, subject);
+        let answer = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &=
             request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
         sections.push(SubjectSection { title: title.clone(), body: answer.body });
@@ -163,8 +163,8 @@ fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
     let names = NameCache::default();
     let kernel = KernelRoutes::of(&[]);
     let is_live = !of_words && file.is_none();
-    let ways: &dyn Routes = if is_live { &kernel } else { &pod };
-    let place = QuestionContext { pod: &pod, ways, names: &|name| Some(names.of(name)) };
+    let routes: &dyn Routes = if is_live { &kernel } else { &pod };
+    let place = QuestionContext { pod: &pod, routes, names: &|name| Some(names.of(name)) };
     let question = question(&mut reader, &place, policy, form);
     let warnings = reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
@@ -176,14 +176,16 @@ fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
 impl ExplainRequest {
     /// The same request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the
     /// packet.
-    fn of(self, scenes: &[RuleView], subject: &Subject) -> Self {
+    fn of(self, rule_views: &[RuleView], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
         }
-        let pod = scenes.iter().fold(self.pod, |pod, scene| pod.with_proxy(&status::proxy(&scene.view)));
-        let kernel = KernelRoutes::of(scenes);
-        let ways: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
-        let place = QuestionContext { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
+        let pod = rule_views
+            .iter()
+            .fold(self.pod, |pod, rule_view| pod.with_proxy(&status::proxy(&rule_view.view)));
+        let kernel = KernelRoutes::of(rule_views);
+        let routes: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
+        let place = QuestionContext { pod: &pod, routes, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
         let question = question(&mut reader, &place, None, self.form).unwrap_or(self.question);
@@ -199,7 +201,7 @@ fn expected(reader: &mut SettingReader<'_>) -> Expected {
     expected
 }
 
-fn scenes(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleView>, Box<dyn Error>> {
+fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleView>, Box<dyn Error>> {
     let ExplainRequest { run, capture, file, pod, question, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
@@ -236,7 +238,7 @@ fn question(
     if form != ExplainFormat::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
     }
-    Some(ExplainQuestion::Matrix(usual_cases(place.pod, place.ways, config)))
+    Some(ExplainQuestion::Matrix(usual_cases(place.pod, place.routes, config)))
 }
 
 impl ExplainQuestion {
@@ -262,14 +264,20 @@ struct ExplainAnswer {
     captured: Vec<Option<bool>>,
 }
 
-fn answer(scenes: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alone: bool) -> ExplainAnswer {
+fn answer(
+    rule_views: &[RuleView],
+    subject: &Subject,
+    request: &ExplainRequest,
+    is_alone: bool,
+) -> ExplainAnswer {
     let ExplainRequest { question, form, basis, capture, file, .. } = request;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
-    let is_empty =
-        is_live && scenes.iter().all(|scene| scene.view.chains().iter().all(|c| c.rules.is_empty()));
-    let scenes: Vec<&RuleView> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
+    let is_empty = is_live
+        && rule_views.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
+    let rule_views: Vec<&RuleView> =
+        rule_views.iter().filter(|rule_view| families.contains(&rule_view.family)).collect();
     // One of several subjects has a title instead.
     let mut text = match form {
         _ if !is_alone => String::new(),
@@ -281,7 +289,7 @@ fn answer(scenes: &[RuleView], subject: &Subject, request: &ExplainRequest, is_a
     let question = match question {
         ExplainQuestion::Packet(question) => question,
         ExplainQuestion::Matrix(cases) => {
-            let body = text + &matrix(&scenes, cases, &dialect, report::width());
+            let body = text + &matrix(&rule_views, cases, &dialect, report::width());
             return ExplainAnswer { body, captured: Vec::new() };
         }
     };
@@ -302,13 +310,14 @@ fn answer(scenes: &[RuleView], subject: &Subject, request: &ExplainRequest, is_a
         }
     }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
-    for scene in &scenes {
-        if scenes.len() > 1 && *form == ExplainFormat::Mermaid {
-            text.push_str(&format!("%% {}\n", scene.title));
-        } else if scenes.len() > 1 {
-            text.push_str(&format!("== {}\n", scene.title));
+    for rule_view in &rule_views {
+        if rule_views.len() > 1 && *form == ExplainFormat::Mermaid {
+            text.push_str(&format!("%% {}\n", rule_view.title));
+        } else if rule_views.len() > 1 {
+            text.push_str(&format!("== {}\n", rule_view.title));
         }
-        let explained = explain(&scene.view, &scene.routing, packet).calling(called).of_empty(is_empty);
+        let explained =
+            explain(&rule_view.view, &rule_view.routing, packet).calling(called).of_empty(is_empty);
         let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
         match form {
             ExplainFormat::Mermaid => {
@@ -316,8 +325,10 @@ fn answer(scenes: &[RuleView], subject: &Subject, request: &ExplainRequest, is_a
                 let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
                 text.push_str(&(explained.mermaid() + &basis + &lost));
             }
-            ExplainFormat::Picture => text.push_str(&way(subject, request, &explained).text(report::width())),
-            ExplainFormat::Svg => text.push_str(&way(subject, request, &explained).svg()),
+            ExplainFormat::Picture => {
+                text.push_str(&path(subject, request, &explained).text(report::width()))
+            }
+            ExplainFormat::Svg => text.push_str(&path(subject, request, &explained).svg()),
             ExplainFormat::Text => text.push_str(&explained.text(report::line_width())),
             ExplainFormat::Data(_) => {}
         }
@@ -380,9 +391,9 @@ impl<'a> ExplainReport<'a> {
 }
 
 /// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.
-fn way(subject: &Subject, request: &ExplainRequest, explained: &Explanation<'_>) -> Picture {
+fn path(subject: &Subject, request: &ExplainRequest, explained: &Explanation<'_>) -> Picture {
     match &request.capture {
-        Some(capture) => subject.traffic(capture).with_way(explained),
-        None => picture::of_way(explained),
+        Some(capture) => subject.traffic(capture).with_path(explained),
+        None => picture::of_path(explained),
     }
 }

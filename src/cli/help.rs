@@ -31,7 +31,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
     help.ansi().to_string()
 }
 
-/// `sidecar-init help` with these words behind it.
+/// `sidecar-init help` with these words after it.
 pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let name = words.join(" ");

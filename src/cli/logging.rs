@@ -181,7 +181,7 @@ fn plain(event: &Event<'_>) -> String {
     fold(&format!("{}{}\n", style.paint(word), text.0), 2, report::width())
 }
 
-/// The fields of an event, each behind a space.
+/// The fields of an event, each after a space.
 struct EventText(String);
 
 impl Visit for EventText {

@@ -90,7 +90,7 @@ pub(super) struct SubjectSection {
     pub(super) body: String,
 }
 
-/// Prints text: a single section as it is, of several each behind its heading.
+/// Prints text: a single section as it is, of several each after its heading.
 pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Exit {
     match sections {
         [SubjectSection { body, .. }] => report::text(body),

@@ -32,16 +32,16 @@ mod probe;
 mod render;
 mod repair;
 mod report;
+mod routes;
+mod rule_views;
 mod run;
 mod sandbox;
-mod scenes;
 mod status;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod tree;
 mod warnings;
-mod ways;
 
 use arguments::Invocation;
 use command::Command;
@@ -74,7 +74,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, mesh, flags, mut problems, behind } = invocation;
+    let Invocation { command, mesh, flags, mut problems, trailing } = invocation;
     let given = |setting: Setting| {
         let given = flags.iter().filter(move |(given, _)| *given == setting);
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
@@ -96,7 +96,7 @@ fn call(invocation: Invocation) -> Exit {
         logging::prefer_sentences(&raw);
     }
     problems.extend(enter_namespace(&raw));
-    let done = run_command(command, raw, problems, [&files, &destinations], &behind);
+    let done = run_command(command, raw, problems, [&files, &destinations], &trailing);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
@@ -154,7 +154,7 @@ fn run_command(
     raw: Raw,
     problems: Vec<InputProblem>,
     [files, destinations]: [&[String]; 2],
-    behind: &[OsString],
+    trailing: &[OsString],
 ) -> Result<Exit, Problems> {
     match command {
         Command::Clean => clean(&raw, problems),
@@ -166,11 +166,11 @@ fn run_command(
         Command::Status => status::run(&raw, problems),
         Command::Probe => probe::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
-        Command::Sandbox => sandbox::run(&subjects(raw, problems)?, behind),
+        Command::Sandbox => sandbox::run(&subjects(raw, problems)?, trailing),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::AmbientHost => ambient_host::run(&raw, problems),
-        Command::Completions => completions::run(&raw, problems, behind),
+        Command::Completions => completions::run(&raw, problems, trailing),
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),

@@ -38,7 +38,7 @@ pub(super) enum Extent {
     All,
 }
 
-pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained behind those that give a container its \
+pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained after those that give a container its \
     interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
     flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
     gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
@@ -96,12 +96,12 @@ pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Comma
     };
     let more = if entry.repeats { "..." } else { "" };
     let words: String = entry.words().map(|word| format!(" [{}]{more}", name_of(word))).collect();
-    let behind = entry.behind.map(|(name, _)| format!(" [-- <{name}>...]")).unwrap_or_default();
+    let trailing = entry.trailing.map(|(name, _)| format!(" [-- <{name}>...]")).unwrap_or_default();
     let command = match words.is_empty() {
         true => command,
-        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{behind}", entry.name)),
+        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{trailing}", entry.name)),
     };
-    let command = match entry.behind {
+    let command = match entry.trailing {
         Some((name, help)) => command.arg(Arg::new(name).help(help).last(true).num_args(0..)),
         None => command,
     };

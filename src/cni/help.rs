@@ -2,7 +2,7 @@
 
 use super::protocol::{CniVersion, KEYS};
 
-/// The text behind the command's description.
+/// The text after the command's description.
 pub(crate) fn help() -> String {
     let keys: String =
         KEYS.iter().map(|key| format!("  \"{}\": {}\n      {}\n", key.name, key.form, key.help)).collect();

@@ -102,7 +102,7 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
         true => Err(CniError::new(
             CniErrorCode::Configuration,
             "the container has no address, and whether IPv6 is to be captured depends on it",
-            "in the list of plugins, this one comes behind those that give the container its interface and addresses",
+            "in the list of plugins, this one comes after those that give the container its interface and addresses",
         )),
     }
 }

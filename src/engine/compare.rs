@@ -90,7 +90,7 @@ impl Differences {
 }
 
 impl fmt::Display for Differences {
-    /// A unified diff of rules, `-` for live and `+` for desired ones, with the reason behind
+    /// A unified diff of rules, `-` for live and `+` for desired ones, with the reason after
     /// each line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (variant, family, ChainDrift { table, chain, lines }) in &self.chains {

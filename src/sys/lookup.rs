@@ -38,7 +38,7 @@ impl Default for LookupPlaces {
 pub enum LookupError {
     #[error("can't be entered: {0}")]
     Open(#[source] io::Error),
-    #[error("is not a process; there has to be a number from 1 behind pid:")]
+    #[error("is not a process; there has to be a number from 1 after pid:")]
     NoNumber,
     #[error("is not there: no process has this number in {}", .0.display())]
     NoProcess(PathBuf),
@@ -199,7 +199,7 @@ fn innermost(text: &str) -> Option<String> {
     groups.flat_map(|group| group.split('/').rev().filter_map(id).take(1)).next().map(str::to_owned)
 }
 
-/// A container's id, as runtimes make them: 64 digits, behind the runtime's name and before what systemd adds.
+/// A container's id, as runtimes make them: 64 digits, after the runtime's name and before what systemd adds.
 fn id(part: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let part = part.strip_suffix(".scope").unwrap_or(part);

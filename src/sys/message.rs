@@ -5,7 +5,7 @@
 
 use super::header::*;
 
-/// Messages under construction, one behind the other.
+/// Messages under construction, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ impl Messages {
         self.attribute(kind, &number.to_be_bytes())
     }
 
-    /// Adds a text with a NUL behind it.
+    /// Adds a text with a NUL after it.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
         self.head(kind, text.len() + 1);
         self.bytes.extend_from_slice(text.as_bytes());

@@ -22,7 +22,7 @@ pub(crate) const fn nfgenmsg(family: u8, resource: u16) -> [u8; 4] {
     [family, NFNETLINK_V0, high, low]
 }
 
-/// The attributes behind `struct nfgenmsg`.
+/// The attributes after `struct nfgenmsg`.
 pub(crate) fn body(payload: &[u8]) -> Option<&[u8]> {
     payload.get(size_of_val(&nfgenmsg(0, 0))..)
 }

@@ -31,7 +31,7 @@ impl RouteQuery<'_> {
     }
 }
 
-/// The way to an address.
+/// The route to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedRoute {
     /// The interface by which a packet leaves; `lo` for addresses of this namespace.
@@ -46,7 +46,7 @@ pub struct ResolvedRoute {
 const HEAD: usize = 12;
 const KIND: usize = 7;
 
-/// The way to an address, for a packet without a mark.
+/// The route to an address, for a packet without a mark.
 ///
 /// # Errors
 /// When there is none, with the kernel's reason: no route, or one that forbids it.
@@ -54,7 +54,7 @@ pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
     of(&RouteQuery::to(destination))
 }
 
-/// The way of a packet.
+/// The route of a packet.
 pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     let RouteQuery { to, from, service, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
@@ -162,8 +162,8 @@ mod tests {
             )
         });
         let (found, refused, arriving, nowhere) = results.expect("CAP_SYS_ADMIN");
-        let found = found.map(|way| way.expect("a route"));
-        let interfaces = found.each_ref().map(|way| (way.interface.as_str(), way.is_local));
+        let found = found.map(|route| route.expect("a route"));
+        let interfaces = found.each_ref().map(|route| (route.interface.as_str(), route.is_local));
         assert_eq!(interfaces, [("eth0", false), ("far", false), ("lo", true)]);
         assert_eq!(found[0].source, Some("10.77.0.2".parse().expect("an address")));
         let expected =

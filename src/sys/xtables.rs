@@ -26,10 +26,10 @@ const NUM_ENTRIES: usize = 76;
 const SIZE: usize = 80;
 /// `NF_INET_NUMHOOKS` of those structures.
 const HOOKS: usize = 5;
-/// In `struct xt_entry_target`, behind its size.
+/// In `struct xt_entry_target`, after its size.
 const TARGET_NAME: usize = 2;
 const TARGET_NAME_LENGTH: usize = 29;
-/// In `struct xt_standard_target`, behind the target's name and size; in `struct xt_error_target`, a name.
+/// In `struct xt_standard_target`, after the target's name and size; in `struct xt_error_target`, a name.
 const VERDICT: usize = 32;
 /// `XT_ERROR_TARGET`, with which a chain that rules call begins, and a table ends.
 const ERROR: &str = "ERROR";
@@ -101,7 +101,7 @@ pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>
     Err(io::ErrorKind::Interrupted.into())
 }
 
-/// The counts of a table's entries, one behind the other. A chain that the kernel calls lies between two offsets that are
+/// The counts of a table's entries, one after the other. A chain that the kernel calls lies between two offsets that are
 /// given for its hook; the last entry is its policy. Any other begins with its name and ends with a rule that returns.
 fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<String, usize>> {
     const HOOKS_BY_NUMBER: [&str; HOOKS] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];

@@ -202,7 +202,7 @@ fn what_is_no_namespace_of_a_container_is_refused() {
     }
     let empty = Namespace::new();
     let error = node.call("ADD", &node.capturing(), &empty.path()).refused(7);
-    says(&error, &["has no address", "comes behind those that give"]);
+    says(&error, &["has no address", "comes after those that give"]);
     assert_eq!(rules(&empty), "");
     assert!(node.attachments().is_empty());
 }

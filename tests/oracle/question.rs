@@ -36,7 +36,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
     let words = question(packet, source);
     let raw = raw(words.iter().map(|(flag, value)| (*flag, value.as_str())), Mesh::default());
     let mut reader = SettingReader::new(&raw, Vec::new());
-    let place = explain::QuestionContext { pod, ways: pod, names: &|_| None };
+    let place = explain::QuestionContext { pod, routes: pod, names: &|_| None };
     let read = explain::packet(&mut reader, &place).map(|requested| requested.packet);
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }

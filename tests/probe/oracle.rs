@@ -32,8 +32,9 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
             pod: explain::PodContext::new(addresses(), Some(&*config)),
             own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
             port: Port::new(15002).expect("a port"),
-            way: &|to| {
-                route_lookup::to(to).ok().map(|way| Route { interface: way.interface, source: way.source })
+            route: &|to| {
+                let route = route_lookup::to(to).ok()?;
+                Some(Route { interface: route.interface, source: route.source })
             },
             dialect: Dialect::default(),
         };

@@ -60,7 +60,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in found.with_outcome("untried") {
             let why = call["untried"].as_str().unwrap_or_default();
-            assert!(why.starts_with("no way leads there from this namespace: "), "{call:#}");
+            assert!(why.starts_with("no route leads there from this namespace: "), "{call:#}");
             let to = call["destination"].as_str().unwrap_or_default();
             assert!(["192.0.2.1", "2001:db8::1"].contains(&to), "{call:#}");
         }

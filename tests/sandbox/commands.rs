@@ -102,7 +102,7 @@ fn what_is_wrong_is_told_all_at_once() {
     }
     for words in [&["--proxy", "none"][..], &["--run-as", "app"], &["--run-as", "app", "--"]] {
         let ended = sandbox(RunAs::Root, words);
-        assert!(ended.code == Some(2) && ended.stderr.contains("behind --"), "{words:?}: {ended:?}");
+        assert!(ended.code == Some(2) && ended.stderr.contains("after --"), "{words:?}: {ended:?}");
     }
 }
 

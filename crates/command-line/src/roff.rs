@@ -16,7 +16,7 @@ pub fn heading(text: &str) -> String {
     format!(".SH {}\n", escaped(&text.to_uppercase()))
 }
 
-/// The sections behind the options: exit statuses and examples.
+/// The sections after the options: exit statuses and examples.
 pub fn closing(examples: &[&str], exits: &Exits) -> String {
     let mut text = String::new();
     if !exits.is_empty() {

@@ -28,7 +28,7 @@ pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) ->
     text
 }
 
-/// Exit statuses, one a line, each behind a line break.
+/// Exit statuses, one a line, each after a line break.
 pub fn exits(exits: &Exits, width: usize) -> String {
     let column = exits.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let line = |(code, meaning): &(&str, &str)| {

@@ -81,7 +81,7 @@ impl Shell {
 }
 
 impl Proposals {
-    /// Those of these words that begin so, each behind `before`.
+    /// Those of these words that begin so, each after `before`.
     pub fn starting<W: Into<String> + AsRef<str>>(
         words: impl IntoIterator<Item = W>,
         start: &str,

@@ -121,20 +121,21 @@ struct Example {
     raw: Raw,
     capture: Capture,
     pod: PodContext,
-    scenes: Vec<RuleView>,
+    rule_views: Vec<RuleView>,
 }
 
 impl Example {
     fn of(mesh: Mesh, flags: ExampleFlags) -> Self {
         let (raw, capture) = configured(mesh, flags).expect("valid flags");
         let pod = PodContext::new(ADDRESSES.map(address), Some(&*capture));
-        let scenes = capture.families().map(|family| RuleView::of_config(&*capture, family, &pod)).collect();
-        Self { raw, capture, pod, scenes }
+        let rule_views =
+            capture.families().map(|family| RuleView::of_config(&*capture, family, &pod)).collect();
+        Self { raw, capture, pod, rule_views }
     }
 
     /// The rules of a family, if that is captured.
-    fn scene(&self, family: Family) -> Option<&RuleView> {
-        self.scenes.iter().find(|scene| scene.family == family)
+    fn rule_view(&self, family: Family) -> Option<&RuleView> {
+        self.rule_views.iter().find(|rule_view| rule_view.family == family)
     }
 
     fn answers(&self) -> String {
@@ -154,17 +155,19 @@ impl Example {
     }
 
     fn matrix(&self, dialect: &Dialect) -> String {
-        let scenes: Vec<&RuleView> = self.scenes.iter().collect();
+        let rule_views: Vec<&RuleView> = self.rule_views.iter().collect();
         let cases = usual_cases(&self.pod, &OneInterface(&self.pod), Some(&*self.capture));
-        matrix(&scenes, &cases, dialect, WIDTH)
+        matrix(&rule_views, &cases, dialect, WIDTH)
     }
 
     /// A packet for each reason that is given; the first of each verdict with all rules that it meets.
     fn explanations(&self, dialect: &Dialect) -> String {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
         for case in usual_cases(&self.pod, &self.pod, Some(&*self.capture)) {
-            let (Some(scene), Some(packet)) = (self.scene(case.family), &case.packet) else { continue };
-            let explained = explain(&scene.view, &scene.routing, packet).in_words_of(dialect);
+            let (Some(rule_view), Some(packet)) = (self.rule_view(case.family), &case.packet) else {
+                continue;
+            };
+            let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(dialect);
             if !known.insert((explained.verdict(), explained.reason())) {
                 continue;
             }
@@ -188,7 +191,7 @@ impl Example {
 
     fn probe(&self) -> String {
         let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
-        let way = |to: IpAddr| {
+        let route = |to: IpAddr| {
             Some(Route {
                 interface: "eth0".to_owned(),
                 source: self.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4()),
@@ -196,7 +199,7 @@ impl Example {
         };
         let port = Port::new(8888).expect("a port");
         let facts =
-            ProbeContext { pod: self.pod.clone(), own, port, way: &way, dialect: Dialect::of(&self.raw) };
+            ProbeContext { pod: self.pod.clone(), own, port, route: &route, dialect: Dialect::of(&self.raw) };
         let line = |call: &Call| {
             let stays = if call.stays() { " (stays)" } else { "" };
             let captured = if call.is_captured() { "captured" } else { "not captured" };
@@ -210,9 +213,11 @@ impl Example {
 
     /// The rules of both families, and the routing that they rely on.
     fn views(&self) -> (ByFamily<View>, ByFamily<Routing>) {
-        let view =
-            |family| self.scene(family).map_or_else(|| View::empty(family), |scene| scene.view.clone());
-        let routing = |family| self.scene(family).map(|scene| scene.routing.clone()).unwrap_or_default();
+        let view = |family| {
+            self.rule_view(family).map_or_else(|| View::empty(family), |rule_view| rule_view.view.clone())
+        };
+        let routing =
+            |family| self.rule_view(family).map(|rule_view| rule_view.routing.clone()).unwrap_or_default();
         let views = ByFamily { v4: view(Family::V4), v6: view(Family::V6) };
         (views, ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) })
     }
@@ -281,11 +286,11 @@ impl Example {
 
     /// A packet's path, by the rules as a listing shows them.
     fn path(&self) -> String {
-        let scene = &self.scenes[0];
+        let rule_view = &self.rule_views[0];
         let to = SocketAddr::new(address(ADDRESSES[0]), 80);
         let packet = usual(Sender::External, &self.pod, &self.pod, Protocol::Tcp, to).expect("a packet");
-        let listing = render::iptables::restore(&self.capture.rules(scene.family));
-        let listing = parse::listing(&listing, scene.family).expect("our own text");
+        let listing = render::iptables::restore(&self.capture.rules(rule_view.family));
+        let listing = parse::listing(&listing, rule_view.family).expect("our own text");
         let listed = RuleView::of_listing(listing, &self.pod);
         let mut text = format!("{}: {:?}\n", listed.title, listed.routing);
         let explained = explain(&listed.view, &listed.routing, &packet);
@@ -297,7 +302,7 @@ impl Example {
             explained.deciding_rule(),
             explained.mermaid()
         );
-        text += &picture::of_way(&explained).text(WIDTH);
+        text += &picture::of_path(&explained).text(WIDTH);
         let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));
         for panel in drawn.panels() {
             let _ = writeln!(
@@ -310,7 +315,7 @@ impl Example {
             );
         }
         let _ = writeln!(text, "{:?} of {}: {:?}", drawn.row_of(&packet), drawn.proxy(), drawn.notes());
-        let rows = drawn.with_way(&explained).of_object("Pod web").rows();
+        let rows = drawn.with_path(&explained).of_object("Pod web").rows();
         let _ = writeln!(text, "{} x {}", rows.width, rows.height);
         rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));
         text

@@ -21,7 +21,7 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     let mut from = start;
     while !rest.is_empty() {
         let end = rest[from..].find(' ').map_or(rest.len(), |space| from + space);
-        // Spaces behind a word belong to it, and are not shown where the line ends.
+        // Spaces after a word belong to it, and are not shown where the line ends.
         let next = rest[end..].find(|c| c != ' ').map_or(rest.len(), |word| end + word);
         let (word, room) = (&rest[..next], columns(&rest[..end]));
         if !is_fresh && column + room > width {

@@ -16,7 +16,7 @@ pub enum Preview {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// The rules of all families that are captured, each family behind a line that names the program it is for.
+    /// The rules of all families that are captured, each family after a line that names the program it is for.
     pub text: String,
     /// A warning about it, though its rules can be set.
     pub warning: Option<&'static str>,

@@ -38,7 +38,7 @@ fn chain(name: &'static str) -> ChainName {
 /// Which rules carry a comment, and where.
 #[derive(Clone, Copy)]
 pub(crate) enum Comments {
-    /// Rules in base chains that nothing else identifies, behind the conditions.
+    /// Rules in base chains that nothing else identifies, after the conditions.
     Last,
     /// The same, before the conditions.
     First,
@@ -118,7 +118,7 @@ impl<'a, C> RuleWriter<'a, C> {
         }
     }
 
-    /// Inserts a rule behind those that were inserted into the chain before.
+    /// Inserts a rule after those that were inserted into the chain before.
     pub(crate) fn insert_next(
         &mut self,
         table: Table,
@@ -169,7 +169,7 @@ pub(crate) fn udp() -> Match {
     Match::Protocol(Protocol::Udp)
 }
 
-/// `-m tcp` without an option, behind [`tcp()`].
+/// `-m tcp` without an option, after [`tcp()`].
 pub(crate) fn tcp_module() -> Match {
     Match::ProtocolModule(Protocol::Tcp)
 }

@@ -149,7 +149,7 @@ fn matchers(text: &str) -> Vec<Matcher> {
 #[derive(Debug, Default)]
 struct Expression {
     selectors: Vec<(String, Vec<Matcher>)>,
-    /// The labels behind `by`.
+    /// The labels after `by`.
     grouped: Vec<String>,
 }
 
@@ -173,7 +173,7 @@ impl Expression {
                             found.grouped.extend(labels);
                             end(')') + 1
                         }
-                        // An aggregation, before or behind its labels, or a function.
+                        // An aggregation, before or after its labels, or a function.
                         (_, Some('(')) => 0,
                         (_, Some(_)) if rest.starts_with("by ") => 0,
                         (_, Some('{')) => {

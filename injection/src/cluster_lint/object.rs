@@ -58,7 +58,7 @@ const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
 }
 
 /// All that findings are based on, but for the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: pods name the
-/// Deployment behind theirs.
+/// Deployment after theirs.
 pub const RESOURCES: &[NeededResource] = &[
     needed("namespaces", false),
     needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),

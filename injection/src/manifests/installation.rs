@@ -15,7 +15,7 @@ pub struct InstallOptions<'a> {
     pub tags: &'a [String],
     pub auto: bool,
     pub replicas: u16,
-    /// The list behind `--environment-labels`, if the environment's tag is enabled.
+    /// The list after `--environment-labels`, if the environment's tag is enabled.
     pub environment_labels: Option<&'a str>,
     pub operator: bool,
     pub proxy_image: Option<&'a str>,

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn configurations_of_the_tag_come_behind_those_that_inject() {
         let tags = ["zzz".to_owned()];
-        // Those of several revisions, too: each is called behind all that inject.
+        // Those of several revisions, too: each is called after all that inject.
         let mut all = Vec::new();
         for revision in ["default", "zzzz", "0"] {
             for istio_names in [true, false] {

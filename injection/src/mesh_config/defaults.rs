@@ -155,7 +155,7 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     Value::Object(under)
 }
 
-/// A list with those of another in the place of its items of the same name, and the rest behind.
+/// A list with those of another in the place of its items of the same name, and the rest after.
 fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
     for item in given.iter().map(without_nulls) {
         match under.iter_mut().find(|known| known["name"] == item["name"]) {

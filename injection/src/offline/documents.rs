@@ -56,7 +56,7 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
         object.ok()?;
         starts.push(begin + objects.byte_offset());
     }
-    // What is behind the last object belongs to it.
+    // What is after the last object belongs to it.
     *starts.last_mut()? = text.len();
     Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
 }

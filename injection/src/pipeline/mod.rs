@@ -199,7 +199,7 @@ fn lost<'a>(given: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
-/// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy behind his other
+/// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy after his other
 /// containers.
 fn seen(own: &CheckedPod, namespace: &str) -> Value {
     let mut seen = own.clone();

@@ -9,8 +9,8 @@ const CORE_DUMP: &str = "enable-core-dump";
 
 /// Brings containers into their order.
 ///
-/// The proxy comes behind the application's containers, so that `kubectl exec` goes to those, or before them if they are
-/// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes behind them, so
+/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they are
+/// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes after them, so
 /// that they are not captured before the proxy runs. Where the proxy starts among them, both come before it, and it
 /// before the rest. Whether the application waits counts for every kind of proxy: a template may have it among the
 /// containers though it would be a native sidecar.

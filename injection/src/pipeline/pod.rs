@@ -52,7 +52,7 @@ pub(crate) trait PodSpecItem {
     /// The value of a variable of a container, if that is a string.
     fn variable(&self, name: &str) -> Option<&str>;
 
-    /// Sets a variable, behind all others.
+    /// Sets a variable, after all others.
     fn set_variable(&mut self, name: &str, value: &str);
 
     /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.

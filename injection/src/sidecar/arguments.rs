@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 impl Sidecar {
     /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
-    /// annotations win: they are written where Istio writes the flag, or behind its flags.
+    /// annotations win: they are written where Istio writes the flag, or after its flags.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();

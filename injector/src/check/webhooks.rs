@@ -131,7 +131,7 @@ fn matches(installed: &[&Value], all: &[Value], checked: &CheckedInstallation) -
     findings
 }
 
-/// The API server calls configurations by their names; the environment's tag has to come behind whatever injects.
+/// The API server calls configurations by their names; the environment's tag has to come after whatever injects.
 fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut by_name: BTreeMap<&str, &Value> = printed.iter().map(|one| (name(one), *one)).collect();

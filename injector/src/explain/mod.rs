@@ -120,7 +120,7 @@ fn code(explained: &Explained) -> u8 {
     }
 }
 
-/// Under the words of a line, behind what the line is about.
+/// Under the words of a line, after what the line is about.
 const HANG: usize = 14;
 
 fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {

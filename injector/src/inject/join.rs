@@ -1,6 +1,6 @@
 //! Several manifests as one stream.
 
-/// The texts, one behind the other. A single one is unchanged; between several a marker separates documents, where
+/// The texts, one after the other. A single one is unchanged; between several a marker separates documents, where
 /// nothing does yet.
 pub(super) fn join(texts: &[&str]) -> String {
     let [first, rest @ ..] = texts else { return String::new() };
@@ -14,7 +14,7 @@ pub(super) fn join(texts: &[&str]) -> String {
             out.push_str(newline);
         }
         if !all_json && !text.starts_with("---") && !out.is_empty() {
-            // A directive has to come behind the end of a document.
+            // A directive has to come after the end of a document.
             out.push_str(if text.starts_with('%') { "..." } else { "---" });
             out.push_str(newline);
         }

@@ -45,7 +45,7 @@ pub(crate) struct InjectFlags {
     of_cluster: upstream::OfCluster,
 }
 
-/// A path below `/inject`, or in its older form behind it.
+/// A path below `/inject`, or in its older form after it.
 pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     match text.strip_prefix("/inject") {
         Some("") => Ok(text.to_owned()),

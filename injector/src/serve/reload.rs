@@ -10,7 +10,7 @@ use std::{error::Error, thread, time::Duration};
 
 /// How often files are looked at. A change is read at the next look, so that several which come together are one.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// For so many looks behind a change files are read even if they look the same: their times are no finer than the kernel's
+/// For so many looks after a change files are read even if they look the same: their times are no finer than the kernel's
 /// clock.
 const UNTRUSTED_POLLS: u8 = 10;
 

@@ -92,7 +92,7 @@ impl DataType {
         self.key(value, is_ordered)[..self.width()].to_vec()
     }
 
-    /// The same as the first bytes of a key, with zeros behind them.
+    /// The same as the first bytes of a key, with zeros after them.
     pub fn key(self, value: u128, is_ordered: bool) -> [u8; 16] {
         let (mut key, width) = ([0; 16], self.width());
         key[..width].copy_from_slice(&value.to_be_bytes()[16 - width..]);

@@ -63,7 +63,7 @@ impl Field {
         Self::Connmark(u32::MAX),
     ];
 
-    /// Its name in `nft`; of ports, the part behind the name of their header.
+    /// Its name in `nft`; of ports, the part after the name of their header.
     pub fn name(self) -> &'static str {
         match self {
             Self::InInterface => "iifname",

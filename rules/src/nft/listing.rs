@@ -28,7 +28,7 @@ pub struct LiveChain {
 /// How the kernel calls a base chain, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBase {
-    /// A chain before the hook (`ingress`) counts as its first, one behind it (`egress`) as its last.
+    /// A chain before the hook (`ingress`) counts as its first, one after it (`egress`) as its last.
     pub base: Base,
     /// What becomes of packets that no rule decides about.
     pub policy: Policy,

@@ -20,7 +20,7 @@ pub(super) fn is_negated_owner(condition: &Condition) -> bool {
 pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
 /// The chain, without rules that ask for owners that must not be. Before such a rule the packets of these owners leave
-/// for the rules behind it, which become another chain.
+/// for the rules after it, which become another chain.
 pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
     let mut done: Vec<NamedChain> = Vec::new();
     let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));

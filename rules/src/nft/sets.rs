@@ -62,7 +62,7 @@ impl SetKind {
     }
 }
 
-/// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number behind it
+/// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number after it
 /// where another list has that name.
 fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Option<Origin>) -> String {
     let what = match kind.data_type {

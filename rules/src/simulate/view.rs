@@ -81,7 +81,7 @@ impl ViewRule {
         !self.first.is_empty()
     }
 
-    /// Whether rules behind it may see another packet than rules before it: another mark, or no connection.
+    /// Whether rules after it may see another packet than rules before it: another mark, or no connection.
     pub fn changes_packet(&self) -> bool {
         self.first.iter().chain([&self.action]).any(|action| match action {
             Action::Marks(_) | Action::Notrack => true,

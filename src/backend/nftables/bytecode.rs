@@ -177,7 +177,7 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
     EncodedSet { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
-/// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
+/// Sorts elements by key. Where a range starts right after another, its start comes after the end of the other:
 /// the kernel takes them in this order only.
 pub(super) fn sort(elements: &mut [Element]) {
     // Of bytes in this order, the number compares as they do, and at once.

@@ -107,7 +107,7 @@ pub(super) fn is_of_iptables(family: u8, table: &bytecode::EncodedTable) -> bool
 }
 
 fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
-    // Before the first hook of the family, or behind its last.
+    // Before the first hook of the family, or after its last.
     let (hook, priority) = match (family, base.hook) {
         (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
             (Hook::Prerouting, (i32::MIN / 2).saturating_add(base.priority))
@@ -149,7 +149,7 @@ fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>
 }
 
 /// Behind a `return`, and at the end of a chain that a `goto` leads to, the policy of the base chain counts. The first drops by
-/// itself then; the second gets a rule behind it with the same conditions, but for what the other chain may have changed.
+/// itself then; the second gets a rule after it with the same conditions, but for what the other chain may have changed.
 fn with_policy(
     mut rule: LiveRule,
     drop: &impl Fn(Vec<rules::ListedCondition>) -> LiveRule,

@@ -112,11 +112,11 @@ fn item(kind: u8, text: &[u8]) -> Vec<u8> {
 
 fn find(mut userdata: &[u8], kind_sought: u8) -> Option<&[u8]> {
     while let [kind, length, rest @ ..] = userdata {
-        let (payload, behind) = rest.split_at_checked(usize::from(*length))?;
+        let (payload, after) = rest.split_at_checked(usize::from(*length))?;
         if *kind == kind_sought {
             return Some(payload);
         }
-        userdata = behind;
+        userdata = after;
     }
     None
 }

@@ -36,7 +36,7 @@ pub struct LiveSnat {
     pub v6: Option<Ipv6Addr>,
 }
 
-/// The hook behind which nothing changes sources but NAT itself, as iptables calls its table (`NF_IP_PRI_NAT_SRC`); one
+/// The hook after which nothing changes sources but NAT itself, as iptables calls its table (`NF_IP_PRI_NAT_SRC`); one
 /// less, so that ours comes before the masquerading of others.
 const PRIORITY: i32 = 99;
 

@@ -36,7 +36,7 @@ const NONE: CommandEntry = CommandEntry {
     without: &[],
     word: None,
     repeats: false,
-    behind: None,
+    trailing: None,
     mesh: None,
     changes: false,
 };
@@ -336,7 +336,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             whose test servers answer at every address. The rules are set in the pod, and a small proxy \
             listens where they send connections to: it logs each and passes it on. Works as root, and as any user \
             where user namespaces are allowed.\n\nWithout a command, a demo of a minute shows what happens to \
-            connections, and why. With a command behind --, that runs in the pod, as an application would; the \
+            connections, and why. With a command after --, that runs in the pod, as an application would; the \
             proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the servers are at 10.9.0.2 \
             and fd09::2. They answer HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echo anything else, \
             resolve every name, and call the pod for clients of their HTTP proxy at port 3128. Flags say what is \
@@ -360,7 +360,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         topics: &[&[Topic::Sandbox, Topic::Capture, Topic::Manifest], ANY],
         also: &[Setting::Backend, Setting::Timeout],
-        behind: Some(("COMMAND", "What to run, with its arguments")),
+        trailing: Some(("COMMAND", "What to run, with its arguments")),
         ..NONE
     },
     CommandEntry {
@@ -369,7 +369,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         about: "Print shell completions",
         long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where they are \
             few, and files. It completes istio-iptables too, where the program has that name. The script asks \
-            sidecar-init, which has to be on PATH: with the words of a line behind --, the command prints what may \
+            sidecar-init, which has to be on PATH: with the words of a line after --, the command prints what may \
             stand in the place of the last one.",
         examples: &[
             "sidecar-init completions bash >/etc/bash_completion.d/sidecar-init",
@@ -380,7 +380,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         topics: &[ANY],
         also: &[Setting::Shell],
         word: Some(Setting::Shell),
-        behind: Some(("WORD", "The words of a line, the last one to be completed")),
+        trailing: Some(("WORD", "The words of a line, the last one to be completed")),
         ..NONE
     },
     CommandEntry {

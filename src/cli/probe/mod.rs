@@ -9,8 +9,8 @@ pub(in crate::cli) use summary::ProbeReport;
 
 use super::manifest::{self, Subject};
 use super::noted::{self, NotedSettings};
+use super::rule_views::from_kernel;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::scenes::from_kernel;
 use super::{Exit, host::System, logging::Stdout, report};
 use diagnose::explain::PodContext;
 use diagnose::probe::{self, ProbeContext, Route};
@@ -84,15 +84,15 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
-    let scenes = |pod: &PodContext| from_kernel(&run, pod).map_err(io::Error::other);
+    let rule_views = |pod: &PodContext| from_kernel(&run, pod).map_err(io::Error::other);
     let tried = || {
         let pod = pod(None)?;
-        let scenes = scenes(&pod)?;
-        let proxys = scenes.iter().map(|scene| status::proxy(&scene.view));
+        let rule_views = rule_views(&pod)?;
+        let proxys = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view));
         let proxy =
             proxys.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
         let pod = pod.with_proxy(&proxy);
-        let calls = probe::calls_by_rules(&scenes, &facts(&run, &pod, Dialect::default()));
+        let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
             true => Ok(Vec::new()),
             false => attempt(listeners_of(&calls, &proxy), calls, run.validation.timeout),
@@ -151,9 +151,9 @@ fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static>
         pod: pod.clone(),
         own,
         port: run.validation.probe_port,
-        way: &|to| {
-            let way = route_lookup::to(to).ok()?;
-            Some(Route { interface: way.interface, source: way.source })
+        route: &|to| {
+            let route = route_lookup::to(to).ok()?;
+            Some(Route { interface: route.interface, source: route.source })
         },
         dialect,
     }
@@ -226,8 +226,8 @@ fn owner(proxy: &Proxy) -> (u32, u32) {
 
 /// Asks the rules that are there about each call that went elsewhere.
 fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
-    let scenes = match from_kernel(run, pod) {
-        Ok(scenes) => scenes,
+    let rule_views = match from_kernel(run, pod) {
+        Ok(rule_views) => rule_views,
         Err(error) => {
             tracing::info!(target: "validation", "the rules that are there can't be read: {error}");
             return;
@@ -235,8 +235,9 @@ fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     };
     for one in tried.iter_mut().filter(|one| one.judgement.is_wrong()) {
         let packet = &one.call.packet;
-        if let Some(scene) = scenes.iter().find(|scene| scene.family == packet.family()) {
-            one.now = Some(diagnose::explain::explain(&scene.view, &scene.routing, packet).sentence());
+        if let Some(rule_view) = rule_views.iter().find(|rule_view| rule_view.family == packet.family()) {
+            one.now =
+                Some(diagnose::explain::explain(&rule_view.view, &rule_view.routing, packet).sentence());
         }
     }
 }

@@ -118,9 +118,10 @@ impl Demo<'_> {
         let addresses = [Some(POD_V4.into()), self.capture.ipv6().then_some(POD_V6.into())];
         let pod = PodContext::new(addresses.into_iter().flatten(), Some(self.capture));
         let packet = scenario.packet(&self.users);
-        let scene = RuleView::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
-        let explained =
-            explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect).of_skipped(self.skip);
+        let rule_view = RuleView::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
+        let explained = explain(&rule_view.view, &rule_view.routing, &packet)
+            .in_words_of(self.dialect)
+            .of_skipped(self.skip);
         DemoExpectation { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
@@ -226,7 +227,7 @@ fn ending(count: usize, wrong: usize) -> String {
     format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections went as the rules say.")))
 }
 
-/// The text in lines that fit, each behind an indent.
+/// The text in lines that fit, each after an indent.
 fn wrapped(indent: &str, text: &str) -> String {
     fold(&format!("{indent}{text}\n"), indent.len(), report::width().min(MAX_WIDTH))
 }

@@ -66,9 +66,9 @@ struct SandboxOptions {
 }
 
 /// Runs the command. Once there is a sandbox, the process ends here with its exit code.
-pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
-    let options = options(subject, behind)?;
+    let options = options(subject, trailing)?;
     start_logging(&subject.raw, &options.logging, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&options.warnings) {
@@ -77,13 +77,13 @@ pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Pro
     if let Some(skip) = subject.skip() {
         tracing::warn!(target: "sandbox", "nothing of this pod is ever captured: {skip}");
     }
-    match hold(options, subject, behind) {
+    match hold(options, subject, trailing) {
         Ok(code) => process::exit(i32::from(code)),
         Err(error) => Ok(report::failure(&error, Exit::Failed)),
     }
 }
 
-fn options(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Problems> {
+fn options(subject: &Subject, trailing: &[OsString]) -> Result<SandboxOptions, Problems> {
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
@@ -92,12 +92,12 @@ fn options(subject: &Subject, behind: &[OsString]) -> Result<SandboxOptions, Pro
     let (run, logging) = run::read(&mut reader);
     let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
     let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
-    if behind.is_empty() && has_proxy == Some(false) {
-        let text = "none needs a command behind --: the demo shows the built-in proxy at work";
+    if trailing.is_empty() && has_proxy == Some(false) {
+        let text = "none needs a command after --: the demo shows the built-in proxy at work";
         reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
     }
-    if behind.is_empty() && run_as.is_some() {
-        let text = "is about a command, and there is none behind --";
+    if trailing.is_empty() && run_as.is_some() {
+        let text = "is about a command, and there is none after --";
         reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
     }
     let capture = mesh::configure(&mut reader, &SandboxPod, false);
@@ -158,7 +158,7 @@ impl Host for SandboxPod {
 }
 
 /// Makes the sandbox, and waits until it ends.
-fn hold(mut options: SandboxOptions, subject: &Subject, behind: &[OsString]) -> Result<u8, SandboxFailure> {
+fn hold(mut options: SandboxOptions, subject: &Subject, trailing: &[OsString]) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if users.shared {
@@ -177,13 +177,13 @@ fn hold(mut options: SandboxOptions, subject: &Subject, behind: &[OsString]) -> 
     let first = fork(|| {
         drop(ours.take());
         let done = end_with_parent(&alive).map_err(SandboxFailure::Lost);
-        done.and_then(|()| inside(&options, subject, users, &signals, behind)).unwrap_or_else(|error| {
+        done.and_then(|()| inside(&options, subject, users, &signals, trailing)).unwrap_or_else(|error| {
             report::failure(&error, Exit::Failed);
             Exit::Failed as u8
         })
     });
     let first = first.map_err(|error| SandboxFailure::Start("the sandbox", error))?;
-    let code = command::supervise(first, &signals, !behind.is_empty(), &[]);
+    let code = command::supervise(first, &signals, !trailing.is_empty(), &[]);
     drop(ours);
     code.map_err(SandboxFailure::Lost)
 }
@@ -194,19 +194,19 @@ fn inside(
     subject: &Subject,
     users: Users,
     signals: &Signals,
-    behind: &[OsString],
+    trailing: &[OsString],
 ) -> Result<u8, SandboxFailure> {
     let capture = &options.capture;
     let world = network::create(capture.ipv6())?;
     set_rules(options)?;
-    let scenarios = if behind.is_empty() { scenario::scenarios(&**capture, &users) } else { Vec::new() };
+    let scenarios = if trailing.is_empty() { scenario::scenarios(&**capture, &users) } else { Vec::new() };
     let mut ports = WORLD_PORTS.to_vec();
     ports.extend(scenarios.iter().filter_map(Scenario::port_in_the_world));
     ports.sort_unstable();
     ports.dedup();
     let of_world = start("the test server", &world, || serve_world(&ports, capture.ipv6()))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    if let Some((program, arguments)) = behind.split_first() {
+    if let Some((program, arguments)) = trailing.split_first() {
         let log = log().map_err(SandboxFailure::Lost)?;
         let proxy = options.has_proxy.then(|| start_proxy(&**capture, users, &world, log)).transpose()?;
         if users.shared {

@@ -1,6 +1,6 @@
 //! The rules of the namespace, as a trace needs them: read at its start, and again when they have changed.
 
-use crate::cli::{host::System, run::Run, scenes::live_routing};
+use crate::cli::{host::System, rule_views::live_routing, run::Run};
 use diagnose::explain::PodContext;
 use diagnose::trace::Block;
 use diagnose::trace::Rules;

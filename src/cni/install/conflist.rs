@@ -175,7 +175,7 @@ impl<'a> NetworkConfiguration<'a> {
         (0..count).filter(|at| goes(*at)).map(|at| (cut(at), "")).collect()
     }
 
-    /// The first comma behind a plugin that another follows.
+    /// The first comma after a plugin that another follows.
     fn comma(&self, end: usize) -> usize {
         end + self.text[end..].find(',').unwrap_or_default()
     }

@@ -75,7 +75,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         };
         let network = NetworkConfiguration::read(&text, kind).expect("it was usable just now");
         if let Err(why) = network.serves() {
-            // A file behind it would not be used.
+            // A file after it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(why.clone());
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));

@@ -115,9 +115,9 @@ impl ProbeListeners {
     /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
     /// called.
     pub(super) fn at_destination(&mut self, trial: &ProbeTrial) -> (DestinationState, Option<IpAddr>) {
-        let way = route_lookup::to(trial.to.ip()).ok();
-        let source = trial.from.or_else(|| way.as_ref()?.source);
-        (self.place(trial, way.is_some_and(|way| way.interface == LOOPBACK)), source)
+        let route = route_lookup::to(trial.to.ip()).ok();
+        let source = trial.from.or_else(|| route.as_ref()?.source);
+        (self.place(trial, route.is_some_and(|route| route.interface == LOOPBACK)), source)
     }
 
     fn place(&mut self, trial: &ProbeTrial, ours: bool) -> DestinationState {

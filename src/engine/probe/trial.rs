@@ -89,8 +89,8 @@ pub struct ProbeObservation {
 /// Why a trial came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum NoResult {
-    /// There is no way to the destination, or none from the address.
-    #[error("no way leads there from this namespace: {0}")]
+    /// There is no route to the destination, or none from the address.
+    #[error("no route leads there from this namespace: {0}")]
     NoWay(#[source] io::Error),
     /// It could not be made another user's.
     #[error("{0}")]

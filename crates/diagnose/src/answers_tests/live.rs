@@ -120,7 +120,7 @@ fn live_rules_are_told_with_what_others_did_to_them() {
         pod: example.pod.clone(),
         own,
         port: Port::new(8888).expect("a port"),
-        way: &|_| None,
+        route: &|_| None,
         dialect: Dialect::default(),
     };
     let mut text = String::new();

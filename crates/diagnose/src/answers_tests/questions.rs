@@ -101,11 +101,11 @@ fn names(name: &str) -> Option<io::Result<Vec<IpAddr>>> {
     }
 }
 
-fn answer(words: PacketWords, pod: &PodContext, ways: &dyn Routes) -> String {
+fn answer(words: PacketWords, pod: &PodContext, routes: &dyn Routes) -> String {
     let given = words.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(given, |_| false, |_| None);
     let mut reader = SettingReader::new(&raw, Vec::new());
-    let question = packet(&mut reader, &QuestionContext { pod, ways, names: &names });
+    let question = packet(&mut reader, &QuestionContext { pod, routes, names: &names });
     let Some(question) = question else {
         return reader.finish().expect_err("a question that is not understood is a problem").to_string();
     };
@@ -142,8 +142,8 @@ fn questions_come_to_these_packets() {
             words.iter().map(|(setting, value)| format!("{} {value}", setting.row().option())).collect();
         let _ = writeln!(text, "==== {}", flags.join(" "));
         let mut before = String::new();
-        for (name, pod, ways) in pods {
-            let answer = answer(words, pod, ways);
+        for (name, pod, routes) in pods {
+            let answer = answer(words, pod, routes);
             if answer != before {
                 let _ = writeln!(text, "{name}:\n{answer}");
             }

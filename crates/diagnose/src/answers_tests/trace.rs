@@ -21,11 +21,11 @@ struct TracedRules<'a>(&'a Example);
 
 impl trace::Rules for TracedRules<'_> {
     fn view(&self, _: Family) -> &View {
-        &self.0.scenes[0].view
+        &self.0.rule_views[0].view
     }
 
     fn routing(&self, _: Family) -> Routing {
-        self.0.scenes[0].routing.clone()
+        self.0.rule_views[0].routing.clone()
     }
 
     fn chain(&self, of: Family, _: u8, table: &str, chain: &str) -> Option<usize> {
@@ -39,7 +39,7 @@ impl trace::Rules for TracedRules<'_> {
     }
 }
 
-/// An IPv4 packet of this protocol without data; the ports are the first bytes behind its header.
+/// An IPv4 packet of this protocol without data; the ports are the first bytes after its header.
 fn bytes(packet: &Packet, protocol: u8) -> PacketBytes {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (packet.source.ip(), packet.destination.ip()) else {
         panic!("{packet:?}")
@@ -61,15 +61,15 @@ impl Example {
     }
 
     fn step(&self, at: At, step: TracedStep) -> Traced {
-        let chain = &self.scenes[0].view.chains()[at.chain];
+        let chain = &self.rule_views[0].view.chains()[at.chain];
         let (table, chain) = (chain.table.to_string(), chain.chain.clone());
         Traced { id: 1, family: 2, table, chain, step, mark: 0, seen: None }
     }
 
     /// The rules that a packet meets, by our own walk.
     fn steps(&self, packet: &Packet) -> Vec<Traced> {
-        let scene = &self.scenes[0];
-        let explained = explain(&scene.view, &scene.routing, packet);
+        let rule_view = &self.rule_views[0];
+        let explained = explain(&rule_view.view, &rule_view.routing, packet);
         let step = |at: At| self.step(at, TracedStep::Rule { handle: at.rule as u64, drops: false });
         explained.rules_met().map(step).collect()
     }
@@ -130,7 +130,7 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
     let (call, arrival) =
         (example.packet(Sender::App, "192.0.2.1:80"), example.packet(Sender::External, "10.1.0.9:8080"));
     let (called, arrived) = (example.steps(&call), example.steps(&arrival));
-    let chains = example.scenes[0].view.chains();
+    let chains = example.rule_views[0].view.chains();
     let base = chains.iter().position(|chain| chain.base.is_some()).expect("a chain of the kernel's");
     let first = At { chain: base, rule: 0 };
     let policy = |drops| example.step(first, TracedStep::Policy { drops });
@@ -178,7 +178,7 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
         ],
     );
     let silent = Example::of(Mesh::Istio, &[("istio-service-cidr", "*")]);
-    let reports_anything = |example: &Example| trace::reports_anything(&example.scenes[0].view);
+    let reports_anything = |example: &Example| trace::reports_anything(&example.rule_views[0].view);
     assert!(reports_anything(&logging) && !reports_anything(&silent));
     let report = |packet: &Packet, prefix: &str, protocol| {
         let PacketBytes { packet: bytes, in_interface, out_interface } = bytes(packet, protocol);
@@ -196,7 +196,7 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
     };
     // The rules that report are those of our own walk.
     let prefixes = |packet: &Packet| -> Vec<String> {
-        let view = &logging.scenes[0].view;
+        let view = &logging.rule_views[0].view;
         let of_step = |step: &Traced| {
             let TracedStep::Rule { handle, .. } = step.step else { return None };
             let chain = trace::Rules::chain(&TracedRules(&logging), Family::V4, 2, &step.table, &step.chain)?;

@@ -39,7 +39,7 @@ const MAX_CHANGED: usize = 20_000;
 #[derive(Debug)]
 pub struct ComparedSide {
     /// Both families, IPv4 first.
-    scenes: [RuleView; 2],
+    rule_views: [RuleView; 2],
     dialect: Dialect,
     /// Why nothing is captured at all, where that is so.
     nothing: Option<String>,
@@ -52,8 +52,8 @@ impl ComparedSide {
         let side = Self::of_capture(capture, subject.dialect(), pod);
         match subject.skip() {
             Some(reason) => {
-                let scenes = Family::BOTH.map(|family| RuleView::without_rules(family, pod));
-                Self { scenes, nothing: Some(reason.to_string()), ..side }
+                let rule_views = Family::BOTH.map(|family| RuleView::without_rules(family, pod));
+                Self { rule_views, nothing: Some(reason.to_string()), ..side }
             }
             None => side,
         }
@@ -61,35 +61,35 @@ impl ComparedSide {
 
     /// The rules of a configuration.
     pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &PodContext) -> Self {
-        let scenes = Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod));
-        Self { scenes, dialect, nothing: None, proxy: capture.proxy() }
+        let rule_views = Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod));
+        Self { rule_views, dialect, nothing: None, proxy: capture.proxy() }
     }
 
     /// Live rules of all programs; those of a family that is missing are none.
-    pub fn of_rules(mut scenes: Vec<RuleView>, pod: &PodContext) -> Self {
-        let scenes = Family::BOTH.map(|family| {
-            let at = scenes.iter().position(|scene| scene.family == family);
-            at.map_or_else(|| RuleView::without_rules(family, pod), |at| scenes.swap_remove(at))
+    pub fn of_rules(mut rule_views: Vec<RuleView>, pod: &PodContext) -> Self {
+        let rule_views = Family::BOTH.map(|family| {
+            let at = rule_views.iter().position(|rule_view| rule_view.family == family);
+            at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at))
         });
-        let proxy = scenes.iter().map(|scene| status::proxy(&scene.view)).reduce(|one, other| {
+        let proxy = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view)).reduce(|one, other| {
             let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
             if is_known { one } else { other }
         });
-        Self { scenes, dialect: Dialect::default(), nothing: None, proxy: proxy.unwrap_or_default() }
+        Self { rule_views, dialect: Dialect::default(), nothing: None, proxy: proxy.unwrap_or_default() }
     }
 
-    fn scene(&self, family: Family) -> &RuleView {
-        let [v4, v6] = &self.scenes;
+    fn rule_view(&self, family: Family) -> &RuleView {
+        let [v4, v6] = &self.rule_views;
         if v4.family == family { v4 } else { v6 }
     }
 
     fn has_rules(&self, family: Family) -> bool {
-        self.scene(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
+        self.rule_view(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
     fn end(&self, packet: &Packet, called: &Called) -> PacketEnd {
-        let scene = self.scene(packet.family());
-        let explained = explain(&scene.view, &scene.routing, packet).calling(called);
+        let rule_view = self.rule_view(packet.family());
+        let explained = explain(&rule_view.view, &rule_view.routing, packet).calling(called);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.nothing.as_ref());
         let report = explained.report();
         PacketEnd {
@@ -184,14 +184,14 @@ fn compare_within(
     let mut complete = true;
     let mut captured: Vec<Family> = Vec::new();
     for family in Family::BOTH {
-        let scenes = [before.scene(family), after.scene(family)];
-        if scenes[0].view == scenes[1].view && scenes[0].routing == scenes[1].routing {
+        let rule_views = [before.rule_view(family), after.rule_view(family)];
+        if rule_views[0].view == rule_views[1].view && rule_views[0].routing == rule_views[1].routing {
             captured.extend(before.has_rules(family).then_some(family));
             continue;
         }
         for is_inbound in [false, true] {
-            let space = Space::of(scenes, pod, is_inbound);
-            let changed = changed(&space, scenes, &mut work);
+            let space = Space::of(rule_views, pod, is_inbound);
+            let changed = changed(&space, rule_views, &mut work);
             complete &= changed.is_complete;
             captured.extend(changed.any_captured.then_some(family));
             for change in described(&space, &changed, before, after, pod) {
@@ -238,9 +238,9 @@ fn changed(space: &Space, [before, after]: [&RuleView; 2], work: &mut Work) -> C
                 return ControlFlow::Continue(());
             }
             let packet = space.packet(cell);
-            let mut verdict = |scene: &RuleView| {
+            let mut verdict = |rule_view: &RuleView| {
                 let mut counter = Counter(0);
-                let verdict = walk(&scene.view, &scene.routing, &packet, &mut counter).verdict;
+                let verdict = walk(&rule_view.view, &rule_view.routing, &packet, &mut counter).verdict;
                 work.spend(counter.0).map(|()| verdict)
             };
             let (Some(then), Some(now)) = (verdict(before), verdict(after)) else {

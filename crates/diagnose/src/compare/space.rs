@@ -71,11 +71,11 @@ const PORTS: Interval = Interval { first: 1, last: u16::MAX as u128 };
 const OWNERS: Interval = Interval { first: 0, last: u32::MAX as u128 - 1 };
 
 impl Space {
-    /// The packets of a family that rules of both scenes distinguish.
-    pub(super) fn of(scenes: [&RuleView; 2], pod: &PodContext, is_inbound: bool) -> Self {
-        let family = scenes[0].family;
+    /// The packets of a family that rules of both rule_views distinguish.
+    pub(super) fn of(rule_views: [&RuleView; 2], pod: &PodContext, is_inbound: bool) -> Self {
+        let family = rule_views[0].family;
         let mut conditions = Conditions::default();
-        scenes.iter().for_each(|scene| conditions.add(&scene.view));
+        rule_views.iter().for_each(|rule_view| conditions.add(&rule_view.view));
         let of_family = pod.addresses.iter().copied().filter(|own| Family::of(*own) == family);
         let owned: Vec<IpAddr> = of_family.collect();
         let [loopback, passthrough] = within(family);
@@ -134,7 +134,7 @@ impl Space {
             lo[0].names.push(LOOPBACK.to_owned());
             interfaces.append(&mut lo);
         }
-        let routed = scenes.iter().flat_map(|scene| &scene.routing.local_marks);
+        let routed = rule_views.iter().flat_map(|rule_view| &rule_view.routing.local_marks);
         let routed: Vec<u32> = routed.map(|mark| mark.value).collect();
         let states: Vec<Class> =
             states(&conditions).into_iter().flat_map(|state| one(state as u128)).collect();

@@ -207,8 +207,8 @@ fn holds(region: &Region, cell: &Cell) -> bool {
     Axis::ALL.into_iter().all(|axis| region.has(axis, cell[axis as usize]))
 }
 
-fn verdict(scene: &RuleView, packet: &Packet) -> Verdict {
-    walk(&scene.view, &scene.routing, packet, &mut ()).verdict
+fn verdict(rule_view: &RuleView, packet: &Packet) -> Verdict {
+    walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict
 }
 
 /// How many packets it compared.
@@ -216,10 +216,10 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
     let mut compared = 0;
     for family in Family::BOTH {
         let pod = the_pod();
-        let scenes = [before, after].map(|(_, capture)| RuleView::of_config(&**capture, family, &pod));
+        let rule_views = [before, after].map(|(_, capture)| RuleView::of_config(&**capture, family, &pod));
         for is_inbound in [false, true] {
-            let space = Space::of([&scenes[0], &scenes[1]], &pod, is_inbound);
-            let changed = changed(&space, [&scenes[0], &scenes[1]], &mut Work::new(10 * MAX_WORK));
+            let space = Space::of([&rule_views[0], &rule_views[1]], &pod, is_inbound);
+            let changed = changed(&space, [&rule_views[0], &rule_views[1]], &mut Work::new(10 * MAX_WORK));
             if !changed.is_complete {
                 continue;
             }
@@ -232,7 +232,7 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
                     }
                     let Some(cell) = cell_of(&space, &packet) else { continue };
                     compared += 1;
-                    let differs = verdict(&scenes[0], &packet) != verdict(&scenes[1], &packet);
+                    let differs = verdict(&rule_views[0], &packet) != verdict(&rule_views[1], &packet);
                     let is_described = regions.iter().any(|region| holds(region, &cell));
                     prop_assert_eq!(differs, is_described, "{:?} in {:?}", packet, cell);
                 }

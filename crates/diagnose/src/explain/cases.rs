@@ -2,7 +2,7 @@
 
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question;
-use super::ways::{Arriving, Routes};
+use super::routes::{Arriving, Routes};
 use mesh::settings::Setting;
 use mesh::{CapturePolicy, DNS_PORT, ListItem, Selector};
 use rules::nft::Interval;
@@ -63,14 +63,14 @@ pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567
 const MAX_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
-pub fn usual_cases(pod: &PodContext, ways: &dyn Routes, config: Option<&dyn CapturePolicy>) -> Vec<Case> {
+pub fn usual_cases(pod: &PodContext, routes: &dyn Routes, config: Option<&dyn CapturePolicy>) -> Vec<Case> {
     let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
     let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
     own.flat_map(|(family, own)| {
         let arriving = Arriving { to: own, from: None, at: None, mark: 0 };
-        let outside = ways.arriving(&arriving).map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
-        let mut list = Cases { family, own, outside, pod, ways, lists: &lists, cases: Vec::new() };
+        let outside = routes.arriving(&arriving).map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
+        let mut list = Cases { family, own, outside, pod, routes, lists: &lists, cases: Vec::new() };
         list.calls();
         list.arrivals();
         list.cases
@@ -84,7 +84,7 @@ struct Cases<'a> {
     /// The interface at which packets from outside arrive.
     outside: String,
     pod: &'a PodContext,
-    ways: &'a dyn Routes,
+    routes: &'a dyn Routes,
     lists: &'a [ListItem],
     cases: Vec<Case>,
 }
@@ -180,7 +180,7 @@ impl Cases<'_> {
             ("proxy tcp", Sender::Proxy, Protocol::Tcp),
             ("proxy udp", Sender::Proxy, Protocol::Udp),
         ] {
-            let mut packet = question::usual(sender, self.pod, self.ways, protocol, to);
+            let mut packet = question::usual(sender, self.pod, self.routes, protocol, to);
             if let (Some(Packet { direction: Direction::Outbound { interface, .. }, .. }), Some(by)) =
                 (&mut packet, by)
             {
@@ -202,7 +202,7 @@ impl Cases<'_> {
             let usual = question::usual(
                 Sender::External,
                 self.pod,
-                self.ways,
+                self.routes,
                 protocol,
                 SocketAddr::new(self.own, to.port()),
             );

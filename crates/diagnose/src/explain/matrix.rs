@@ -59,27 +59,27 @@ const GAP: usize = 2;
 
 /// The tables as text of lines of so many columns, with a legend: rows by destination, columns by sender and protocol, in the
 /// order of the cases, those of each family below the title of its rules.
-pub fn matrix(scenes: &[&RuleView], cases: &[Case], dialect: &Dialect, width: usize) -> String {
+pub fn matrix(rule_views: &[&RuleView], cases: &[Case], dialect: &Dialect, width: usize) -> String {
     // In words where they have room, else with an arrow, which the legend explains.
-    let matrix = tables(scenes, cases, true);
+    let matrix = tables(rule_views, cases, true);
     let text = matrix.text(width);
     let fits = text.lines().all(|line| columns(line) <= width);
     let (text, matrix) = if fits {
         (text, matrix)
     } else {
-        let short = tables(scenes, cases, false);
+        let short = tables(rule_views, cases, false);
         (short.text(width), short)
     };
     format!("{text}\n{}", matrix.legend(dialect, width))
 }
 
 /// The same as data, for front ends that have tables. `in_words` is whether cells say more than an arrow and a port.
-pub fn tables<'a>(scenes: &[&'a RuleView], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
+pub fn tables<'a>(rule_views: &[&'a RuleView], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
     let mut matrix = Matrix::default();
-    for scene in scenes {
-        let mut heading = (scenes.len() > 1).then_some(scene.title.as_str());
+    for rule_view in rule_views {
+        let mut heading = (rule_views.len() > 1).then_some(rule_view.title.as_str());
         for title in [FROM_POD, TO_POD] {
-            let of = |case: &&Case| case.direction == title && case.family == scene.family;
+            let of = |case: &&Case| case.direction == title && case.family == rule_view.family;
             let cases: Vec<&Case> = cases.iter().filter(of).collect();
             let mut heads: Vec<&str> = Vec::new();
             for case in &cases {
@@ -88,9 +88,9 @@ pub fn tables<'a>(scenes: &[&'a RuleView], cases: &'a [Case], in_words: bool) ->
                 }
             }
             if !heads.is_empty() {
-                let lines = matrix.lines(scene, &cases, heads.len(), in_words);
+                let lines = matrix.lines(rule_view, &cases, heads.len(), in_words);
                 matrix.tables.push(MatrixTable {
-                    family: scene.family,
+                    family: rule_view.family,
                     heading: heading.take(),
                     title,
                     heads,
@@ -166,7 +166,7 @@ impl Line<'_> {
 impl<'a> Matrix<'a> {
     fn lines(
         &mut self,
-        scene: &'a RuleView,
+        rule_view: &'a RuleView,
         cases: &[&'a Case],
         heads: usize,
         in_words: bool,
@@ -175,7 +175,7 @@ impl<'a> Matrix<'a> {
         for row in cases.chunks(heads) {
             let explained: Vec<Option<Explanation<'a>>> = row
                 .iter()
-                .map(|case| Some(explain(&scene.view, &scene.routing, case.packet.as_ref()?)))
+                .map(|case| Some(explain(&rule_view.view, &rule_view.routing, case.packet.as_ref()?)))
                 .collect();
             let cells: Vec<MatrixCell> =
                 explained.iter().map(|explained| self.cell(explained.as_ref(), in_words)).collect();

@@ -14,11 +14,11 @@ mod matrix;
 mod picture;
 mod pod;
 mod question;
-mod scene;
+mod routes;
+mod rule_view;
 #[cfg(test)]
 mod tests;
 mod text;
-mod ways;
 mod written;
 
 pub(crate) use cases::PLAIN_PORTS;
@@ -31,6 +31,6 @@ pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tab
 pub use pod::{PodContext, Sender};
 pub use question::{Called, PacketQuery, QuestionContext, packet};
 pub(crate) use question::{OF_OTHERS, OF_POD, usual};
-pub use scene::RuleView;
-pub use ways::{Arrival, Arriving, Leaving, Route, Routes};
+pub use routes::{Arrival, Arriving, Leaving, Route, Routes};
+pub use rule_view::RuleView;
 pub use written::written;

@@ -1,4 +1,4 @@
-//! An explanation as a picture: all chains, and the packet's way through them.
+//! An explanation as a picture: all chains, and the packet's path through them.
 
 use super::Explanation;
 use rules::render::{
@@ -12,16 +12,16 @@ impl Explanation<'_> {
     pub fn mermaid(&self) -> String {
         // Mermaid lays out the columns itself.
         let graph = Graph::of(self.view);
-        let mut way = Highlight::default();
+        let mut path = Highlight::default();
         for step in &self.trace.0 {
-            way.boxes.insert(step.at.chain);
+            path.boxes.insert(step.at.chain);
             let row = graph.boxes[step.at.chain].rows.get(step.at.rule);
             if let (Matched::Yes, Some(row)) = (step.matched, row) {
-                way.rows.insert((step.at.chain, step.at.rule));
-                way.boxes.extend(row.leads_to);
+                path.rows.insert((step.at.chain, step.at.rule));
+                path.boxes.extend(row.leads_to);
             }
         }
         let title = serde_json::Value::from(self.sentence());
-        format!("---\ntitle: {title}\n---\n{}", mermaid_of(&graph, &way))
+        format!("---\ntitle: {title}\n---\n{}", mermaid_of(&graph, &path))
     }
 }

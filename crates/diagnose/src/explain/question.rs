@@ -2,7 +2,7 @@
 
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
-use super::ways::{Arriving, Leaving, Routes};
+use super::routes::{Arriving, Leaving, Routes};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::simulate::{Direction, Packet};
@@ -16,7 +16,7 @@ pub(super) const SOURCE_PORT: u16 = 40_000;
 /// Where a question about a packet applies.
 pub struct QuestionContext<'a> {
     pub pod: &'a PodContext,
-    pub ways: &'a dyn Routes,
+    pub routes: &'a dyn Routes,
     /// The addresses of a name; `None` where names are not resolved.
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
 }
@@ -26,7 +26,7 @@ pub struct QuestionContext<'a> {
 pub struct PacketQuery {
     pub packet: Packet,
     pub called: Called,
-    /// Why no such packet is sent or taken in, as a clause; `None` where there is a way for it.
+    /// Why no such packet is sent or taken in, as a clause; `None` where it has a route.
     pub lost: Option<String>,
 }
 
@@ -175,7 +175,7 @@ impl Question {
         let Self { to, from, by, mark, of_pod, .. } = self;
         let from_whom = from.map(|from| from.ip());
         let arriving = Arriving { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
-        let (arrival, lost) = match place.ways.arriving(&arriving) {
+        let (arrival, lost) = match place.routes.arriving(&arriving) {
             Ok(arrival) => (Some(arrival), None),
             Err(why) => (None, Some(why)),
         };
@@ -201,12 +201,13 @@ impl Question {
             mark: *mark,
         };
         // As above.
-        let ways: &dyn Routes = if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.ways };
-        let (way, lost) = match ways.leaving(&requested) {
-            Ok(way) => (Some(way), None),
+        let routes: &dyn Routes =
+            if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.routes };
+        let (route, lost) = match routes.leaving(&requested) {
+            Ok(route) => (Some(route), None),
             Err(why) => (None, Some(why)),
         };
-        let source = match (from, way.as_ref().and_then(|way| way.source)) {
+        let source = match (from, route.as_ref().and_then(|route| route.source)) {
             (Some(from), _) => (*from, None),
             (None, Some(source)) => (SocketAddr::new(source, SOURCE_PORT), None),
             (None, None) => match default_source(place.pod, to.ip()) {
@@ -221,7 +222,7 @@ impl Question {
             },
         };
         let assumed = || place.pod.route(to.ip()).to_owned();
-        let interface = by.clone().or(way.map(|way| way.interface)).unwrap_or_else(assumed);
+        let interface = by.clone().or(route.map(|route| route.interface)).unwrap_or_else(assumed);
         Some((Direction::Outbound { interface, uid: *uid, gid: *gid }, source, lost))
     }
 }
@@ -231,21 +232,21 @@ impl Question {
 pub(crate) fn usual(
     sender: Sender,
     pod: &PodContext,
-    ways: &dyn Routes,
+    routes: &dyn Routes,
     protocol: Protocol,
     destination: SocketAddr,
 ) -> Option<Packet> {
     let (to, mark) = (destination.ip(), pod.mark(sender));
     let (direction, source) = if sender == Sender::External {
-        let arrival = ways.arriving(&Arriving { to, from: None, at: None, mark });
+        let arrival = routes.arriving(&Arriving { to, from: None, at: None, mark });
         let interface = arrival.map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
         let is_pods = pod.addresses.contains(&to);
         (is_pods.then_some(Direction::Inbound { interface, local: true })?, outsider(to))
     } else {
         let (uid, gid) = pod.owner(sender);
-        let way = ways.leaving(&Leaving { to: destination, from: None, protocol, uid, mark }).ok();
-        let source = way.as_ref().and_then(|way| way.source);
-        let interface = way.map_or_else(|| pod.route(to).to_owned(), |way| way.interface);
+        let route = routes.leaving(&Leaving { to: destination, from: None, protocol, uid, mark }).ok();
+        let source = route.as_ref().and_then(|route| route.source);
+        let interface = route.map_or_else(|| pod.route(to).to_owned(), |route| route.interface);
         (Direction::Outbound { interface, uid, gid }, source.or_else(|| Some(default_source(pod, to)?.0))?)
     };
     let source = SocketAddr::new(source, SOURCE_PORT);

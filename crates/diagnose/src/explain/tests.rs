@@ -1,4 +1,4 @@
-//! Limits of ambient mode, each on the way of the packets that run into it.
+//! Limits of ambient mode, each on the path of the packets that run into it.
 
 use super::{PodContext, RuleView, explain};
 use crate::random::configured;
@@ -9,12 +9,12 @@ use rules::{ConnState, Gid, Protocol, Uid};
 use std::net::SocketAddr;
 
 /// A packet in words: where it arrives or that it leaves, protocol, mark, ends.
-fn packet(way: &str, protocol: Protocol, mark: u32, source: &str, destination: &str) -> Packet {
+fn packet(route: &str, protocol: Protocol, mark: u32, source: &str, destination: &str) -> Packet {
     let [source, destination] = [source, destination].map(|text| {
         let address: SocketAddr = text.parse().expect("an address");
         address
     });
-    let direction = match way.split_once(' ') {
+    let direction = match route.split_once(' ') {
         Some(("by", interface)) => Direction::Outbound {
             interface: interface.to_owned(),
             uid: Uid::new(1000).expect("a user"),
@@ -23,7 +23,7 @@ fn packet(way: &str, protocol: Protocol, mark: u32, source: &str, destination: &
         Some(("at", interface)) => {
             Direction::Inbound { interface: interface.to_owned(), local: interface != "vm0" }
         }
-        _ => panic!("{way}"),
+        _ => panic!("{route}"),
     };
     Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
@@ -32,8 +32,8 @@ fn packet(way: &str, protocol: Protocol, mark: u32, source: &str, destination: &
 fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &[&str]) {
     let (_, capture) = configured(Mesh::Ambient, flags).expect("good words");
     let own = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
-    let scene = RuleView::of_config(&*capture, packet.family(), &PodContext::new(own, Some(&*capture)));
-    let explained = explain(&scene.view, &scene.routing, packet);
+    let rule_view = RuleView::of_config(&*capture, packet.family(), &PodContext::new(own, Some(&*capture)));
+    let explained = explain(&rule_view.view, &rule_view.routing, packet);
     let ends = match explained.outcome().verdict {
         Verdict::Redirect(ports) => Some(ports.first().number()),
         Verdict::Pass => None,
@@ -55,7 +55,7 @@ fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &
 #[test]
 fn every_way_has_its_port_and_its_limits() {
     use Protocol::{Tcp, Udp};
-    let ways = [
+    let routes = [
         // What leaves, of the application and of processes with ztunnel's mark.
         (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[][..]),
         (packet("by eth0", Tcp, 0x539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
@@ -75,7 +75,7 @@ fn every_way_has_its_port_and_its_limits() {
         (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:80"), Some(15006), &[]),
         (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:15008"), None, &[]),
     ];
-    for (packet, port, codes) in &ways {
+    for (packet, port, codes) in &routes {
         check(&[], packet, *port, codes);
     }
     for (address, own) in [(PROBE_V4.to_string(), "10.1.0.9"), (format!("[{PROBE_V6}]"), "[fd00:1::9]")] {

@@ -59,7 +59,7 @@ impl Explanation<'_> {
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
         let interface = self.called.interface(packet);
-        let way = match &packet.direction {
+        let route = match &packet.direction {
             Direction::Outbound { uid, gid, .. } => {
                 let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
                 format!("from user {uid}, group {gid}{by}")
@@ -71,7 +71,7 @@ impl Explanation<'_> {
         let state = packet.state.name().to_lowercase();
         let (from, to) = (self.called.source(packet), self.called.destination(packet));
         let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
-        format!("{} {from} -> {to}, {way}{mark}, {state}", packet.protocol)
+        format!("{} {from} -> {to}, {route}{mark}, {state}", packet.protocol)
     }
 
     fn step(&self, step: &Step) -> String {

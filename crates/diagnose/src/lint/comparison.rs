@@ -34,9 +34,9 @@ pub(super) struct LintComparison<'a> {
     /// The rules that the configuration makes, one set a family.
     pub(super) rules: Vec<Checked>,
     /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
-    scenes: OnceCell<Vec<RuleView>>,
+    rule_views: OnceCell<Vec<RuleView>>,
     /// The hooks that lead to those rules, likewise.
-    ways: OnceCell<Vec<Reachability>>,
+    reachability: OnceCell<Vec<Reachability>>,
     pub(super) work: Work,
 }
 
@@ -51,8 +51,8 @@ impl<'a> LintComparison<'a> {
         let pod = PodContext::new(addresses, Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
-        let (scenes, ways) = (OnceCell::new(), OnceCell::new());
-        Self { raw, capture, configured, followed: None, pod, rules, scenes, ways, work }
+        let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
+        Self { raw, capture, configured, followed: None, pod, rules, rule_views, reachability, work }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -82,10 +82,11 @@ impl<'a> LintComparison<'a> {
     /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
-        let Self { capture, configured, followed, pod, rules, scenes, ways, work, .. } = self;
-        let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
-        let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
-        let start = Baseline { capture, rules, scenes, ways };
+        let Self { capture, configured, followed, pod, rules, rule_views, reachability, work, .. } = self;
+        let rule_views = rule_views.get_or_init(|| walkable(rules, capture, pod));
+        let reachability =
+            reachability.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
+        let start = Baseline { capture, rules, rule_views, reachability };
         let mut experiment = Experiment { rules_tried: rules, pod, work };
         let alone = change.follow(configured).and_then(|after| experiment.same(&start, after));
         let all = match (&alone, &followed) {
@@ -119,20 +120,20 @@ impl<'a> LintComparison<'a> {
     /// Whether any of the selected packets is captured. True, if there is not enough work left.
     pub(super) fn captures(&mut self, is_selected: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
-        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
-        scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
+        let rule_views = self.rule_views.get_or_init(|| walkable(rules, capture, pod));
+        rule_views.iter().zip(rules.iter()).any(|(rule_view, rules)| {
             let mut is_excluded = |packet: &Packet| {
                 if !is_selected(packet) {
                     return ControlFlow::Continue(());
                 }
-                match verdict(scene, packet, work) {
+                match verdict(rule_view, packet, work) {
                     Some(Verdict::Pass | Verdict::Drop) => ControlFlow::Continue(()),
                     Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => {
                         ControlFlow::Break(())
                     }
                 }
             };
-            each_probe(rules, &pod.addresses, scene.family, &[], &mut is_excluded).is_break()
+            each_probe(rules, &pod.addresses, rule_view.family, &[], &mut is_excluded).is_break()
         })
     }
 }
@@ -147,29 +148,29 @@ impl LintComparison<'_> {
             return Vec::new();
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
-        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
-        for (scene, rules) in scenes.iter().zip(rules.iter()) {
+        let rule_views = self.rule_views.get_or_init(|| walkable(rules, capture, pod));
+        for (rule_view, rules) in rule_views.iter().zip(rules.iter()) {
             let mut note = |packet: &Packet| {
                 let mut trace = Trace::default();
-                walk(&scene.view, &scene.routing, packet, &mut trace);
+                walk(&rule_view.view, &rule_view.routing, packet, &mut trace);
                 if work.spend(trace.0.len()).is_none() {
                     return ControlFlow::Break(());
                 }
                 for step in &trace.0 {
-                    let Some(rule) = scene.view.rule(step.at) else { continue };
+                    let Some(rule) = rule_view.view.rule(step.at) else { continue };
                     let name = rule.origin.map(|origin| origin.name);
                     for (limit, rules) in limits.iter().zip(&mut met) {
                         let has_it = name == Some(limit.reason.name());
                         if has_it && (limit.concerns)(packet, step.matched == Matched::Yes) {
                             let about = || values(&rule.conditions).join(",");
-                            rules.entry((scene.family, step.at)).or_insert_with(about);
+                            rules.entry((rule_view.family, step.at)).or_insert_with(about);
                         }
                     }
                 }
                 ControlFlow::Continue(())
             };
             // What is found in time is reported.
-            let _ = each_probe(rules, &pod.addresses, scene.family, &[], &mut note);
+            let _ = each_probe(rules, &pod.addresses, rule_view.family, &[], &mut note);
         }
         let distinct = |rules: BTreeMap<_, String>| {
             let mut about: Vec<String> = Vec::new();
@@ -189,22 +190,22 @@ impl LintComparison<'_> {
 struct Baseline<'a> {
     capture: &'a Capture,
     rules: &'a [Checked],
-    scenes: &'a [RuleView],
-    ways: &'a [Reachability],
+    rule_views: &'a [RuleView],
+    reachability: &'a [Reachability],
 }
 
 /// What came of advice.
 struct Followed {
     configured: Configured,
     rules: Vec<Checked>,
-    scenes: Vec<RuleView>,
-    ways: Vec<Reachability>,
+    rule_views: Vec<RuleView>,
+    reachability: Vec<Reachability>,
 }
 
 impl Followed {
     fn scenery(&self) -> Baseline<'_> {
-        let Self { configured, rules, scenes, ways } = self;
-        Baseline { capture: &configured.capture, rules, scenes, ways }
+        let Self { configured, rules, rule_views, reachability } = self;
+        Baseline { capture: &configured.capture, rules, rule_views, reachability }
     }
 }
 
@@ -219,25 +220,29 @@ struct Experiment<'a> {
 impl Experiment<'_> {
     /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
     fn same(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<Followed> {
-        let mut followed = Followed { configured, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
+        let mut followed =
+            Followed { configured, rules: Vec::new(), rule_views: Vec::new(), reachability: Vec::new() };
         let capture = &followed.configured.capture;
         if capture.families().ne(before.capture.families()) {
             return None;
         }
-        for (at, scene) in before.scenes.iter().enumerate() {
-            let rules = capture.rules(scene.family);
+        for (at, rule_view) in before.rule_views.iter().enumerate() {
+            let rules = capture.rules(rule_view.family);
             let after = RuleView::of_rules(&rules, &**capture, self.pod);
             if capture != before.capture {
                 self.work.spend(rules_in(&after))?;
-                let difference =
-                    Difference::of((&before.rules[at], scene), (&rules, &after), &before.ways[at]);
-                if self.differs(&difference, &self.rules_tried[at], scene, &after) {
+                let difference = Difference::of(
+                    (&before.rules[at], rule_view),
+                    (&rules, &after),
+                    &before.reachability[at],
+                );
+                if self.differs(&difference, &self.rules_tried[at], rule_view, &after) {
                     return None;
                 }
             }
-            followed.ways.push(Reachability::of(rules.rules()));
+            followed.reachability.push(Reachability::of(rules.rules()));
             followed.rules.push(rules);
-            followed.scenes.push(after);
+            followed.rule_views.push(after);
         }
         Some(followed)
     }
@@ -274,7 +279,7 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
 }
 
 #[cfg(test)]
-pub(super) fn scenes(capture: &Capture, pod: &PodContext) -> Vec<RuleView> {
+pub(super) fn rule_views(capture: &Capture, pod: &PodContext) -> Vec<RuleView> {
     capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect()
 }
 
@@ -283,17 +288,17 @@ fn walkable(rules: &[Checked], config: &Capture, pod: &PodContext) -> Vec<RuleVi
     rules.iter().map(|rules| RuleView::of_rules(rules, &**config, pod)).collect()
 }
 
-fn rules_in(scene: &RuleView) -> usize {
-    scene.view.chains().iter().map(|chain| chain.rules.len()).sum()
+fn rules_in(rule_view: &RuleView) -> usize {
+    rule_view.view.chains().iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// What becomes of the packet; `None` without enough work left for its walk.
-fn verdict(scene: &RuleView, packet: &Packet, work: &mut Work) -> Option<Verdict> {
+fn verdict(rule_view: &RuleView, packet: &Packet, work: &mut Work) -> Option<Verdict> {
     if work.is_spent() {
         return None;
     }
     let mut counter = WorkCounter(work);
-    let verdict = walk(&scene.view, &scene.routing, packet, &mut counter).verdict;
+    let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut counter).verdict;
     (!work.is_spent()).then_some(verdict)
 }
 

@@ -17,22 +17,22 @@ pub(super) struct Difference<'a> {
 }
 
 impl<'a> Difference<'a> {
-    /// What differs between the rules of two scenes; `ways` are those through the rules before.
+    /// What differs between the two sets of rules; `reachability` are those through the rules before.
     pub(super) fn of(
-        (before, scene): (&'a Checked, &RuleView),
+        (before, rule_view): (&'a Checked, &RuleView),
         (after, scene_after): (&'a Checked, &RuleView),
-        ways: &Reachability,
+        reachability: &Reachability,
     ) -> Self {
         let changed = changed(before, after);
         // Rules that stay lead to where they led, and decide in the order in which they did.
         let stays = |statement: &Statement| !changed.contains_key(&key(statement));
         let leads_on = |statement: &&Statement| matches!(statement.rule.target, Target::Jump(_));
         let is_local = changed.len() <= MAX_CHANGED
-            && scene.routing == scene_after.routing
+            && rule_view.routing == scene_after.routing
             && !changed.values().any(leads_on)
             && kept(before, stays) == kept(after, stays);
         let changed: Vec<&Statement> = changed.into_values().collect();
-        let spots = is_local.then(|| ways.spots(changed.iter().copied()));
+        let spots = is_local.then(|| reachability.spots(changed.iter().copied()));
         Self { changed, spots }
     }
 

@@ -66,7 +66,7 @@ pub(super) fn dns_excluded(
     })
 }
 
-/// Items that name all there is, so that the rules behind theirs capture nothing.
+/// Items that name all there is, so that the rules after theirs capture nothing.
 pub(super) fn all_traffic_excluded(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],

@@ -1,7 +1,7 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
 use super::change::{Configured, Redundant};
-use super::comparison::{LintComparison, scenes};
+use super::comparison::{LintComparison, rule_views};
 use super::general::{ItemsByCondition, look};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
@@ -269,7 +269,7 @@ proptest! {
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
         let all = idle.iter().fold(before.clone(), follow);
         for (finding, changed) in each.chain([(None, all)]) {
-            for (before, after) in scenes(&capture, &pod).iter().zip(&scenes(&changed.capture, &pod)) {
+            for (before, after) in rule_views(&capture, &pod).iter().zip(&rule_views(&changed.capture, &pod)) {
                 for packet in packets.iter().filter(|packet| packet.family() == before.family && !is_martian(packet)) {
                     let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
                     let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;

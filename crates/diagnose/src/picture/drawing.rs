@@ -23,7 +23,7 @@ pub(super) enum Fill {
     Place,
     /// The proxy, or the agent beside it.
     Proxy,
-    /// Behind the way of the packet in question.
+    /// Behind the path of the packet in question.
     Lit,
 }
 

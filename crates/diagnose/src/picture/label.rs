@@ -11,7 +11,7 @@ pub(crate) const PORTS: (&str, &str) = ("port", "ports");
 pub(crate) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
 pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
 
-/// Words, a list, and words behind it.
+/// Words, a list, and words after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// Before the list, `of` included.

@@ -13,7 +13,7 @@ const WIDTH: u32 = 700;
 const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 76);
 const TEXT: (u32, u32) = (94, 342);
-/// From the left edge of the text, behind the word for the verdict.
+/// From the left edge of the text, after the word for the verdict.
 const WORD: u32 = 72;
 const POD: (u32, u32) = (440, 254);
 const PROXY: (u32, u32) = (450, 88);
@@ -39,13 +39,13 @@ const fn right((x, width): (u32, u32)) -> u32 {
     x + width
 }
 
-/// Lays a picture out: all of it, or of a packet's way the part that the packet belongs to, at most [`HIGHEST`] pixels high.
+/// Lays a picture out: all of it, or of a packet's path the part that the packet belongs to, at most [`HIGHEST`] pixels high.
 pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut drawing = Drawing { width: WIDTH, ..Drawing::default() };
     let mut y = 6;
     // What is written beside the picture is not repeated: the verdict on a packet, and what a summary is about.
-    let (title, font, notes) = match &picture.way {
-        Some(way) => (Some(&way.packet), HEADING, &[][..]),
+    let (title, font, notes) = match &picture.path {
+        Some(path) => (Some(&path.packet), HEADING, &[][..]),
         None if picture.is_summary => (None, TITLE, &[][..]),
         None => (Some(&picture.title), TITLE, &picture.notes[..]),
     };
@@ -54,7 +54,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
         drawing.text(MARGIN, y, font, [(Ink::Plain, line)]);
     }
     let order = "In each part, the first row that matches decides.".to_owned();
-    let order = (title.is_some() && picture.way.is_none()).then_some(order);
+    let order = (title.is_some() && picture.path.is_none()).then_some(order);
     for note in notes.iter().chain(&order) {
         for line in BODY.lines(note, WIDTH - 2 * MARGIN) {
             y += LINE + 1;
@@ -69,8 +69,8 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     y = top + 24 + 15 * u32::try_from(name_lines(picture.proxy, PROXY.1 - 8).len()).unwrap_or(2);
     let mut sections = Vec::new();
     for (number, panel) in panels {
-        let section = match &picture.way {
-            Some(way) => way_section(way, number, panel, y),
+        let section = match &picture.path {
+            Some(path) => path_section(path, number, panel, y),
             None => {
                 let row = |(at, flow)| LayoutRow::of((number, at), flow, None, &[]);
                 section(panel.shown_rows().map(row), panel, y)
@@ -169,10 +169,10 @@ fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, 
 
 /// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
 /// that is what the packet does not match.
-fn way_section<'a>(way: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
+fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
     let flows: Vec<(usize, &PictureFlow)> = panel.shown_rows().collect();
-    let at = flows.iter().position(|(row, _)| way.is_at(number, *row)).unwrap_or_default();
-    let rule: Vec<String> = way.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
+    let at = flows.iter().position(|(row, _)| path.is_at(number, *row)).unwrap_or_default();
+    let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
     let of = |from: usize, to: usize, rule_lines: usize| {
         let before = (from > 0).then(|| omitted(from, "before"));
         let indent = if before.is_some() { LINE } else { 0 };
@@ -253,7 +253,7 @@ fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (to
     place(NETWORK, Fill::Place, (inner, bottom - 10), FlowEndpoint::Network.name());
 }
 
-/// A name in lines that fit, broken at a space or behind a dash.
+/// A name in lines that fit, broken at a space or after a dash.
 fn name_lines(name: &str, width: u32) -> Vec<String> {
     match name.find('-') {
         Some(at) if STRONG.width(name) > width && !name.contains(' ') => {
@@ -321,7 +321,7 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     drawing.items.extend(path(part, flow, *arrow, quiet));
 }
 
-/// The way of packets at this height, in pieces.
+/// The path of packets at this height, in pieces.
 fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<DrawingItem> {
     let stroke = match flow.disposition {
         FlowDisposition::Captured(_) => Stroke::Captured,

@@ -46,7 +46,7 @@ impl Font {
     }
 }
 
-/// The text in lines that fit. Words that are too long are broken, behind a slash, a comma or an underscore where there is one.
+/// The text in lines that fit. Words that are too long are broken, after a slash, a comma or an underscore where there is one.
 pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -2,7 +2,7 @@
 //!
 //! A picture is a model first: parts of the traffic, each with arrows in the order in which rules decide. It is drawn
 //! as SVG ([`Picture::svg`]) or as text for a terminal ([`Picture::text`]). It comes from a configuration, and tests
-//! hold each arrow against the simulator's walks through the rules that the same configuration makes. The way of a
+//! hold each arrow against the simulator's walks through the rules that the same configuration makes. The path of a
 //! packet in question is highlighted in it.
 
 mod by_rules;
@@ -28,6 +28,6 @@ pub use by_rules::draw as of;
 pub use flow::{FlowDisposition, FlowEndpoint, PictureFlow};
 pub(crate) use label::grouped;
 pub(crate) use model::option;
-pub use model::{Picture, of_skipped, of_way};
+pub use model::{Picture, of_path, of_skipped};
 pub use panel::{Panel, TrafficPart};
 pub use rows::{DrawnRow, DrawnRows};

@@ -1,4 +1,4 @@
-//! The model of a picture: its parts, and the way of a packet through them.
+//! The model of a picture: its parts, and the path of a packet through them.
 
 use super::flow::{FlowDisposition, PictureFlow};
 use super::label::Label;
@@ -25,7 +25,7 @@ pub struct Picture {
     pub(super) machines: Vec<InterfaceName>,
     /// Marks of packets that it speaks of, beside those that have none.
     pub(super) marks: Vec<Mark>,
-    pub(super) way: Option<PacketPath>,
+    pub(super) path: Option<PacketPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Picture {
             ipv6,
             machines,
             marks: Vec::new(),
-            way: None,
+            path: None,
         }
     }
 
@@ -103,7 +103,7 @@ impl Picture {
 
     /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
     pub(super) fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
-        let is_shown = |number: usize| self.way.as_ref().is_none_or(|way| way.at.0 == number);
+        let is_shown = |number: usize| self.path.as_ref().is_none_or(|path| path.at.0 == number);
         self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
@@ -156,9 +156,9 @@ impl Picture {
         }
     }
 
-    /// Lights the way of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
+    /// Lights the path of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
     /// otherwise, gets a separate arrow.
-    pub fn with_way(mut self, explanation: &Explanation<'_>) -> Self {
+    pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
         let disposition = FlowDisposition::from(explanation.outcome().verdict);
         let at = self
@@ -168,7 +168,7 @@ impl Picture {
         self.panels[at.0].flows[at.1].shown = true;
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
-        self.way =
+        self.path =
             Some(PacketPath { at, packet: explanation.packet_line(), rule: explanation.deciding_rule() });
         self
     }
@@ -207,12 +207,12 @@ pub fn of_skipped(reason: &str) -> Picture {
     Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)], true, Vec::new())
 }
 
-/// The way of a packet through rules that no configuration describes.
-pub fn of_way(explanation: &Explanation<'_>) -> Picture {
+/// The path of a packet through rules that no configuration describes.
+pub fn of_path(explanation: &Explanation<'_>) -> Picture {
     Picture {
         title: String::new(),
         notes: Vec::new(),
         ..Picture::new(String::new(), Vec::new(), true, Vec::new())
     }
-    .with_way(explanation)
+    .with_path(explanation)
 }

@@ -93,7 +93,7 @@ impl Panel {
         self.flows.iter().position(|flow| flow.fits(packet))
     }
 
-    /// Hides the arrows that none of these packets takes, and those behind which a packet finds others to the same end.
+    /// Hides the arrows that none of these packets takes, and those after which a packet finds others to the same end.
     pub(crate) fn keep_what_matters(&mut self, packets: &[Packet]) {
         let mut matters = vec![false; self.flows.len()];
         let mut is_first = matters.clone();

@@ -44,7 +44,7 @@ impl Picture {
                 packets: flow.label.text(|text| text.len() <= MAX_LABEL),
                 option: flow.option.clone(),
                 disposition: flow.disposition,
-                lit: self.way.as_ref().is_some_and(|way| way.at == at),
+                lit: self.path.as_ref().is_some_and(|path| path.at == at),
                 top,
                 height,
             }

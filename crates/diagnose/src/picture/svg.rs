@@ -58,11 +58,11 @@ impl Picture {
                     }
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-                let way = self.way.as_ref().filter(|way| way.is_at(number, at));
-                let way =
-                    way.map(|way| format!(", the row of the packet {}", way.packet)).unwrap_or_default();
+                let path = self.path.as_ref().filter(|path| path.is_at(number, at));
+                let path =
+                    path.map(|path| format!(", the row of the packet {}", path.packet)).unwrap_or_default();
                 let mark = if place == 0 { " " } else { "; " };
-                write!(out, "{mark}{label}: {}{to}{option}{way}", flow.disposition.word())
+                write!(out, "{mark}{label}: {}{to}{option}{path}", flow.disposition.word())
                     .expect("a string takes all");
             }
             out.push('.');
@@ -133,11 +133,11 @@ impl ArrowLine {
         }
     }
 
-    fn path(&self, out: &mut String, way: &str) {
+    fn path(&self, out: &mut String, data: &str) {
         let thin = if self.quiet { " t-thin" } else { "" };
         let lost = if matches!(self.stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
         let name = self.name();
-        line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{way}\"/>"));
+        line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{data}\"/>"));
     }
 
     /// How much of the line its tip covers.

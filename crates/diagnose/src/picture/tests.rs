@@ -3,7 +3,7 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{FlowDisposition, Panel, Picture, PictureFlow, of, of_way};
+use super::{FlowDisposition, Panel, Picture, PictureFlow, of, of_path};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::probes;
 use crate::lint::tests::{config, nothing, packet, parsed};
@@ -121,10 +121,10 @@ proptest! {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
         let picture = of(&config.clone().into(), &Dialect::default());
         for family in config.families() {
-            let scene = RuleView::of_config(&config, family, &pod);
+            let rule_view = RuleView::of_config(&config, family, &pod);
             for packet in packets.iter().filter(|packet| packet.family() == family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
-                let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
+                let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
                 prop_assert_eq!(flow.disposition(), FlowDisposition::from(verdict), "{:?}\n{:?}", packet, flow);
             }
         }
@@ -137,14 +137,14 @@ const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     for family in capture.families() {
-        let scene = RuleView::of_config(&**capture, family, &pod);
+        let rule_view = RuleView::of_config(&**capture, family, &pod);
         let rules = capture.rules(family);
         let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
         let borders = probes(&rules, &own, family);
         let at_random = packets.iter().filter(|packet| packet.family() == family);
         for packet in at_random.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };
-            let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
+            let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
             prop_assert_eq!(
                 flow.disposition(),
                 FlowDisposition::from(verdict),
@@ -173,8 +173,8 @@ proptest! {
         check(&picture);
         check(&picture.clone().summary());
         for packet in &packets {
-            let scene = RuleView::of_config(&*capture, packet.family(), &pod);
-            check_way(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
+            let rule_view = RuleView::of_config(&*capture, packet.family(), &pod);
+            check_way(&picture.clone().with_path(&explain(&rule_view.view, &rule_view.routing, packet)));
         }
     }
 }
@@ -189,10 +189,10 @@ proptest! {
             let picture = of(&config.clone().into(), &dialect);
             check(&picture);
             for packet in &packets {
-                let scene = RuleView::of_config(&config, packet.family(), &pod);
-                let explained = explain(&scene.view, &scene.routing, packet).in_words_of(&dialect);
-                check_way(&picture.clone().with_way(&explained));
-                check_way(&of_way(&explained));
+                let rule_view = RuleView::of_config(&config, packet.family(), &pod);
+                let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(&dialect);
+                check_way(&picture.clone().with_path(&explained));
+                check_way(&of_path(&explained));
             }
         }
     }

@@ -18,7 +18,8 @@ impl Picture {
         for line in wrapped(&self.title, width) {
             line_of(&mut text, &Style::Strong.paint(line));
         }
-        let packet = self.way.as_ref().map(|way| format!("> marks the row of this packet: {}", way.packet));
+        let packet =
+            self.path.as_ref().map(|path| format!("> marks the row of this packet: {}", path.packet));
         for note in self.notes.iter().chain(&packet) {
             for line in wrapped(note, width) {
                 line_of(&mut text, &Style::Quiet.paint(line));
@@ -28,11 +29,11 @@ impl Picture {
             text.push('\n');
             line_of(&mut text, &Style::Strong.paint(panel.part.title()));
             for (at, flow) in panel.shown_rows() {
-                let lit = self.way.as_ref().map(|way| way.is_at(number, at));
+                let lit = self.path.as_ref().map(|path| path.is_at(number, at));
                 arrow(&mut text, flow, self.proxy, lit, width);
             }
         }
-        if let Some(rule) = self.way.as_ref().and_then(|way| way.rule.as_ref()) {
+        if let Some(rule) = self.path.as_ref().and_then(|path| path.rule.as_ref()) {
             text.push('\n');
             for line in wrapped(rule, width) {
                 line_of(&mut text, &Style::Quiet.paint(line));
@@ -42,7 +43,7 @@ impl Picture {
     }
 }
 
-/// Writes an arrow. The way of the packet in question is marked, and all others are dimmed.
+/// Writes an arrow. The path of the packet in question is marked, and all others are dimmed.
 fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, width: usize) {
     let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
     let (shaft, place) = match flow.disposition {
@@ -68,8 +69,8 @@ fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, 
         };
         if number == 0 {
             let word = style.paint(flow.disposition.word());
-            let way = style.paint(format!("{shaft} {place:place_width$}"));
-            line_of(text, &format_args!("{mark} {word:WORD$} {way} {line}"));
+            let path = style.paint(format!("{shaft} {place:place_width$}"));
+            line_of(text, &format_args!("{mark} {word:WORD$} {path} {line}"));
         } else {
             line_of(text, &format_args!("{:indent$}{line}", ""));
         }

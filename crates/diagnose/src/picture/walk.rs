@@ -1,8 +1,8 @@
-//! What rules do to a part of the traffic, as arrows: every way through the chains, with the conditions on packets.
+//! What rules do to a part of the traffic, as arrows: every path through the chains, with the conditions on packets.
 //!
 //! A walk is made once for all packets. A match is kept as a condition, or is settled at once where the part of
 //! the traffic settles it: packets out of the pod arrive by no interface. Calls of chains are followed in place, so that
-//! arrows are in the order in which rules decide. Capture ends the way of a packet: policies write all other rules before it.
+//! arrows are in the order in which rules decide. Capture ends the path of a packet: policies write all other rules before it.
 
 use super::flow::{FlowDisposition, Is};
 use super::panel::TrafficPart;
@@ -319,7 +319,7 @@ fn is_end(target: &Target) -> bool {
     matches!(target.disposition(), Terminates | Continues)
 }
 
-/// The packets behind a rule that changes their marks; `None` if it changes nothing that our rules match.
+/// The packets after a rule that changes their marks; `None` if it changes nothing that our rules match.
 fn written(target: &Target, state: &WalkState) -> Option<WalkState> {
     Some(match target {
         Target::SetMark(mark) => {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 pub(super) struct CallList<'a> {
-    scene: &'a RuleView,
+    rule_view: &'a RuleView,
     proxy: Proxy,
     lists: Vec<ListItem>,
     facts: &'a ProbeContext<'a>,
@@ -17,19 +17,23 @@ pub(super) struct CallList<'a> {
 }
 
 impl<'a> CallList<'a> {
-    /// Calls of a scene's family, by rules of a configuration.
-    pub(super) fn new(scene: &'a RuleView, config: &dyn CapturePolicy, facts: &'a ProbeContext<'a>) -> Self {
-        Self { scene, proxy: config.proxy(), lists: config.lists(), facts, made: Vec::new() }
+    /// Calls of a family, by rules of a configuration.
+    pub(super) fn new(
+        rule_view: &'a RuleView,
+        config: &dyn CapturePolicy,
+        facts: &'a ProbeContext<'a>,
+    ) -> Self {
+        Self { rule_view, proxy: config.proxy(), lists: config.lists(), facts, made: Vec::new() }
     }
 
     /// The same by rules of which is known who the proxy is, and nothing else.
-    pub(super) fn by_rules(scene: &'a RuleView, proxy: Proxy, facts: &'a ProbeContext<'a>) -> Self {
-        Self { scene, proxy, lists: Vec::new(), facts, made: Vec::new() }
+    pub(super) fn by_rules(rule_view: &'a RuleView, proxy: Proxy, facts: &'a ProbeContext<'a>) -> Self {
+        Self { rule_view, proxy, lists: Vec::new(), facts, made: Vec::new() }
     }
 
     /// All calls of the family.
     pub(super) fn all(&mut self) {
-        let family = self.scene.family;
+        let family = self.rule_view.family;
         self.outbound(family);
         self.of_proxy(family);
         self.of_owners(family);
@@ -44,7 +48,7 @@ impl<'a> CallList<'a> {
         let same =
             |call: &Call| (call.owner, call.protocol, call.from, call.to) == (owner, protocol, from, to);
         if !self.made.iter().any(same) {
-            self.made.push(expect(self.scene, self.facts, caller, owner, protocol, from, to));
+            self.made.push(expect(self.rule_view, self.facts, caller, owner, protocol, from, to));
         }
     }
 

@@ -92,8 +92,8 @@ pub struct ProbeContext<'a> {
     pub own: (Uid, Gid),
     /// The port that is called where none is given: no process listens there.
     pub port: Port,
-    /// The way to an address; `None` where there is none.
-    pub way: &'a dyn Fn(IpAddr) -> Option<Route>,
+    /// The route to an address; `None` where there is none.
+    pub route: &'a dyn Fn(IpAddr) -> Option<Route>,
     /// How the configuration was given.
     pub dialect: Dialect,
 }
@@ -101,8 +101,8 @@ pub struct ProbeContext<'a> {
 /// Every call worth trying, of the families that are captured.
 pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
-        let scene = RuleView::of_config(config, family, &facts.pod);
-        let mut calls = CallList::new(&scene, config, facts);
+        let rule_view = RuleView::of_config(config, family, &facts.pod);
+        let mut calls = CallList::new(&rule_view, config, facts);
         calls.all();
         calls.made
     };
@@ -111,15 +111,16 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
 
 /// Every call worth trying by rules that are there, of the families of which they capture anything. Of what made them, only
 /// the proxy's user is known.
-pub fn calls_by_rules(scenes: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
-    let of = |scene: &RuleView| {
+pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
+    let of = |rule_view: &RuleView| {
         // Queries for names are tried whether or not they are captured.
         let listeners = Listeners { dns: Some(DNS_PORT), ..Listeners::default() };
-        let mut calls = CallList::by_rules(scene, Proxy { listeners, ..status::proxy(&scene.view) }, facts);
+        let mut calls =
+            CallList::by_rules(rule_view, Proxy { listeners, ..status::proxy(&rule_view.view) }, facts);
         calls.all();
         if calls.made.iter().any(Call::is_captured) { calls.made } else { Vec::new() }
     };
-    scenes.iter().flat_map(of).collect()
+    rule_views.iter().flat_map(of).collect()
 }
 
 /// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
@@ -127,8 +128,8 @@ pub fn calls_by_rules(scenes: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call
 /// pass, the proxy calls the pod's own address; where that passes too, nothing proves anything.
 pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
-        let scene = RuleView::of_config(config, family, &facts.pod);
-        let mut calls = CallList::new(&scene, config, facts);
+        let rule_view = RuleView::of_config(config, family, &facts.pod);
+        let mut calls = CallList::new(&rule_view, config, facts);
         calls.of_proxy(family);
         calls.made.into_iter().find(Call::is_captured)
     };
@@ -156,16 +157,16 @@ fn packet(
     to: SocketAddr,
 ) -> Packet {
     let stays = facts.pod.route(to.ip()) == LOOPBACK;
-    let way = if stays { None } else { (facts.way)(to.ip()) };
+    let route = if stays { None } else { (facts.route)(to.ip()) };
     let interface =
-        way.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |way| way.interface.clone());
+        route.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |route| route.interface.clone());
     let own = facts.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4());
     let source = match to.ip() {
         _ if from.is_some() => from,
         // The route of all of 127.0.0.0/8 names this source.
         IpAddr::V4(to) if to.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
         to if stays => Some(to),
-        _ => way.and_then(|way| way.source).or(own),
+        _ => route.and_then(|route| route.source).or(own),
     };
     let (uid, gid) = owner;
     Packet {
@@ -181,7 +182,7 @@ fn packet(
 
 /// What the rules are to do with a call.
 fn expect(
-    scene: &RuleView,
+    rule_view: &RuleView,
     facts: &ProbeContext<'_>,
     caller: Caller,
     owner: (Uid, Gid),
@@ -190,7 +191,7 @@ fn expect(
     to: SocketAddr,
 ) -> Call {
     let packet = packet(facts, protocol, owner, from, to);
-    let explained = explain(&scene.view, &scene.routing, &packet).in_words_of(&facts.dialect);
+    let explained = explain(&rule_view.view, &rule_view.routing, &packet).in_words_of(&facts.dialect);
     let (expected, because) = (explained.outcome().verdict, explained.reason());
     let rule = explained.report().decided_by;
     Call { caller, owner, protocol, from, to, packet, expected, because, rule }

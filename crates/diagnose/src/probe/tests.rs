@@ -11,7 +11,7 @@ fn listed(mesh: Mesh, flags: &[(&str, &str)]) -> String {
     let pod = PodContext::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));
     let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
     let port = Port::new(8888).expect("a port");
-    let facts = ProbeContext { pod, own, port, way: &|_| None, dialect: Dialect::default() };
+    let facts = ProbeContext { pod, own, port, route: &|_| None, dialect: Dialect::default() };
     let line = |call: &Call| {
         let Call { caller, owner: (uid, gid), protocol, from, to, expected, .. } = call;
         let from = from.map_or_else(String::new, |from| format!(" from {from}"));

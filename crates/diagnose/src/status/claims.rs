@@ -148,7 +148,7 @@ pub(super) fn proxy_of(claims: &[Claim]) -> Proxy {
     }
 }
 
-/// The values behind a noun.
+/// The values after a noun.
 fn all<'a, T: FromStr>(items: impl Iterator<Item = &'a String>, noun: &str) -> Vec<T> {
     items.filter_map(|item| item.strip_prefix(noun)?.parse().ok()).collect()
 }

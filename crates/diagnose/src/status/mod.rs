@@ -131,15 +131,15 @@ fn summary(
         ([], _) => format!("nothing is captured, though rules of the mesh are there ({})", by.join(", ")),
         (families, _) => {
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
-            let ways: Vec<&str> = ["outbound", "inbound", "dns"]
+            let directions: Vec<&str> = ["outbound", "inbound", "dns"]
                 .into_iter()
-                .filter(|way| parts.captured.iter().any(|part| part.direction == *way))
-                .map(|way| if way == "dns" { "DNS" } else { way })
+                .filter(|direction| parts.captured.iter().any(|part| part.direction == *direction))
+                .map(|direction| if direction == "dns" { "DNS" } else { direction })
                 .collect();
             let by = if by.is_empty() { "rules of an unknown program".to_owned() } else { by.join(" and ") };
-            let ways = match ways.split_last() {
+            let directions = match directions.split_last() {
                 Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-                _ => ways.concat(),
+                _ => directions.concat(),
             };
             // The default mesh needs no mention.
             let whose = match meshes {
@@ -149,7 +149,7 @@ fn summary(
                     format!(", for {}", names.join(" and "))
                 }
             };
-            format!("{ways} traffic is captured over {}, by {by}{whose}", names.join(" and "))
+            format!("{directions} traffic is captured over {}, by {by}{whose}", names.join(" and "))
         }
     }
 }

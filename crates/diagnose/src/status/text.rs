@@ -66,7 +66,7 @@ impl Page {
         self.out.write_fmt(text).expect("a string grows");
     }
 
-    /// A line behind a word, broken where it gets too long.
+    /// A line after a word, broken where it gets too long.
     fn line(&mut self, indent: usize, word: &str, style: impl Into<Option<Style>>, text: &str) {
         let style = style.into();
         let paint = |line: String| style.map_or(line.clone(), |style| style.paint(line).to_string());

@@ -97,8 +97,8 @@ impl Block {
             end(self.destination, self.destination_port),
         ) {
             (Some(protocol), Some(source), Some(destination)) => {
-                let way = format!("{protocol} {source} -> {destination}");
-                let _ = write!(header, " {}", Style::Strong.paint(way));
+                let ends = format!("{protocol} {source} -> {destination}");
+                let _ = write!(header, " {}", Style::Strong.paint(ends));
             }
             _ => header.push_str(" no IP packet"),
         }

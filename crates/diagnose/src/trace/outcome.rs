@@ -29,7 +29,7 @@ pub trait Rules {
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// The report of a packet's way.
+/// The report of a walk.
 ///
 /// # Errors
 /// As far as it is known, where the packet has met a rule that was not there when the rules were read.
@@ -240,7 +240,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     };
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
-        // TPROXY drops what it finds no socket for; in nf_tables a rule behind it does.
+        // TPROXY drops what it finds no socket for; in nf_tables a rule after it does.
         Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
             "it is to be handed to a transparent listener, and none is there".to_owned()
         }

@@ -1,7 +1,7 @@
-//! Steps of traced packets, put together to the ways of single packets.
+//! Steps of traced packets, put together to the walks of single packets.
 //!
-//! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones behind them. They show
-//! where a way begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
+//! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones after them. They show
+//! where a walk begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
 
 use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep};
 use std::{
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// After so long without another step a way has ended: whatever became of the packet, no rule hears of it.
+/// After so long without another step a walk has ended: whatever became of the packet, no rule hears of it.
 const WALK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// So many ways are kept open at most. Where so many packets are under way, the oldest have ended.
+/// So many walks are kept open at most. Where so many packets are under way, the oldest have ended.
 const MAX_OPEN: usize = 4_096;
 
 /// The interface through which a machine talks to itself.
@@ -26,7 +26,7 @@ pub struct Frame {
     pub last: [&'static str; 2],
 }
 
-/// A packet's way.
+/// A packet's walk through the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
     id: u32,
@@ -54,7 +54,7 @@ pub struct Walk {
 pub struct Walks {
     frame: Frame,
     open: Vec<Walk>,
-    /// Users and groups of packets whose way has not begun here.
+    /// Users and groups of packets whose walk has not begun here.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
 }
 
@@ -121,7 +121,7 @@ impl Walks {
         self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
     }
 
-    /// Whether a way is open.
+    /// Whether a walk is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -166,7 +166,7 @@ impl Walks {
 
 #[cfg(test)]
 impl Walk {
-    /// A whole way.
+    /// A whole walk.
     pub(crate) fn example(
         began: SystemTime,
         is_inbound: bool,

@@ -24,7 +24,7 @@ pub struct Flow {
     pub ports: Ports,
     /// Addresses of the other end whose traffic is excluded.
     pub excluded: Vec<Cidr>,
-    /// Whether the jump into the mesh is among the first rules of the base chain, and not behind all others.
+    /// Whether the jump into the mesh is among the first rules of the base chain, and not after all others.
     pub is_inserted: bool,
 }
 

@@ -32,7 +32,7 @@ pub fn nearest_annotation(name: &str) -> Option<String> {
         return None;
     }
     let split = || known().filter(|known| is_within(known, domain)).filter_map(|known| known.split_once('/'));
-    // The right name behind a wrong prefix; names of one word are common.
+    // The right name after a wrong prefix; names of one word are common.
     let is_own = last.contains(|c: char| c.is_ascii_uppercase() || c == '-');
     let moved = split().find(|(_, known)| is_own && *known == last);
     let beside = || split().filter(|(known, _)| *known == prefix).map(|(_, last)| last);

@@ -260,7 +260,7 @@ fn of_scalar(
 }
 
 fn unknown_tag(tag: &Tag, span: &Span) -> Malformed {
-    // A value begins behind its tag.
+    // A value begins after its tag.
     let start = span.tag_start().unwrap_or(span.start);
     Malformed::at(&start, format!("the tag {}{} is not known; leave it out", tag.handle(), tag.suffix()))
 }

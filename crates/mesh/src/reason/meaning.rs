@@ -4,7 +4,7 @@
 /// Makes the enum of meanings and its table.
 ///
 /// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, CLAIM, COUNTED;`, where the last two are phrases: the words before a list, those
-/// in place of an empty one, and those behind. `_` is for no claim.
+/// in place of an empty one, and those after. `_` is for no claim.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $claim:tt, $counted:tt;)*) => {
         /// What a rule does.

@@ -10,7 +10,7 @@ pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IstioLogLevel {
     None,
-    /// `fatal` too: nothing here is logged behind an end.
+    /// `fatal` too: nothing here is logged after an end.
     Error,
     Warn,
     Info,

@@ -169,7 +169,7 @@ impl GoStructure {
     }
 
     /// The place of a field in Go's order, where templates print the structure as JSON: of a port, and of a ProxyConfig. Other
-    /// fields come behind.
+    /// fields come after.
     pub(super) fn place(self, name: &str) -> usize {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
         let place = match self {

@@ -50,7 +50,7 @@ pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> S
     out
 }
 
-/// Where an action ends that begins the text: behind its braces, which in texts and comments are none.
+/// Where an action ends that begins the text: after its braces, which in texts and comments are none.
 fn end_of(action: &str) -> usize {
     let inside = action.trim_start_matches(['{', '-', ' ', '\t', '\r', '\n']);
     if inside.starts_with("/*") {

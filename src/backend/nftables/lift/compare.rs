@@ -259,7 +259,7 @@ impl Lifter<'_> {
         self.put(ListedCondition::Unknown(text));
     }
 
-    /// Adds a condition, unless it is behind an action: what that does happens before, and may change the answer.
+    /// Adds a condition, unless it is after an action: what that does happens before, and may change the answer.
     pub(super) fn put(&mut self, condition: ListedCondition) {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);

@@ -59,7 +59,7 @@ struct Lifter<'a> {
     context: &'a Context<'a>,
     content: RegisterValue,
     second: Option<Vec<u8>>,
-    /// What the 32-bit registers behind the first hold, by their numbers: parts of a longer key.
+    /// What the 32-bit registers after the first hold, by their numbers: parts of a longer key.
     further_registers: BTreeMap<u32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
@@ -69,7 +69,7 @@ struct Lifter<'a> {
     actions: Vec<Action>,
     /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
-    /// Whether a condition is behind an action.
+    /// Whether a condition is after an action.
     is_mixed: bool,
     /// The comment of iptables.
     comment: Option<String>,
@@ -93,7 +93,7 @@ impl<'a> Lifter<'a> {
     }
 
     fn step(&mut self, expression: &Expression) {
-        // The kernel looks at nothing behind a verdict.
+        // The kernel looks at nothing after a verdict.
         if self.actions.last().is_some_and(|action| !goes_on(action)) {
             return;
         }
@@ -253,7 +253,7 @@ impl<'a> Lifter<'a> {
             }];
         }
         if self.is_mixed {
-            self.actions = vec![Action::Unknown("a condition behind an action".to_owned())];
+            self.actions = vec![Action::Unknown("a condition after an action".to_owned())];
         }
         let mut words = render::nft::conditions(&self.tests);
         words.append(&mut self.words);

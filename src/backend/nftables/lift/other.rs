@@ -11,7 +11,7 @@ use rules::nft::Field;
 use rules::{Action, Family, PortRange};
 use std::net::IpAddr;
 
-/// Words of registers behind the first: of 4 bytes each, and as many as a key that is understood has.
+/// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
 const SECOND_WORD: u32 = NFT_REG32_00 + 1;
 const LAST_WORD: u32 = NFT_REG32_00 + 3;
 
@@ -116,7 +116,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A part of a longer key, loaded behind its first word.
+    /// A part of a longer key, loaded after its first word.
     fn load_part(&mut self, word: u32, expression: &Expression) {
         let (first, before) = (self.content.clone(), std::mem::take(&mut self.further_registers));
         self.step(expression);

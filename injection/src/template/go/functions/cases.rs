@@ -56,7 +56,7 @@ fn camel(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let begin = chars.iter().position(|c| !connects(*c)).unwrap_or(chars.len());
     let mut out: String = chars[..begin].iter().collect();
-    // Letters that are all upper case become lower case behind the first one, up to the first that is not.
+    // Letters that are all upper case become lower case after the first one, up to the first that is not.
     let (mut begins, mut lowers) = (true, false);
     for (at, c) in chars.iter().copied().enumerate().skip(begin) {
         let is_last = at + 1 == chars.len();
@@ -125,7 +125,7 @@ fn words(text: &str) -> Vec<(WordKind, String)> {
 }
 
 /// Words in lower case with a connector between them. Numbers belong to the word before (`bld4_floor`) or begin one with the
-/// letters behind them (`http_2xx`).
+/// letters after them (`http_2xx`).
 fn joined(text: &str, connector: char) -> String {
     let words = words(text);
     let kind = |at: usize| words.get(at).map(|(kind, _)| *kind);

@@ -115,7 +115,7 @@ fn to_yaml(value: &Value) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// Base 32 that ignores the bits behind the last byte, as Go does.
+/// Base 32 that ignores the bits after the last byte, as Go does.
 static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     let mut specification = BASE32.specification();
     specification.check_trailing_bits = false;

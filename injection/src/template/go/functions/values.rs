@@ -43,13 +43,13 @@ pub(super) fn whole(value: &Value) -> i64 {
     }
 }
 
-/// Without the part behind the point; the nearest that fits where it is out of range.
+/// Without the part after the point; the nearest that fits where it is out of range.
 #[expect(clippy::cast_possible_truncation, reason = "the cast is the saturating one that is wanted")]
 fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros behind its point.
+/// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros after its point.
 fn of_literal(text: &str) -> Option<i64> {
     let text = text
         .split_once('.')

@@ -25,7 +25,7 @@ struct SemanticVersion {
 }
 
 impl SemanticVersion {
-    /// `v` before and numbers behind the first may be missing.
+    /// `v` before and numbers after the first may be missing.
     fn read(text: &str) -> Option<Self> {
         let (version, wild) = wild(text)?;
         (wild == 3 || text.trim_start_matches('v').split(['-', '+']).next()?.split('.').count() == wild)

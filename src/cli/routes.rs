@@ -23,10 +23,10 @@ pub(super) struct KernelRoutes {
 
 impl KernelRoutes {
     /// Of the namespace whose rules and policy rules these are.
-    pub(super) fn of(scenes: &[RuleView]) -> Self {
-        let marks = scenes
-            .iter()
-            .flat_map(|scene| scene.routing.local_marks.iter().map(move |mark| (scene.family, *mark)));
+    pub(super) fn of(rule_views: &[RuleView]) -> Self {
+        let marks = rule_views.iter().flat_map(|rule_view| {
+            rule_view.routing.local_marks.iter().map(move |mark| (rule_view.family, *mark))
+        });
         Self { addresses: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
     }
 
@@ -70,7 +70,7 @@ impl Routes for KernelRoutes {
                     Some(EHOSTUNREACH) => format!("the route to {to} says unreachable"),
                     Some(EACCES) => format!("the route to {to} says prohibit"),
                     Some(EINVAL) => format!("the route to {to} says blackhole"),
-                    _ => format!("the kernel has no way to {to} ({error})"),
+                    _ => format!("the kernel has no route to {to} ({error})"),
                 };
                 Err(format!("no packet is sent: {why} for user {uid}"))
             }
@@ -87,8 +87,8 @@ impl Routes for KernelRoutes {
         }
         let Some(from) = packet.from else {
             // Whether it is accepted depends on its sender, which is not given.
-            let local =
-                self.holder(packet.to).is_some() || route_lookup::to(packet.to).is_ok_and(|way| way.is_local);
+            let local = self.holder(packet.to).is_some()
+                || route_lookup::to(packet.to).is_ok_and(|route| route.is_local);
             return Ok(Arrival { interface, local });
         };
         let flow = RouteQuery {

@@ -26,7 +26,7 @@ pub struct Arriving<'a> {
     pub mark: u32,
 }
 
-/// The way that a packet takes out of the pod; `lo` where it stays.
+/// The route that a packet takes out of the pod; `lo` where it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub interface: String,
@@ -42,7 +42,7 @@ pub struct Arrival {
     pub local: bool,
 }
 
-/// Knows the ways of packets.
+/// Knows the routes of packets.
 pub trait Routes {
     /// # Errors
     /// Why no such packet is sent, as a clause.

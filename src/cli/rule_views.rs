@@ -1,7 +1,7 @@
 //! Rules to walk through, from the kernel of a network namespace or from a listing, and what those of other programs do.
 
+use super::routes::KernelRoutes;
 use super::run::Run;
-use super::ways::KernelRoutes;
 use diagnose::compare::{self, ComparedSide};
 use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
 use mesh::Capture;
@@ -19,11 +19,11 @@ pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, B
         "-" => io::read_to_string(io::stdin())?,
         path => fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?,
     };
-    let scene = |family| match parse::listing(&text, family) {
+    let rule_view = |family| match parse::listing(&text, family) {
         Ok(listing) => Ok(RuleView::of_listing(listing, pod)),
         Err(error) => Err(format!("{file} can't be read: {error}").into()),
     };
-    Family::BOTH.into_iter().map(scene).collect()
+    Family::BOTH.into_iter().map(rule_view).collect()
 }
 
 /// The rules that are there.
@@ -34,7 +34,7 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
     for hindered in kernel.hindered()? {
         tracing::warn!(target: "backend", "{hindered}");
     }
-    let scene = |family: Family| {
+    let rule_view = |family: Family| {
         let view = engine::live(&mut kernel, family, &RuleReason::origin_of)?;
         for text in engine::other_captures(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
@@ -42,7 +42,7 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
         let routing = live_routing(&routes, family, pod);
         Ok(RuleView { title: family.to_string(), family, view, routing })
     };
-    Family::BOTH.into_iter().map(scene).collect()
+    Family::BOTH.into_iter().map(rule_view).collect()
 }
 
 /// The policy rules that are there.
@@ -73,10 +73,10 @@ pub(super) fn changed_verdicts(
 /// alone. Packets of unknown verdict are ignored.
 pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
     let pod = pod_here(capture)?;
-    let scenes = from_kernel(run, &pod)?;
-    let cases = usual_cases(&pod, &KernelRoutes::of(&scenes), Some(&**capture));
+    let rule_views = from_kernel(run, &pod)?;
+    let cases = usual_cases(&pod, &KernelRoutes::of(&rule_views), Some(&**capture));
     let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());
-    for RuleView { family, view, routing, .. } in &scenes {
+    for RuleView { family, view, routing, .. } in &rule_views {
         let alone = RuleView::of_config(&**capture, *family, &pod);
         let packets =
             cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());
