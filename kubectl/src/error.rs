@@ -18,7 +18,7 @@ pub(crate) enum CaptureFailure {
     /// `sidecar-init` in the cluster could not answer.
     #[error("sidecar-init in pod {pod}: {}", visible(.message))]
     Remote { pod: String, message: String },
-    /// There is no way to the kernel, and the question is about nothing else.
+    /// There is no route to the kernel, and the question is about nothing else.
     #[error(
         "the kernel of pod {pod} can't be reached: {reason}; install the node agents (docs/cni.md#pods-that-started-too-early), or give an \
          --image with sidecar-init"

@@ -1,4 +1,4 @@
-//! The way to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
+//! The route to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
 //! documents are read as input: nothing is taken for granted about them.
 
 use crate::arguments::KernelAccess;
@@ -37,7 +37,7 @@ enum KernelRoute {
     Ephemeral { namespace: String, pod: String, image: String, target: String },
 }
 
-/// The kernel, or why there is no way to it.
+/// The kernel, or why there is no route to it.
 pub(crate) type Reached = Result<PodKernel, String>;
 
 /// A document of `sidecar-init`, and its remarks on standard error.
@@ -48,7 +48,7 @@ pub(crate) struct RemoteDocument {
 }
 
 impl PodKernel {
-    /// Finds the way. An ephemeral container is confirmed, but not added yet.
+    /// Finds the route. An ephemeral container is confirmed, but not added yet.
     pub(crate) fn find(
         kubectl: &Kubectl,
         access: &KernelAccess,

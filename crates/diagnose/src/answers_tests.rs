@@ -201,7 +201,7 @@ impl Example {
         let facts =
             ProbeContext { pod: self.pod.clone(), own, port, route: &route, dialect: Dialect::of(&self.raw) };
         let line = |call: &Call| {
-            let stays = if call.stays() { " (stays)" } else { "" };
+            let stays = if call.is_within_pod() { " (stays)" } else { "" };
             let captured = if call.is_captured() { "captured" } else { "not captured" };
             let Call { caller, protocol, packet, to, because, .. } = call;
             format!("{caller} {protocol} {} -> {to}{stays}: {captured}, because {because}\n", packet.source)

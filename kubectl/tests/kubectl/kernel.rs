@@ -1,7 +1,9 @@
-//! The ways to the kernel, and what its documents may be: `status`, `trace`, `diff`, ephemeral containers, bad output.
+//! The routes to the kernel, and what its documents may be: `status`, `trace`, `diff`, ephemeral containers, bad output.
 
 use crate::fake::{CONTAINER, Fake, explanation};
 use serde_json::{Value, json};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 fn status() -> Value {
     json!({
@@ -150,6 +152,48 @@ fn an_ephemeral_container_is_added_with_a_confirmation_alone() {
         " --image=registry/init:1 --target=istio-proxy -- /usr/local/bin/sidecar-init explain --format json --live 8080",
     ];
     assert!(call.starts_with(parts[0]) && call.ends_with(parts[1]), "{call}");
+}
+
+/// What the plugin shows and how it ends, at a terminal where somebody types this line.
+fn typed(fake: &Fake, words: &[&str], line: &str) -> (Option<i32>, String) {
+    let plain = fake.command(words);
+    let program = plain.get_program().to_str().expect("a path");
+    let path =
+        plain.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value).expect("a PATH");
+    let mut command = Command::new("script");
+    command.args([
+        "--quiet",
+        "--return",
+        "--command",
+        &format!("{program} {}", words.join(" ")),
+        "/dev/null",
+    ]);
+    command.env("PATH", path).env_remove("KUBECTL").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("script");
+    child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("the line is taken");
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+}
+
+#[test]
+fn an_ephemeral_container_is_added_when_somebody_says_yes() {
+    let mut fake = Fake::without_agent();
+    fake.object("debug *", &status());
+    let question = "Add an ephemeral container of registry/init:1 with NET_ADMIN to pod shop/web-0? It can't be removed while \
+                    the pod exists. [y/N] ";
+    for (line, is_added) in [("y\n", true), ("yes\n", true), ("n\n", false), ("\n", false), ("sure\n", false)]
+    {
+        let (code, shown) = typed(&fake, &["status", "web-0", "--image", "registry/init:1"], line);
+        assert!(shown.contains(question), "{line:?}: {shown}");
+        let calls = fake.calls();
+        let debugs = calls.iter().filter(|call| call.starts_with("debug")).count();
+        assert_eq!(debugs, usize::from(is_added), "{line:?}: {code:?} {shown} {calls:?}");
+        assert_eq!(
+            shown.contains("an ephemeral container was declined"),
+            !is_added,
+            "{line:?}: {code:?} {shown}"
+        );
+    }
 }
 
 #[test]

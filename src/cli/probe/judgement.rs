@@ -43,7 +43,7 @@ pub(super) fn judge(
 ) -> Judgement {
     let seen = match outcome {
         Ok(seen) => seen,
-        Err(NoResult::NoWay(_)) if call.stays() => {
+        Err(NoResult::NoRoute(_)) if call.is_within_pod() => {
             let off = Family::of(call.to.ip()) == Family::V6 && namespace::lacks_ipv6("lo");
             return match off {
                 true => Judgement::NoResult("IPv6 is switched off here".to_owned()),

@@ -81,7 +81,7 @@ impl<'a> ProbeAttempt<'a> {
                 // A rule has dropped it in the output hook.
                 attempt.end(ConnectionOutcome::Nowhere, ProbeEvidence::Answer);
             }
-            Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoWay(error))),
+            Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoRoute(error))),
             Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(NoResult::Owner(owner))),
         }
         attempt

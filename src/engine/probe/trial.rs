@@ -91,7 +91,7 @@ pub struct ProbeObservation {
 pub enum NoResult {
     /// There is no route to the destination, or none from the address.
     #[error("no route leads there from this namespace: {0}")]
-    NoWay(#[source] io::Error),
+    NoRoute(#[source] io::Error),
     /// It could not be made another user's.
     #[error("{0}")]
     Owner(#[source] NoCall),

@@ -80,7 +80,7 @@ impl Call {
     }
 
     /// Whether it goes to the pod itself.
-    pub fn stays(&self) -> bool {
+    pub fn is_within_pod(&self) -> bool {
         matches!(&self.packet.direction, Direction::Outbound { interface, .. } if interface == LOOPBACK)
     }
 }
