@@ -392,6 +392,15 @@ fn a_status_is_written_when_it_says_something_else() {
     let second = status(&first, Some(1), &failed, "t2").expect("new");
     let times = |status: &Value| [0, 1].map(|at| status["conditions"][at]["lastTransitionTime"].clone());
     assert_eq!(times(&second), [json!("t1"), json!("t2")]);
+    // A condition's message has a longest form, and ends between two characters.
+    let message = |detail: String| conditions(&Ok(scene.plan()), &none, &[detail])[1].message.clone();
+    let summary = message(String::new());
+    for (details, kept) in [(32_000 - summary.len(), None), (32_001 - summary.len(), Some(32_000))] {
+        let whole = summary.clone() + &"x".repeat(details);
+        let expected = kept.map_or_else(|| whole.clone(), |kept| format!("{}\n...", &whole[..kept]));
+        assert_eq!(message("x".repeat(details)), expected);
+    }
+    assert!(message("é".repeat(20_000)).ends_with("é\n..."));
     let bad = VirtualEnvironment::read(&environment(&json!({"envHeader": {"name": "a b"}})), "");
     let shown = conditions(&Err(bad.spec.expect_err("bad")), &none, &[]);
     assert_eq!((shown[1].holds, shown[1].reason), (false, "Invalid"));
