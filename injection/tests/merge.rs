@@ -184,3 +184,98 @@ fn compare(pod: &Value, patch: &Value) -> bool {
     assert_eq!(without(ours, is_empty), without(theirs, is_empty), "{pod}\n{patch}");
     true
 }
+
+/// Directives of objects and of whole lists, and what they make, with `kubectl` as the witness.
+#[test]
+fn each_directive_does_what_kubectl_does() {
+    let containers = json!([{"name": "a"}, {"name": "b"}, {"name": "c", "image": "old"}]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "pod", "labels": {"a": "1"}, "finalizers": ["x/a", "x/b", "x/c"]},
+        "spec": {"containers": containers, "securityContext": {"runAsUser": 1, "fsGroup": 2}},
+    });
+    for (patch, place, expected) in [
+        (json!({"metadata": {"labels": {"$patch": "delete"}}}), "/metadata/labels", json!({})),
+        (
+            json!({"metadata": {"labels": {"$patch": "replace", "b": "2"}}}),
+            "/metadata/labels",
+            json!({"b": "2"}),
+        ),
+        (
+            json!({"spec": {"securityContext": {"$retainKeys": ["runAsUser"], "runAsUser": 3, "fsGroup": null}}}),
+            "/spec/securityContext",
+            json!({"runAsUser": 3}),
+        ),
+        (
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/b", "x/d"]}}),
+            "/metadata/finalizers",
+            json!(["x/a", "x/c"]),
+        ),
+        (
+            json!({"metadata": {"finalizers": ["x/c", "x/a"], "$setElementOrder/finalizers": ["x/c", "x/a"]}}),
+            "/metadata/finalizers",
+            json!(["x/b", "x/c", "x/a"]),
+        ),
+        (
+            json!({"spec": {
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+                "containers": [{"name": "c", "image": "new"}],
+            }}),
+            "/spec/containers",
+            json!([{"name": "b"}, {"name": "c", "image": "new"}, {"name": "a"}]),
+        ),
+        (
+            json!({"spec": {"containers": [{"name": "b", "$patch": "delete"}, {"name": "d"}]}}),
+            "/spec/containers",
+            json!([{"name": "d"}, {"name": "a"}, {"name": "c", "image": "old"}]),
+        ),
+        (
+            json!({"spec": {"containers": [{"$patch": "replace"}, {"name": "d"}]}}),
+            "/spec/containers",
+            json!([{"name": "d"}]),
+        ),
+    ] {
+        let merged =
+            merge(pod.clone(), &patch, SchemaKind::Pod).unwrap_or_else(|error| panic!("{patch}: {error}"));
+        assert_eq!(merged.pointer(place), Some(&expected), "{patch}");
+        assert!(compare(&pod, &patch), "{patch}");
+    }
+    for (patch, expected) in [
+        (json!({"metadata": {"labels": {"$patch": "drop"}}}), "metadata.labels: $patch \"drop\" is unknown"),
+        (
+            json!({"metadata": {"labels": {"$patch": "merge"}}}),
+            "metadata.labels: $patch \"merge\" is unknown",
+        ),
+        (
+            json!({"spec": {"securityContext": {"$retainKeys": ["fsGroup"], "runAsUser": 3}}}),
+            "spec.securityContext: $retainKeys lacks runAsUser, which the patch sets",
+        ),
+        (json!({"metadata": {"$retainKeys": 1}}), "metadata: $retainKeys is not a list"),
+        (
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "x/a"}}),
+            "metadata: $deleteFromPrimitiveList/finalizers is not a list",
+        ),
+        (
+            json!({"spec": {"$setElementOrder/containers": "a"}}),
+            "spec: $setElementOrder/containers is not a list",
+        ),
+        (
+            json!({"spec": {"containers": [{"image": "new"}]}}),
+            "spec.containers: an item lacks name, which identifies items",
+        ),
+        (
+            json!({"spec": {"containers": [{"name": "a", "$patch": "merge"}]}}),
+            "spec.containers: an item can't say $patch: merge",
+        ),
+        (
+            json!({"spec": {"containers": [{"name": "a", "$patch": "drop"}]}}),
+            "spec.containers: $patch \"drop\" is unknown",
+        ),
+    ] {
+        let error = merge(pod.clone(), &patch, SchemaKind::Pod).expect_err("it is wrong");
+        assert_eq!(error.to_string(), expected);
+        assert!(!compare(&pod, &patch), "{patch}");
+    }
+    let error = merge(json!([]), &json!({}), SchemaKind::Pod).expect_err("no object");
+    assert_eq!((error.at.as_str(), error.what.as_str()), ("", "both have to be objects"));
+}

@@ -53,7 +53,7 @@ fn object(
     kind: SchemaKind,
 ) -> Result<Map<String, Value>, Unmergeable> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
-        None | Some("merge") => {}
+        None => {}
         Some("delete") => return Ok(Map::new()),
         Some("replace") => {
             let mut whole = patch.clone();
@@ -64,7 +64,12 @@ fn object(
     }
     if let Some(kept) = patch.get(RETAIN_KEYS) {
         let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is not a list")))?;
-        onto.retain(|field, _| kept.iter().any(|name| name == field));
+        let is_kept = |field: &str| kept.iter().any(|name| name == field);
+        let sets = |(field, value): &(&String, &Value)| !field.starts_with('$') && !value.is_null();
+        if let Some((field, _)) = patch.iter().filter(sets).find(|(field, _)| !is_kept(field)) {
+            return Err(Unmergeable::new(format!("{RETAIN_KEYS} lacks {field}, which the patch sets")));
+        }
+        onto.retain(|field, _| is_kept(field));
     }
     for (field, target) in patch {
         if let Some(list) = field.strip_prefix(DELETE_SCALARS) {
