@@ -66,3 +66,64 @@ fn entries(node: &YamlNode) -> Vec<(String, usize, Option<YamlNode>)> {
 fn start(node: &YamlNode) -> usize {
     node.byte_range().start as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    const LIST: &str = "\
+apiVersion: v1
+kind: List
+items:
+- kind: Pod
+  metadata:
+    labels:
+      a/b: x
+      app.of: x
+      app: web
+    annotations:
+      é/b.c: 'y
+        z'
+      short: w
+  spec:
+    containers:
+    - name: a
+    - name: b
+      envFrom: []
+      env:
+      - name: x
+- kind: Other
+";
+
+    #[test]
+    fn a_problem_stands_where_as_much_of_its_path_as_there_is_leads() {
+        for (pod, name, expected) in [
+            ("/items/0", "annotation a/b", Some(6)),
+            ("/items/0", "file: document 1: a/b and é/b.c: says \"x\"", Some(10)),
+            // Without a slash a name may be any word.
+            ("/items/0", "what is short", None),
+            ("/items/0", "metadata.annotations.short", Some(12)),
+            ("/items/0", "pod: kind", Some(3)),
+            ("/items/0", "pod: metadata.labels.app", Some(8)),
+            ("/items/0", "pod: metadata.labels.app.of", Some(7)),
+            ("/items/0", "pod: spec.containers[0]", Some(15)),
+            ("/items/0", "pod: spec.containers[1].env[0].name", Some(19)),
+            ("/items/0", "pod: spec.containers[1].env[0].value", Some(19)),
+            ("/items/0", "pod: spec.containers[1].envFrom[0].name", Some(17)),
+            ("/items/0", "pod: spec.containers[1].environment", Some(16)),
+            ("/items/0", "pod: spec.containers[2]", Some(14)),
+            ("/items/0", "pod: spec.containers[x]", Some(14)),
+            ("/items/0", "pod: spec: containers", None),
+            ("/items/1", "pod: kind", Some(20)),
+            ("/items/1", "annotation a/b", None),
+            ("/items/2", "pod: kind", None),
+            ("/items/x", "pod: kind", None),
+            ("", "pod: items[0].spec", Some(13)),
+            ("/nothing", "pod: kind", None),
+        ] {
+            assert_eq!(line(LIST, pod, name), expected, "{pod} {name}");
+        }
+        assert_eq!(line("- kind\n", "", "kind"), None);
+        assert_eq!(line("", "", "kind"), None);
+    }
+}

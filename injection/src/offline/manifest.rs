@@ -220,14 +220,14 @@ fn located(problem: InputProblem, text: Option<(&str, usize)>, pod: &str, at: &s
     InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }
 
-/// A pod whose labels and annotations are texts.
+/// A pod whose labels and annotations are texts; a null is the empty one, as it is for the API server.
 pub(crate) fn as_texts(pod: &Value) -> Value {
     let mut pod = pod.clone();
     for pointer in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(Value::Object(fields)) = pod.pointer_mut(pointer) {
             fields.retain(|_, value| !value.is_object() && !value.is_array());
             for value in fields.values_mut().filter(|value| !value.is_string()) {
-                *value = Value::from(value.to_string());
+                *value = if value.is_null() { "".into() } else { value.to_string().into() };
             }
         }
     }
@@ -263,5 +263,37 @@ fn workload(holder: &Holder, namespace: &str) -> Workload {
         kind: holder.kind.clone(),
         name: name.to_owned(),
         namespace: namespace.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_no_text_is_read_as_one_or_left_out() {
+        let metadata = |labels: Value| json!({"metadata": {"labels": labels, "annotations": labels, "name": 1}, "spec": 2});
+        let written = metadata(
+            json!({"bool": true, "number": 1.5, "text": "true", "null": null, "list": [1], "map": {"a": "b"}}),
+        );
+        let expected = metadata(json!({"bool": "true", "number": "1.5", "text": "true", "null": ""}));
+        assert_eq!(as_texts(&written), expected);
+        assert_eq!(as_texts(&json!({"metadata": {"labels": [1]}})), json!({"metadata": {"labels": [1]}}));
+    }
+
+    #[test]
+    fn a_field_has_one_problem_wherever_it_is_named() {
+        let problem = |name: &str| InputProblem::of(name, "is wrong");
+        let others = ["file: document 1: metadata.labels.a", "b"].map(problem);
+        for (name, expected) in [
+            ("metadata.labels.a", true),
+            ("pod: metadata.labels.a", true),
+            ("file: b", true),
+            ("labels.a", false),
+            ("file", false),
+        ] {
+            assert_eq!(is_reported(&problem(name), &others), expected, "{name}");
+        }
     }
 }
