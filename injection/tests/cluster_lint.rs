@@ -1,5 +1,5 @@
 //! Lint of a cluster, by the cases of `tests/cluster_lint`: a heading, the findings and what is not judged as comments, and the
-//! objects.
+//! objects. A comment `says: ` has the option, the text and the remedy of a finding.
 
 use diagnose::plain;
 use injection::Namespaces;
@@ -7,7 +7,7 @@ use injection::cluster_lint::{
     ClusterFinding, ClusterFindings, ClusterObject, ClusterQuestion, RESOURCES, config_maps, lint_cluster,
     report, sarif, text,
 };
-use mesh::finding::{Code, Level};
+use mesh::finding::{Code, Finding, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +23,7 @@ struct LintCase {
     title: String,
     expected: BTreeSet<String>,
     not_judged: Vec<String>,
+    says: Vec<String>,
     objects: String,
 }
 
@@ -40,16 +41,19 @@ fn cases() -> Vec<LintCase> {
         for case in read(&file).split("#### ").skip(1) {
             let (title, rest) = case.split_once('\n').expect("objects behind the heading");
             let comments: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("# ")).collect();
-            let not_judged = comments.iter().filter_map(|line| line.strip_prefix("not judged: "));
+            let of = |prefix: &str| -> Vec<String> {
+                comments.iter().filter_map(|line| line.strip_prefix(prefix).map(str::to_owned)).collect()
+            };
             found.push(LintCase {
                 file: file.clone(),
                 title: title.to_owned(),
                 expected: comments
                     .iter()
-                    .filter(|line| !line.starts_with("not "))
+                    .filter(|line| !["not ", "says: "].iter().any(|other| line.starts_with(other)))
                     .map(ToString::to_string)
                     .collect(),
-                not_judged: not_judged.map(str::to_owned).collect(),
+                not_judged: of("not judged: "),
+                says: of("says: "),
                 objects: match title.starts_with("alone") {
                     true => rest.to_owned(),
                     false => format!("{}---\n{rest}", read("base.yaml")),
@@ -79,6 +83,12 @@ fn shown(found: &ClusterFinding) -> String {
     format!("{level} {} {}", found.finding.code, objects.join(", "))
 }
 
+/// What a finding says, in one line.
+fn told(found: &ClusterFinding) -> String {
+    let Finding { code, option, text, remedy, .. } = &found.finding;
+    [format!("{code} {option}"), text.clone(), format!("-> {remedy}")].join(" | ")
+}
+
 /// Notes about the limits of every mesh's rules are tested where they are made.
 fn counts(found: &&ClusterFinding) -> bool {
     found.finding.level == Level::Warning || found.finding.code >= FIRST
@@ -95,12 +105,14 @@ fn cases_have_their_findings() {
                 .not_judged
                 .iter()
                 .all(|part| found.not_judged.iter().any(|sentence| sentence.contains(part)));
-        if all != case.expected || !is_judged {
+        let told: Vec<String> = found.findings.iter().map(told).collect();
+        if all != case.expected || !is_judged || !case.says.iter().all(|line| told.contains(line)) {
             failures.push(format!(
-                "{}: {}\nexpected {:#?}\nfound {}",
+                "{}: {}\nexpected {:#?} {:#?}\nfound {told:#?}\n{}",
                 case.file,
                 case.title,
                 case.expected,
+                case.says,
                 plain(&text(&found, 120))
             ));
         }
@@ -263,4 +275,86 @@ fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
     for ((code, line, print), (_, after, same)) in first.iter().zip(&moved) {
         assert_eq!((line + 2, print), (*after, same), "{code}");
     }
+}
+
+#[test]
+fn a_file_that_holds_no_objects_is_refused() {
+    let expected = "expected manifests, or what kubectl get -o yaml prints";
+    for (text, problem) in [
+        ("", format!("input.yaml: holds no object; {expected}")),
+        ("---\n# nothing\n", format!("input.yaml: holds no object; {expected}")),
+        (
+            "kind: Pod\n---\n- a\n",
+            format!("input.yaml: has something at line 3 that is not an object: it has no kind; {expected}"),
+        ),
+        (
+            "a: 1\n",
+            format!("input.yaml: has something at line 1 that is not an object: it has no kind; {expected}"),
+        ),
+    ] {
+        let refused = ClusterObject::in_file("input.yaml", text).expect_err(text);
+        assert_eq!(refused.0.iter().map(ToString::to_string).collect::<Vec<_>>(), [problem], "{text:?}");
+    }
+}
+
+#[test]
+fn an_object_has_the_lines_up_to_the_next_one() {
+    let text = "# first\nkind: Pod\n---\n\nkind: List\nitems:\n- kind: A\n  a: 1\n- kind: B\n---\n# nothing\n---\nkind: C\n";
+    let found = objects(text);
+    let places = found.iter().map(|object| {
+        let place = object.place.as_ref().expect("a file");
+        (object.value["kind"].as_str().expect("a kind"), place.line, &*place.text)
+    });
+    let places: Vec<(&str, usize, &str)> = places.collect();
+    let expected = [
+        ("Pod", 2, "kind: Pod\n---\n\nkind: List\nitems:\n"),
+        ("A", 7, "- kind: A\n  a: 1\n"),
+        ("B", 9, "- kind: B\n"),
+        ("C", 13, "kind: C\n"),
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn what_kubectl_prints_is_unpacked_by_its_kind() {
+    for (printed, expected) in [
+        (json!({"kind": "Pod", "a": 1}), vec![json!({"kind": "Pod", "a": 1})]),
+        (
+            json!({"kind": "List", "apiVersion": "v1", "items": [{"kind": "A"}, {}]}),
+            vec![json!({"kind": "A"}), json!({})],
+        ),
+        (
+            json!({"kind": "PodList", "apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v2"}, {}]}),
+            vec![json!({"kind": "A", "apiVersion": "v2"}), json!({"kind": "Pod", "apiVersion": "v1"})],
+        ),
+        (json!({"kind": "PodList", "items": [{}]}), vec![json!({"kind": "Pod"})]),
+        (json!({"kind": "PodList"}), vec![]),
+        (json!("Pod"), vec![]),
+    ] {
+        let found = ClusterObject::unpacked(printed.clone()).into_iter();
+        assert_eq!(found.map(|object| object.value).collect::<Vec<_>>(), expected, "{printed}");
+    }
+}
+
+#[test]
+fn a_sentence_about_findings_counts_them_and_their_objects() {
+    let two = "---\n{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: shop}, spec: {containers: [{name: web}]}}\n";
+    let deployment = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: plain}, spec: {template: {spec: {containers: [{name: web}]}}}}\n";
+    let owned = "---\n{apiVersion: v1, kind: Pod, metadata: {name: db-0, namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, controller: true}]}, spec: {containers: [{name: db}]}}\n";
+    let last_lines = |text_of: &str| {
+        let mut found = lint(&objects(&format!("{}{text_of}", read("base.yaml"))));
+        assert_eq!(found.has_warning(), !text_of.is_empty() && text_of != deployment, "{text_of}");
+        found.select(false, &[]);
+        let shown = plain(&text(&found, 200));
+        let lines: Vec<String> = shown.lines().rev().take(2).map(|line| line.trim().to_owned()).collect();
+        lines
+    };
+    assert_eq!(last_lines(""), ["No findings in 0 pods and 0 workloads"]);
+    assert_eq!(last_lines(deployment), ["No findings in 0 pods and 1 workload"]);
+    assert_eq!(last_lines(two), ["1 finding in 1 pod and 0 workloads", "Pod shop/b"]);
+    assert_eq!(last_lines(owned), ["1 finding in 1 pod and 0 workloads", "StatefulSet shop/db (1 pod)"]);
+    assert_eq!(
+        last_lines(&format!("{owned}{two}")),
+        ["1 finding in 2 pods and 0 workloads", "Pod shop/b and 1 more (2 pods)"]
+    );
 }

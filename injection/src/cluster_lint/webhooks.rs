@@ -45,9 +45,10 @@ fn is_missing(client: &WebhookClient, inventory: &Inventory<'_>, groups: &mut Fi
     !services.into_iter().flatten().any(|service| service.meta("name") == name)
 }
 
-fn listed(names: &[&str]) -> String {
-    let noun = if names.len() == 1 { "webhook" } else { "webhooks" };
-    format!("{noun} {}", names.join(", "))
+/// Webhooks by their names, with what one of them does, or several do.
+fn listed(names: &[&str], does: &str, several: &str) -> String {
+    let (noun, verb) = if names.len() == 1 { ("webhook", does) } else { ("webhooks", several) };
+    format!("{noun} {} {verb}", names.join(", "))
 }
 
 fn without_service(client: &WebhookClient, refuses: bool, names: &[&str]) -> Finding {
@@ -62,7 +63,7 @@ fn without_service(client: &WebhookClient, refuses: bool, names: &[&str]) -> Fin
     Finding::warning(
         Code::WebhookServiceMissing,
         "clientConfig.service",
-        format!("Service {service} does not exist, which the {} call: {outcome}", listed(names)),
+        format!("Service {service} does not exist, which the {}: {outcome}", listed(names, "calls", "call")),
         "install the injector, or delete the webhook configuration that it left",
     )
 }
@@ -75,8 +76,8 @@ fn is_filled_in(configuration: &ClusterObject) -> bool {
 }
 
 fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
-    let text =
-        format!("the {} have no caBundle, so that the API server does not trust the injector", listed(names));
+    let lacking = listed(names, "has", "have");
+    let text = format!("the {lacking} no caBundle, so that the API server does not trust the injector");
     let option = "clientConfig.caBundle";
     if configuration.is_of_cluster() {
         let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
