@@ -78,7 +78,8 @@ mod tests {
             "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
             "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",
                 "omitSidecarInjectorConfigMap": false, "tracer": {}, "waypoint": {}, "remotePilotAddress": "",
-                "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"}}},
+                "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"},
+                    "resources": {"limit": {}}}},
             "pilot": {"env": {"EN": "1"}, "tag": "", "hub": "", "cpu": {}, "cni": {"enabled": false}},
             "guard": {"image": "x"},
         });

@@ -49,11 +49,12 @@ fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros after its point.
+/// A number as Go's source has it: hexadecimal, octal and binary ones too, those with `_` between digits, and one with
+/// nothing but zeros after its point.
 fn of_literal(text: &str) -> Option<i64> {
     let text = text
         .split_once('.')
-        .filter(|(_, part)| part.bytes().all(|b| b == b'0'))
+        .filter(|(_, part)| !part.is_empty() && part.bytes().all(|b| b == b'0'))
         .map_or(text, |(whole, _)| whole);
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
     let digits = digits.strip_prefix('+').filter(|_| sign.is_empty()).unwrap_or(digits).to_ascii_lowercase();
@@ -64,12 +65,12 @@ fn of_literal(text: &str) -> Option<i64> {
         [b'0', _, ..] => (&digits[1..], 8),
         _ => (digits.as_str(), 10),
     };
-    let digits = digits.replace('_', "");
-    if digits.starts_with(['+', '-']) {
-        None
-    } else {
-        i64::from_str_radix(&format!("{sign}{digits}"), base).ok()
+    let divides =
+        !digits.ends_with('_') && !digits.contains("__") && (base != 10 || !digits.starts_with('_'));
+    if digits.starts_with(['+', '-']) || !divides {
+        return None;
     }
+    i64::from_str_radix(&format!("{sign}{}", digits.replace('_', "")), base).ok()
 }
 
 pub(super) fn list_of<'a>(texts: impl Iterator<Item = &'a str>) -> Value {

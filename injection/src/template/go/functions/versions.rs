@@ -141,7 +141,7 @@ fn constraints(text: &str) -> Option<Vec<Constraint>> {
     let mut found: Vec<Constraint> = Vec::new();
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Some(found);
+        return None;
     }
     let mut is_range = false;
     while !rest.is_empty() {
@@ -192,10 +192,10 @@ impl Constraint {
         }
     }
 
-    /// The same up to the first number that is not 0.
+    /// The same up to the first number that is not 0. Where all are left open, none of them is.
     fn is_compatible(&self, version: &SemanticVersion) -> bool {
         let first = self.version.numbers.iter().position(|number| *number > 0).unwrap_or(3);
-        let kept = (first + 1).min(self.known);
+        let kept = (first + 1).min(if self.known == 0 { 3 } else { self.known });
         version.numbers[..kept] == self.version.numbers[..kept]
     }
 }
