@@ -95,6 +95,44 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_pod_is_shown_with_as_few_labels_as_possible() {
+        let asks = |operator| LabelRequirement { key: "k".to_owned(), operator };
+        let some = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        let requirements = [
+            (vec![], "without labels"),
+            (vec![asks(Operator::DoesNotExist)], "without labels"),
+            (vec![asks(Operator::NotIn(some(&["a"])))], "without labels"),
+            (vec![asks(Operator::Exists)], "k=any"),
+            (vec![asks(Operator::Exists), asks(Operator::NotIn(some(&["any", "b"])))], "k=any-x"),
+            (vec![asks(Operator::Exists), asks(Operator::NotIn(some(&["any", "any-x"])))], "k=any-x-x"),
+            (vec![asks(Operator::In(some(&["b", "c"])))], "k=b"),
+            (vec![asks(Operator::In(some(&["b", "c"]))), asks(Operator::NotIn(some(&["b"])))], "k=c"),
+        ];
+        let nothing = Webhook {
+            name: "a".into(),
+            namespace: LabelSelector::default(),
+            object: LabelSelector::default(),
+        };
+        for (asked, expected) in requirements {
+            let webhook = Webhook { object: LabelSelector(asked), ..nothing.clone() };
+            let shared = overlap(&webhook, &nothing).map(|shared| shared.to_string());
+            assert_eq!(shared, Some(format!("a pod {expected} in a namespace without labels")));
+        }
+        let one = |value: &str| LabelSelector(vec![asks(Operator::In(some(&[value])))]);
+        let [b, c] = ["b", "c"].map(|value| Webhook { namespace: one(value), ..nothing.clone() });
+        assert_eq!(overlap(&b, &c), None);
+        // A namespace always has the label of its name.
+        let name =
+            LabelRequirement { key: NAME.to_owned(), operator: Operator::NotIn(some(&["kube-system"])) };
+        let named = Webhook { namespace: LabelSelector(vec![name]), ..nothing.clone() };
+        let shared = overlap(&named, &nothing).map(|shared| shared.to_string());
+        assert_eq!(
+            shared.as_deref(),
+            Some("a pod without labels in a namespace kubernetes.io/metadata.name=any")
+        );
+    }
+
+    #[test]
     fn what_is_shared_is_selected_by_both() {
         let all: Vec<Webhook> = ["default", "canary"]
             .iter()

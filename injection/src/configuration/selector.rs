@@ -92,3 +92,79 @@ fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<LabelRe
     };
     Ok(LabelRequirement { key: key.to_owned(), operator })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_selector_that_kubernetes_refuses_says_why() {
+        let one = |expression: Value| json!({"matchExpressions": [expression]});
+        for (written, expected) in [
+            (json!([]), "it is not a mapping; expected matchLabels or matchExpressions"),
+            (
+                json!({"matchLabel": {}}),
+                "\"matchLabel\" is not part of a selector; expected matchLabels or matchExpressions",
+            ),
+            (json!({"matchLabels": {"a": 1}}), "the value of \"a\" is not text"),
+            (json!({"matchLabels": []}), "matchLabels is not a mapping of strings"),
+            (json!({"matchLabels": null, "matchExpressions": {}}), "matchExpressions is not a list"),
+            (json!({}), "it asks for nothing"),
+            (json!({"matchLabels": {}, "matchExpressions": []}), "it asks for nothing"),
+            (one(json!({"operator": "Exists"})), "an expression has no key"),
+            (one(json!({"key": "a"})), "the expression for \"a\" has no operator"),
+            (
+                one(json!({"key": "a", "operator": "In", "values": "b"})),
+                "the values for \"a\" are not a list of strings",
+            ),
+            (
+                one(json!({"key": "a", "operator": "In", "values": ["b", 1]})),
+                "the values for \"a\" are not a list of strings",
+            ),
+            (one(json!({"key": "-", "operator": "Exists"})), "\"-\" is not a label key"),
+            (
+                one(json!({"key": "a", "operator": "In", "values": ["b", "c d"]})),
+                "\"c d\" is not a label value",
+            ),
+            (one(json!({"key": "a", "operator": "In", "values": null})), "In for \"a\" has no values"),
+            (one(json!({"key": "a", "operator": "NotIn"})), "NotIn for \"a\" has no values"),
+            (
+                one(json!({"key": "a", "operator": "Exists", "values": ["b"]})),
+                "Exists for \"a\" takes no values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "DoesNotExist", "values": ["b"]})),
+                "DoesNotExist for \"a\" takes no values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "in", "values": ["b"]})),
+                "\"in\" is not an operator; expected In, NotIn, Exists or DoesNotExist",
+            ),
+        ] {
+            assert_eq!(read(&written), Err(expected.to_owned()), "{written}");
+        }
+        let absent =
+            read(&one(json!({"key": "a", "operator": "DoesNotExist", "values": []}))).map(|found| found.0);
+        let operator = Operator::DoesNotExist;
+        assert_eq!(absent, Ok(vec![LabelRequirement { key: "a".to_owned(), operator }]));
+    }
+
+    #[test]
+    fn a_webhooks_selector_may_ask_for_nothing() {
+        for (written, asked) in [
+            (Value::Null, Some(0)),
+            (json!({}), Some(0)),
+            (json!({"matchLabels": null, "matchExpressions": []}), Some(0)),
+            (json!({"matchLabels": {}}), Some(0)),
+            (json!({"matchLabels": {"a": ""}}), Some(1)),
+            (json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), Some(1)),
+            (json!({"matchLabels": false}), None),
+            (json!({"matchLabels": 0}), None),
+            (json!({"matchLabels": ""}), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(of_webhook(&written).map(|selector| selector.0.len()), asked, "{written}");
+        }
+    }
+}

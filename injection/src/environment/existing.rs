@@ -230,3 +230,108 @@ fn is_equal(a: &Value, b: &Value) -> bool {
         _ => a == b,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn existing(change: impl FnOnce(&mut Value)) -> Existing {
+        let owner =
+            json!({"apiVersion": "env.alibaba.com/v1alpha2", "kind": KIND, "uid": "u-1", "controller": true});
+        let mut object = json!({
+            "apiVersion": "networking.istio.io/v1", "kind": DESTINATION_RULE,
+            "metadata": {
+                "name": "cart", "uid": "u", "resourceVersion": "7", "labels": {"a": "1"}, "annotations": {"b": "2"},
+                "ownerReferences": [owner],
+            },
+            "spec": {"host": "cart", "subsets": [{"name": "a", "weight": 1}]},
+        });
+        change(&mut object);
+        Existing::of(object).expect("one of our kinds")
+    }
+
+    #[test]
+    fn what_is_none_of_our_kinds_does_not_count() {
+        for (version, kind, expected) in [
+            ("networking.istio.io/v1alpha3", ENVOY_FILTER, true),
+            ("networking.istio.io/v1", "Gateway", false),
+            ("example.com/v1", VIRTUAL_SERVICE, false),
+        ] {
+            let found = Existing::of(json!({"apiVersion": version, "kind": kind}));
+            assert_eq!(found.is_some(), expected, "{version} {kind}");
+        }
+    }
+
+    #[test]
+    fn an_object_says_the_same_in_whichever_version() {
+        let first = existing(|_| {});
+        let rows: [(fn(&mut Value), bool); 11] = [
+            (|_| {}, true),
+            (|object| object["apiVersion"] = json!("networking.istio.io/v1beta1"), true),
+            (|object| object["metadata"]["resourceVersion"] = json!("8"), true),
+            (|object| object["metadata"]["annotations"] = json!({}), true),
+            (|object| object["metadata"]["managedFields"] = json!([{"manager": "other"}]), true),
+            (|object| object["spec"]["host"] = json!("other"), false),
+            (|object| object["metadata"]["labels"] = json!({}), false),
+            (|object| object["metadata"]["ownerReferences"][0]["uid"] = json!("u-2"), false),
+            (|object| object["metadata"]["ownerReferences"] = json!([]), false),
+            (|object| object["metadata"]["uid"] = json!("v"), false),
+            (|object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), false),
+        ];
+        for (at, (change, expected)) in rows.into_iter().enumerate() {
+            let second = existing(change);
+            assert_eq!((first.says_as(&second), second.says_as(&first)), (expected, expected), "row {at}");
+        }
+        assert_eq!((first.version(), first.uid(), first.controller()), ("7".into(), "u".into(), Some("u-1")));
+        assert_eq!((first.kind(), first.name(), first.is_going()), (DESTINATION_RULE, "cart", false));
+        assert!(existing(|object| object["metadata"]["deletionTimestamp"] = json!("x")).is_going());
+        // Of what is not ours, only that it is there.
+        let mut foreign = existing(|object| object["metadata"]["ownerReferences"] = json!([]));
+        assert_eq!((foreign.is_ours(), foreign.object.pointer("/spec")), (false, Some(&Value::Null)));
+        foreign.claim = first.claim;
+        assert!(!foreign.says_as(&first));
+    }
+
+    #[test]
+    fn further_fields_of_an_object_are_foreign_and_stay() {
+        let there = existing(|_| {});
+        for (target, expected) in [
+            (json!({}), true),
+            (json!({"metadata": {"labels": {}}, "spec": {"host": "cart"}}), true),
+            (json!({"metadata": {"labels": {"a": "1"}}}), true),
+            (json!({"metadata": {"labels": {"a": "2"}}}), false),
+            (json!({"metadata": {"labels": {"b": "1"}}}), false),
+            (json!({"metadata": {"labels": "a"}}), false),
+            (json!({"spec": {"subsets": [{"name": "a", "weight": 1.0}]}}), true),
+            (json!({"spec": {"subsets": [{"name": "a", "weight": 1.5}]}}), false),
+            (json!({"spec": {"subsets": [{"name": "a"}]}}), false),
+            (json!({"spec": {"subsets": [{"name": "a", "w": 1}]}}), false),
+            (json!({"spec": {"subsets": []}}), false),
+        ] {
+            assert_eq!(there.has(&target), expected, "{target}");
+        }
+        let bare = existing(|object| object["metadata"]["labels"] = Value::Null);
+        assert!(!bare.has(&json!({"metadata": {"labels": {"a": "1"}}})));
+        let bare = existing(|object| drop(object.as_object_mut().and_then(|fields| fields.remove("spec"))));
+        assert_eq!([json!({}), json!({"spec": {}})].map(|target| bare.has(&target)), [true, false]);
+    }
+
+    /// What has lost its owners is ours by our label, as long as we were the last to write what decides about traffic.
+    #[test]
+    fn what_decides_about_traffic_differs_by_kind() {
+        let fields = ["f:http", "f:subsets", "f:configPatches"];
+        for (at, kind) in KINDS.into_iter().enumerate() {
+            for (field, name) in fields.into_iter().enumerate() {
+                for manager in [MANAGER, "other"] {
+                    let entry = json!({"manager": manager, "fieldsV1": {"f:spec": {name: {}}}});
+                    let orphan = json!({
+                        "apiVersion": "networking.istio.io/v1", "kind": kind,
+                        "metadata": {"labels": {MANAGED_BY: US}, "managedFields": [{"manager": "first"}, entry]},
+                    });
+                    let is_ours = Existing::of(orphan).expect("one of our kinds").is_ours();
+                    assert_eq!(is_ours, at == field && manager == MANAGER, "{kind} {name} {manager}");
+                }
+            }
+        }
+    }
+}

@@ -107,3 +107,119 @@ pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<
     let both = (!both.is_empty()).then(|| both.join("; and "));
     both.into_iter().chain([label]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::LabelRequirement;
+
+    const CAPABILITIES: &str = "let the CNI plugin set the rules, which needs no capability in the pod: \
+                                pilot.cni.enabled=true in the injector's values";
+    const SECCOMP: &str = "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to \
+                           {type: RuntimeDefault} in the injector's values";
+
+    #[test]
+    fn each_label_that_is_missed_has_its_remedy() {
+        let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
+        let values = || vec!["a".to_owned(), "b".to_owned()];
+        for (bearer, operator, found, expected) in [
+            (Bearer::Namespace, Operator::In(values()), None, "kubectl label namespace shop k=a"),
+            (
+                Bearer::Namespace,
+                Operator::In(values()),
+                Some("c"),
+                "kubectl label namespace shop k=a --overwrite",
+            ),
+            (Bearer::Namespace, Operator::DoesNotExist, Some("c"), "kubectl label namespace shop k-"),
+            (Bearer::Namespace, Operator::Exists, None, "kubectl label namespace shop k="),
+            (
+                Bearer::Namespace,
+                Operator::NotIn(values()),
+                Some("a"),
+                "put the pod into a separate namespace",
+            ),
+            (Bearer::Pod, Operator::In(values()), None, "give the pod the label k: \"a\""),
+            (Bearer::Pod, Operator::Exists, None, "give the pod the label k"),
+            (Bearer::Pod, Operator::DoesNotExist, Some("c"), "take the label k from the pod"),
+            (Bearer::Pod, Operator::NotIn(values()), Some("a"), "take the label k from the pod"),
+        ] {
+            let requirement = LabelRequirement { key: "k".to_owned(), operator };
+            assert_eq!(of_miss(&Miss { bearer, requirement: &requirement, found }, &namespace), expected);
+        }
+    }
+
+    #[test]
+    fn each_reason_has_its_remedies() {
+        let yes = "give the pod the label sidecar.istio.io/inject: \"true\"";
+        for (reason, expected) in [
+            (
+                DecisionReason::HostNetwork,
+                vec!["take hostNetwork from the pod: what is captured there would be the node's traffic"],
+            ),
+            (DecisionReason::OtherSystem, vec!["run the pod on Linux: rules are set in its netfilter"]),
+            (DecisionReason::SystemNamespace, vec!["put the pod into a separate namespace"]),
+            (DecisionReason::NoPolicy, vec!["set policy in the injector's config to enabled or disabled"]),
+            (
+                DecisionReason::Label,
+                vec!["take the label sidecar.istio.io/inject from the pod, or set it to \"true\""],
+            ),
+            (
+                DecisionReason::Annotation,
+                vec!["take the annotation sidecar.istio.io/inject from the pod", yes],
+            ),
+            (DecisionReason::NeverSelected, vec![yes]),
+            (DecisionReason::AlwaysSelected, vec![yes]),
+            (DecisionReason::ByPolicy, vec![yes, "set policy in the injector's config to enabled"]),
+        ] {
+            let decision = |inject| Decision { inject, reason, warning: None };
+            assert_eq!(of_decision(&decision(false)), expected);
+            assert_eq!(of_decision(&decision(true)), [""; 0], "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn webhooks_that_miss_the_least_come_first_and_each_line_once() {
+        let namespace = |revision: &str| Namespace {
+            name: "shop".to_owned(),
+            labels: [(REVISION.to_owned(), revision.to_owned())].into(),
+            ..Namespace::default()
+        };
+        let requirement = |key: &str| LabelRequirement { key: key.to_owned(), operator: Operator::Exists };
+        let (a, b) = (requirement("a"), requirement("b"));
+        let miss = |requirement| Miss { bearer: Bearer::Pod, requirement, found: None };
+        let lines = |reason, misses: &[Vec<Miss<'_>>], revision: &str| {
+            let decision = Decision { inject: false, reason, warning: None };
+            of_misses(&decision, misses, &namespace(revision), &["blue"])
+        };
+        let both = [vec![miss(&a), miss(&b)]];
+        let near = [vec![miss(&a), miss(&b)], vec![miss(&b)], vec![miss(&b)], vec![miss(&a)]];
+        let [give_a, give_b] = ["a", "b"].map(|key| format!("give the pod the label {key}"));
+        let other = "namespace shop asks for revision green: explain it with --revision green";
+        let by_policy = DecisionReason::ByPolicy;
+        assert_eq!(lines(by_policy, &both, "blue"), [format!("{give_a}; and {give_b}")]);
+        assert_eq!(lines(by_policy, &near, "blue"), [give_b.clone(), give_a.clone()]);
+        assert_eq!(lines(by_policy, &near, "green"), [other.to_owned(), give_b, give_a]);
+        assert_eq!(lines(by_policy, &[vec![]], "blue"), [""; 0]);
+        let alone = ["run the pod on Linux: rules are set in its netfilter"];
+        assert_eq!(lines(DecisionReason::OtherSystem, &near, "green"), alone);
+    }
+
+    #[test]
+    fn what_a_standard_refuses_has_its_remedies() {
+        let refused =
+            |name: &str, faults| RefusedContainer { place: "containers", name: name.to_owned(), faults };
+        let label = "kubectl label namespace shop pod-security.kubernetes.io/enforce=privileged --overwrite";
+        for (name, fault, expected) in [
+            ("istio-init", SecurityViolation::Root, vec![CAPABILITIES.to_owned(), label.to_owned()]),
+            ("istio-proxy", SecurityViolation::NoSeccomp, vec![SECCOMP.to_owned(), label.to_owned()]),
+            ("istio-proxy", SecurityViolation::Root, vec![label.to_owned()]),
+            (
+                "istio-init",
+                SecurityViolation::NoSeccomp,
+                vec![format!("{CAPABILITIES}; and {SECCOMP}"), label.to_owned()],
+            ),
+        ] {
+            assert_eq!(of_security(&[refused(name, vec![fault])], "shop"), expected, "{name}");
+        }
+    }
+}

@@ -105,3 +105,89 @@ impl fmt::Display for RefusedContainer {
         write!(f, "{} {}: {}", self.place, self.name, faults.join("; "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_fault_is_named_as_the_standards_have_it() {
+        let sound = json!({
+            "name": "a", "securityContext": {
+                "allowPrivilegeEscalation": false, "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
+                "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+            },
+        });
+        let named = |standard, pod: &Value| -> Vec<String> {
+            refused(standard, pod, &["a"]).iter().map(ToString::to_string).collect()
+        };
+        for (pointer, value, baseline, restricted) in [
+            ("/name", json!("a"), None, None),
+            ("/name", json!("b"), None, None),
+            ("/securityContext/capabilities/add", json!(["CHOWN"]), None, Some("it adds CHOWN")),
+            (
+                "/securityContext/capabilities/add",
+                json!(["NET_ADMIN", "NET_RAW"]),
+                Some("it adds NET_ADMIN, NET_RAW"),
+                Some("it adds NET_ADMIN, NET_RAW"),
+            ),
+            ("/securityContext/privileged", json!(true), Some("it is privileged"), Some("it is privileged")),
+            (
+                "/securityContext/capabilities/drop",
+                json!(["KILL"]),
+                None,
+                Some("it does not drop ALL capabilities"),
+            ),
+            (
+                "/securityContext/allowPrivilegeEscalation",
+                json!(null),
+                None,
+                Some("it does not set allowPrivilegeEscalation to false"),
+            ),
+            (
+                "/securityContext/runAsNonRoot",
+                json!(false),
+                None,
+                Some("it may run as root (runAsNonRoot, runAsUser)"),
+            ),
+            (
+                "/securityContext/runAsUser",
+                json!(0),
+                None,
+                Some("it may run as root (runAsNonRoot, runAsUser)"),
+            ),
+            ("/securityContext/runAsUser", json!(1), None, None),
+            (
+                "/securityContext/seccompProfile/type",
+                json!("Unconfined"),
+                None,
+                Some("neither it nor the pod has a seccompProfile"),
+            ),
+            ("/securityContext/seccompProfile/type", json!("Localhost"), None, None),
+        ] {
+            let mut container = sound.clone();
+            let (within, field) = pointer.rsplit_once('/').expect("a pointer");
+            let object = container.pointer_mut(within).expect("a mapping");
+            object[field] = value.clone();
+            for place in ["containers", "initContainers"] {
+                let pod = json!({"spec": {place: [container]}});
+                let expected = |fault: Option<&str>| -> Vec<String> {
+                    fault.map(|fault| format!("{place} a: {fault}")).into_iter().collect()
+                };
+                assert_eq!(named(Standard::Baseline, &pod), expected(baseline), "{pointer} {value}");
+                assert_eq!(named(Standard::Restricted, &pod), expected(restricted), "{pointer} {value}");
+            }
+        }
+        // What the pod says counts for a container that says nothing.
+        let of_pod = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+        let own = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+        let pod = json!({"spec": {"securityContext": of_pod, "containers": [{"name": "a", "securityContext": own}]}});
+        assert_eq!(named(Standard::Restricted, &pod), [""; 0]);
+        let several =
+            json!({"spec": {"containers": [{"name": "a", "securityContext": {"runAsNonRoot": true}}]}});
+        let expected = "containers a: it does not drop ALL capabilities; it does not set allowPrivilegeEscalation to false; \
+                        neither it nor the pod has a seccompProfile";
+        assert_eq!(named(Standard::Restricted, &several), [expected]);
+    }
+}

@@ -241,3 +241,226 @@ fn whole(value: &Value) -> Option<i32> {
     };
     (number >= 0).then_some(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_field_has_the_forms_that_protocol_buffers_take() {
+        let kept = |value: Value| Ok(value);
+        let wrong = |text: &str| Err(text.to_owned());
+        let number = "expected a number from 0 to 2147483647";
+        let address = "expected a host and a port, such as istiod:15012";
+        let seconds = "expected whole seconds from 1s, such as 45s or 1m30s, in quotes";
+        let modes = "expected REDIRECT, TPROXY, NONE";
+        for (field, value, expected) in [
+            ("meshId", json!("a"), kept(json!("a"))),
+            (
+                "meshId",
+                json!(1),
+                wrong("name: meshId: \"1\" is a number; expected a string; write it in quotes"),
+            ),
+            ("meshId", json!([]), wrong("name: meshId: is a list; expected a string")),
+            ("meshId", json!(""), kept(json!(""))),
+            ("statsCompression", json!(false), kept(json!(false))),
+            (
+                "statsCompression",
+                json!("true"),
+                wrong(
+                    "name: statsCompression: \"true\" is not what is expected; expected true or false, without quotes",
+                ),
+            ),
+            ("concurrency", json!(0), kept(json!(0))),
+            ("concurrency", json!("2"), kept(json!(2))),
+            ("concurrency", json!(2_147_483_647), kept(json!(2_147_483_647))),
+            (
+                "concurrency",
+                json!(2_147_483_648_u32),
+                Err(format!("name: concurrency: \"2147483648\" is a number; {number}")),
+            ),
+            ("concurrency", json!(-1), Err(format!("name: concurrency: \"-1\" is a number; {number}"))),
+            ("concurrency", json!(1.5), Err(format!("name: concurrency: \"1.5\" is a number; {number}"))),
+            ("concurrency", json!(""), Err(format!("name: concurrency: is not what is expected; {number}"))),
+            ("concurrency", json!({}), Err(format!("name: concurrency: is a mapping; {number}"))),
+            ("statusPort", json!(1), kept(json!(1))),
+            ("statusPort", json!("65535"), kept(json!(65535))),
+            (
+                "statusPort",
+                json!(65536),
+                wrong("name: statusPort: \"65536\" is a number; expected a port from 1 to 65535"),
+            ),
+            (
+                "statusPort",
+                json!(0),
+                wrong("name: statusPort: \"0\" is a number; expected a port from 1 to 65535"),
+            ),
+            ("fileFlushInterval", json!("1.5s"), kept(json!("1.5s"))),
+            (
+                "fileFlushInterval",
+                json!(5),
+                wrong(
+                    "name: fileFlushInterval: \"5\" is a number; expected numbers with units, such as 5s or 1m30s, in quotes",
+                ),
+            ),
+            (
+                "fileFlushInterval",
+                json!("5"),
+                wrong(
+                    "name: fileFlushInterval: \"5\" is not what is expected; expected numbers with units, such as 5s or 1m30s, \
+                     in quotes",
+                ),
+            ),
+            ("drainDuration", json!("1s"), kept(json!("1s"))),
+            ("drainDuration", json!("1m30s"), kept(json!("1m30s"))),
+            (
+                "drainDuration",
+                json!("1500ms"),
+                Err(format!("name: drainDuration: \"1500ms\" is not what is expected; {seconds}")),
+            ),
+            (
+                "drainDuration",
+                json!("500ms"),
+                Err(format!("name: drainDuration: \"500ms\" is not what is expected; {seconds}")),
+            ),
+            (
+                "drainDuration",
+                json!("0s"),
+                Err(format!("name: drainDuration: \"0s\" is not what is expected; {seconds}")),
+            ),
+            (
+                "drainDuration",
+                json!(true),
+                Err(format!("name: drainDuration: \"true\" is a boolean; {seconds}")),
+            ),
+            ("interceptionMode", json!("NONE"), kept(json!("NONE"))),
+            ("interceptionMode", json!(1), kept(json!("TPROXY"))),
+            (
+                "interceptionMode",
+                json!(3),
+                Err(format!("name: interceptionMode: \"3\" is a number; {modes}")),
+            ),
+            (
+                "interceptionMode",
+                json!(-1),
+                Err(format!("name: interceptionMode: \"-1\" is a number; {modes}")),
+            ),
+            (
+                "interceptionMode",
+                json!("none"),
+                Err(format!("name: interceptionMode: \"none\" is not what is expected; {modes}")),
+            ),
+            ("extraStatTags", json!(["a", "b"]), kept(json!(["a", "b"]))),
+            (
+                "extraStatTags",
+                json!("a"),
+                wrong("name: extraStatTags: \"a\" is not what is expected; expected a list of strings"),
+            ),
+            (
+                "extraStatTags",
+                json!(["a", 1]),
+                wrong("name: extraStatTags[1]: \"1\" is a number; expected a string; write it in quotes"),
+            ),
+            ("runtimeValues", json!({"a.b": "c"}), kept(json!({"a.b": "c"}))),
+            (
+                "runtimeValues",
+                json!([]),
+                wrong("name: runtimeValues: is a list; expected a mapping of strings"),
+            ),
+            (
+                "runtimeValues",
+                json!({"a.b": false}),
+                wrong(
+                    "name: runtimeValues.a.b: \"false\" is a boolean; expected a string; write it in quotes",
+                ),
+            ),
+            (
+                "image",
+                json!({"imageType": "debug", "more": {"x": null}}),
+                kept(json!({"imageType": "debug", "more": {}})),
+            ),
+            (
+                "image",
+                json!("debug"),
+                wrong("name: image: \"debug\" is not what is expected; expected a mapping"),
+            ),
+            ("discoveryAddress", json!("[::1]:1"), kept(json!("[::1]:1"))),
+            (
+                "discoveryAddress",
+                json!(1),
+                Err(format!("name: discoveryAddress: \"1\" is a number; {address}")),
+            ),
+            (
+                "discoveryAddress",
+                json!(""),
+                Err(format!("name: discoveryAddress: is not what is expected; {address}")),
+            ),
+            (
+                "discoveryAddress",
+                json!("a"),
+                Err(format!("name: discoveryAddress: \"a\" is not what is expected; {address}")),
+            ),
+            (
+                "discoveryAddress",
+                json!(":1"),
+                Err(format!("name: discoveryAddress: \":1\" is not what is expected; {address}")),
+            ),
+            (
+                "discoveryAddress",
+                json!("a:0"),
+                Err(format!("name: discoveryAddress: \"a:0\" is not what is expected; {address}")),
+            ),
+            ("statsdUdpAddress", json!(""), kept(json!(""))),
+            ("statsdUdpAddress", json!("a:65535"), kept(json!("a:65535"))),
+            (
+                "statsdUdpAddress",
+                json!("a:65536"),
+                Err(format!("name: statsdUdpAddress: \"a:65536\" is not what is expected; {address}")),
+            ),
+        ] {
+            let read = read("name", &json!({field: value}));
+            let problems = read.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let found = match &problems[..] {
+                [] => Ok(read.fields[field].clone()),
+                problems => Err(problems.join("\n")),
+            };
+            assert_eq!(found, expected, "{field} {value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_is_told_and_left_out() {
+        let found = read("name", &json!({"mesh_id": "a", "meshIdd": "b", "concurrency": null}));
+        assert_eq!((json!(found.fields), found.problems), (json!({"meshId": "a"}), vec![]));
+        let expected =
+            "name: meshIdd is not a field of a ProxyConfig and has no effect; did you mean meshId?";
+        assert_eq!(found.warnings, [expected]);
+        let found = read("name", &json!(["a"]));
+        let problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(problems, ["name: is a list; expected a mapping with fields of a ProxyConfig"]);
+    }
+
+    #[test]
+    fn fields_are_put_over_what_counts_without_them() {
+        let under =
+            json!({"serviceCluster": "a", "proxyMetadata": {"A": "1", "B": "1"}, "image": {"x": "1"}});
+        for (written, expected) in [
+            (json!({}), under.clone()),
+            (
+                json!({"tracingServiceName": "CANONICAL_NAME_ONLY", "image": {"y": "2"}}),
+                json!({
+                    "tracingServiceName": "CANONICAL_NAME_ONLY", "proxyMetadata": {"A": "1", "B": "1"}, "image": {"y": "2"},
+                }),
+            ),
+            (
+                json!({"serviceCluster": "b", "proxyMetadata": {"B": "2", "C": "3"}}),
+                json!({"serviceCluster": "b", "proxyMetadata": {"A": "1", "B": "2", "C": "3"}, "image": {"x": "1"}}),
+            ),
+        ] {
+            let Value::Object(fields) = &written else { panic!("{written}") };
+            assert_eq!(over(fields, &under), expected, "{written}");
+        }
+        assert_eq!(over(&Map::new(), &Value::Null), json!({}));
+    }
+}

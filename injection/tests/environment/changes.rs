@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, environment, shop};
 use injection::environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
-use injection::environment::conditions::{conditions, idle, ranked, status};
+use injection::environment::conditions::{acting, conditions, idle, ranked, status};
 use injection::environment::existing::{Existing, MANAGER};
 use injection::environment::resource::VirtualEnvironment;
 use serde_json::{Value, json};
@@ -374,6 +374,128 @@ fn orphans_are_taken_over_unless_their_user_made_them_his() {
             route["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "u", "controller": true}]);
         }),
         "somebody else controls it"
+    );
+}
+
+#[test]
+fn what_is_being_deleted_is_left_to_those_who_delete_it() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
+    cluster.settle(&scene);
+    let next = later(&scene, "next");
+    let counts = |cluster: &Cluster| {
+        let existing = cluster.existing();
+        let none = Scene { services: Vec::new(), ..bare(&scene) };
+        let gone = changes(&[&scene.read()], &none.plan(), &existing).steps.len();
+        (gone, adoptions(&[&next], &existing).steps.len(), orphans(&existing, &BTreeSet::new()).len())
+    };
+    assert_eq!(counts(&cluster), (5, 5, 5));
+    for there in &mut cluster.0[..2] {
+        there["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+    }
+    assert_eq!(counts(&cluster), (3, 3, 3));
+}
+
+/// Without the filter.
+fn bare(scene: &Scene) -> Scene {
+    let mut bare = scene.clone();
+    bare.environment["spec"]["envHeader"] = json!({});
+    bare
+}
+
+#[test]
+fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
+    let of = |name: &str, created: &str| VirtualEnvironment {
+        created: created.to_owned(),
+        ..later(&shop(), name)
+    };
+    let all = [
+        of("e", ""),
+        of("d", "2026-02-01T00:00:00Z"),
+        of("c", "2026-02-01T00:00:00Z"),
+        of("b", "2026-01-01T00:00:00Z"),
+        VirtualEnvironment { is_going: true, ..of("a", "2025-01-01T00:00:00Z") },
+    ];
+    let names: Vec<&str> = ranked(&all).iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["b", "c", "d", "e"]);
+    assert_eq!(acting(&all).map(VirtualEnvironment::title).as_deref(), Some("VirtualEnvironment shop/b"));
+    assert_eq!(acting(&all[4..]), None);
+    let message = "VirtualEnvironment b is older; a namespace has one. Delete one of the two";
+    let idle = idle(&all[3]);
+    assert_eq!(
+        (idle.len(), idle[0].kind, idle[0].holds, idle[0].reason, idle[0].message.as_str()),
+        (1, "Acting", false, "NotOldest", message)
+    );
+}
+
+#[test]
+fn a_condition_says_what_is_done_and_what_is_not() {
+    let foreign = Changes { foreign: vec!["cart: foreign".to_owned()], ..Changes::default() };
+    let (plain, mut odd, mut refused) = (shop(), shop(), shop());
+    odd.workloads[0]["spec"]["replicas"] = json!(0);
+    refused.workload("cart", "base_red");
+    let unwritten = ["pay: unwritten".to_owned()];
+    let said =
+        "Deployment shop/cart-base.red: it is to have no pods; nothing is routed to base.red because of it";
+    let double = "Service shop/cart, label virtual-env of its workloads: base.red and base_red would both be the subset \
+                  base-red; rename one of them";
+    for (scene, changes, failed, holds, reason, lines) in [
+        (&plain, &Changes::default(), &[][..], true, "Routed", vec!["2 of 3 Services have routes"]),
+        (&odd, &Changes::default(), &[], true, "Warnings", vec!["1 of 3 Services have routes", said]),
+        (
+            &odd,
+            &foreign,
+            &[],
+            false,
+            "ServicesLeftOut",
+            vec!["1 of 3 Services have routes", "cart: foreign", said],
+        ),
+        (
+            &refused,
+            &Changes::default(),
+            &[],
+            false,
+            "ServicesLeftOut",
+            vec!["1 of 3 Services have routes", double],
+        ),
+        (
+            &refused,
+            &foreign,
+            &unwritten,
+            false,
+            "WriteRefused",
+            vec!["1 of 3 Services have routes", "pay: unwritten", double, "cart: foreign"],
+        ),
+    ] {
+        let found = conditions(&Ok(scene.plan()), changes, failed);
+        let acts = &found[0];
+        assert_eq!(
+            (acts.kind, acts.holds, acts.reason, acts.message.as_str()),
+            ("Acting", true, "Oldest", "it is the oldest of the namespace")
+        );
+        let done = &found[1];
+        assert_eq!(
+            (done.kind, done.holds, done.reason, done.message.lines().collect::<Vec<_>>()),
+            ("Complete", holds, reason, lines)
+        );
+    }
+    let written =
+        status(&Value::Null, Some(3), &conditions(&Ok(plain.plan()), &Changes::default(), &[]), "t1");
+    let expected = json!({"conditions": [
+        {
+            "type": "Acting", "status": "True", "reason": "Oldest", "message": "it is the oldest of the namespace",
+            "lastTransitionTime": "t1", "observedGeneration": 3,
+        },
+        {
+            "type": "Complete", "status": "True", "reason": "Routed", "message": "2 of 3 Services have routes",
+            "lastTransitionTime": "t1", "observedGeneration": 3,
+        },
+    ]});
+    assert_eq!(written, Some(expected));
+    let idle = status(&Value::Null, None, &idle(&plain.read()), "t1").expect("a status");
+    assert_eq!(
+        (&idle["conditions"][0]["status"], idle["conditions"][0].get("observedGeneration")),
+        (&json!("False"), None)
     );
 }
 

@@ -342,3 +342,43 @@ fn an_annotation_that_is_misspelt_was_passed_over_in_silence() {
     assert!(warning.ends_with("did you mean kt-virtual-environment/gateways?"), "{warning}");
     assert_eq!(scene.objects("cart"), shop().objects("cart"), "it has its routes all the same");
 }
+
+#[test]
+fn a_label_that_is_no_value_attracts_nothing() {
+    let scene = changed(|scene| {
+        scene.workloads[0]["spec"]["template"]["metadata"]["labels"]["virtual-env"] = json!("a b");
+    });
+    let expected =
+        "Deployment shop/cart-base.red: its label virtual-env says \"a b\", which is not a label value";
+    assert_eq!(scene.plan().warnings, [expected]);
+    assert_eq!(scene.disposition("cart"), RouteDisposition::Unrouted(UnroutedReason::OneWay));
+}
+
+#[test]
+fn gateways_lead_to_http_alone() {
+    let scene = changed(|scene| {
+        scene.annotate("mail", "kt-virtual-environment/gateways", "gw1");
+        scene.service("mail")["spec"]["ports"] = json!([{"port": 25}]);
+    });
+    let expected = "Service shop/mail: it names gateways, but none of its ports is HTTP; expected a name such as http or \
+                    http-web, or appProtocol: http";
+    assert_eq!(scene.plan().warnings, [expected]);
+}
+
+#[test]
+fn each_reason_for_no_routes_has_its_words_and_some_are_suspicious() {
+    for (reason, words, is_suspicious) in [
+        (UnroutedReason::ApiServer, "it is the API server's", false),
+        (UnroutedReason::NoSelector, "it selects no pods", true),
+        (UnroutedReason::NoWorkload, "it selects none of the namespace's workloads", true),
+        (UnroutedReason::NoEnvironment, "none of its workloads with pods has an environment", true),
+        (
+            UnroutedReason::NoHttpPort,
+            "none of its ports is HTTP; expected a name such as http or http-web, or appProtocol: http",
+            true,
+        ),
+        (UnroutedReason::OneWay, "all requests go the same way", false),
+    ] {
+        assert_eq!((reason.to_string().as_str(), reason.is_suspicious()), (words, is_suspicious));
+    }
+}

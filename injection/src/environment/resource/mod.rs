@@ -195,6 +195,48 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_read_with_all_that_its_api_server_says() {
+        let object = json!({
+            "apiVersion": "env.alibaba.com/v1alpha1", "kind": KIND, "spec": {},
+            "metadata": {
+                "name": "demo", "namespace": "shop", "uid": "u", "generation": 2,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-02-01T00:00:00Z",
+            },
+        });
+        let found = VirtualEnvironment::read(&object, "other");
+        let of_server = (found.uid.as_deref(), found.created.as_str(), found.generation, found.is_going);
+        assert_eq!(of_server, (Some("u"), "2026-01-01T00:00:00Z", Some(2), true));
+        assert_eq!(found.title(), "VirtualEnvironment shop/demo");
+        let problems: Vec<String> =
+            found.spec.expect_err("another version").0.iter().map(ToString::to_string).collect();
+        let expected = "VirtualEnvironment shop/demo: apiVersion: \"env.alibaba.com/v1alpha1\" is not understood; expected \
+                        env.alibaba.com/v1alpha2";
+        assert_eq!(problems, [expected]);
+        let found = VirtualEnvironment::read(&json!({"metadata": {"name": "demo"}}), "other");
+        assert_eq!(
+            (found.title().as_str(), found.uid, found.is_going),
+            ("VirtualEnvironment other/demo", None, false)
+        );
+    }
+
+    #[test]
+    fn what_no_header_or_splitter_can_be_is_refused() {
+        for name in ["URI", "scheme", "Method", "authority"] {
+            let text = read(&json!({"envHeader": {"name": name}})).expect_err(name);
+            let expected =
+                "is not compared as a header by Istio, so every request would match; use another name";
+            assert!(text.contains(&format!("spec.envHeader.name: {name:?} {expected}")), "{text}");
+        }
+        for splitter in ["", "..", "-_"] {
+            let text = read(&json!({"envLabel": {"splitter": splitter}})).expect_err(splitter);
+            assert!(text.contains("is not one character"), "{text}");
+        }
+        assert_eq!(read(&json!({"envLabel": {"splitter": "é"}})).map(|spec| spec.splitter), Ok('é'));
+        let alias = read(&json!({"envHeader": {"aliases": [{"name": 5}]}})).expect_err("a number");
+        assert!(alias.starts_with("1 problem in"), "{alias}");
+    }
+
+    #[test]
     fn aliases_hold_the_environment_anywhere() {
         let alias = |alias: Value| {
             read(&json!({"envHeader": {"aliases": [alias]}})).map(|spec| spec.aliases[0].clone())
