@@ -254,3 +254,64 @@ pilot: {cni: {enabled: true}}
         ]
     );
 }
+
+#[test]
+fn volumes_for_the_proxy_are_a_mapping_or_a_list_and_direct_nothing() {
+    let (volumes, mounts) = ("sidecar.istio.io/userVolume", "sidecar.istio.io/userVolumeMount");
+    let form =
+        "expected a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
+    let cache = json!([{"name": "cache", "emptyDir": {}}]);
+    for (text, expected) in [
+        ("", json!([])),
+        (" ", json!([])),
+        ("{}", json!([])),
+        ("{\"cache\": {\"emptyDir\": {}}}", cache.clone()),
+        ("[{\"name\": \"cache\", \"emptyDir\": {}}]", cache),
+        ("{\"cache\": {\"name\": \"other\"}}", json!([{"name": "other"}])),
+    ] {
+        assert_eq!(json!(of(&json!({volumes: text})).user_volumes), expected, "{text}");
+    }
+    let mount = json!([{"name": "cache", "mountPath": "/cache"}]);
+    assert_eq!(json!(of(&json!({mounts: mount.to_string()})).user_mounts), mount);
+    for (name, text, expected) in [
+        (volumes, "5", format!("\"5\" is neither a mapping nor a list; {form}")),
+        (volumes, "[", format!("\"[\" is not JSON: EOF while parsing a list at line 1 column 1; {form}")),
+        (volumes, "[5]", "\"5\" is not a mapping; expected one".to_owned()),
+        (volumes, "{\"cache\": 5}", "\"5\" is not a mapping; expected one".to_owned()),
+        (volumes, "[{\"name\": \"\"}]", "\"{\\\"name\\\":\\\"\\\"}\" lacks name, a text".to_owned()),
+        (volumes, "[{\"name\": 5}]", "\"{\\\"name\\\":5}\" lacks name, a text".to_owned()),
+        (mounts, "{\"a\": {}}", "\"{\\\"name\\\":\\\"a\\\"}\" lacks mountPath, a text".to_owned()),
+        (
+            volumes,
+            "{\"a\": {\"b\": [{\"$patch\": \"delete\"}]}}",
+            "\"{\\\"b\\\":[{\\\"$patch\\\":\\\"delete\\\"}],\\\"name\\\":\\\"a\\\"}\" has $patch, which would direct how it is merged; remove it"
+                .to_owned(),
+        ),
+    ] {
+        let Problems(problems) = try_of(&json!({name: text}), &Configuration::default()).expect_err(text);
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, [format!("{name}: {expected}")], "{text}");
+    }
+}
+
+#[test]
+fn a_pods_proxy_config_is_one_document() {
+    let name = "proxy.istio.io/config";
+    for text in ["", "---\n", "{}", "---\n---\nconcurrency: 2\n"] {
+        let config = of(&json!({name: text})).proxy_config;
+        let expected = if text.contains("concurrency") { json!(2) } else { Value::Null };
+        assert_eq!((&config["concurrency"], &config["statusPort"]), (&expected, &json!(15020)), "{text:?}");
+    }
+    for (text, expected) in [
+        ("a: [", "is not YAML or JSON"),
+        (
+            "a: 1\n---\nb: 1\n",
+            "proxy.istio.io/config: holds several documents; expected the fields of one ProxyConfig",
+        ),
+        ("- a\n", "proxy.istio.io/config: is a list; expected a mapping with fields of a ProxyConfig"),
+    ] {
+        let Problems(problems) = try_of(&json!({name: text}), &Configuration::default()).expect_err(text);
+        assert_eq!(problems.len(), 1, "{text:?}");
+        assert!(problems[0].to_string().contains(expected), "{}", problems[0]);
+    }
+}

@@ -204,4 +204,79 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].to_string(), "spec.initContainers: order: [\"a\",\"b\"] would be [\"b\",\"a\"]");
     }
+
+    #[test]
+    fn lists_of_other_lengths_and_items_without_names_have_their_places() {
+        check(
+            &json!({"name": "a", "args": ["x"], "ports": [{"containerPort": 80, "protocol": "TCP"}]}),
+            &json!({"name": "a", "args": ["x", "y"], "ports": [{"containerPort": 80, "protocol": "UDP"}]}),
+            &[
+                "spec.containers[a].args: [\"x\"] would be [\"x\",\"y\"]",
+                "spec.containers[a].ports[80].protocol: \"TCP\" would be \"UDP\"",
+            ],
+        );
+        check(
+            &json!({"name": "a", "stdin": true, "tty": false, "env": [], "command": null, "lifecycle": {}}),
+            &json!({"name": "a", "workingDir": "", "privileged": false}),
+            &[
+                "spec.containers[a].stdin: true would be gone",
+                "spec.containers[a].workingDir: would be added: \"\"",
+            ],
+        );
+        check(
+            &json!({"name": "a"}),
+            &json!({"name": "b"}),
+            &[
+                "spec.containers[a]: {\"name\":\"a\"} would be gone",
+                "spec.containers[b]: would be added: {\"name\":\"b\"}",
+            ],
+        );
+    }
+
+    #[test]
+    fn amounts_are_compared_where_amounts_are() {
+        let of = |field: &str, value: Value| json!({"name": "a", field: {"limits": {"cpu": value}}});
+        for (runs, made, is_same) in [
+            (json!("1"), json!(1), true),
+            (json!("1000m"), json!(1), true),
+            (json!("1"), json!("2"), false),
+            (json!("2"), json!("1"), false),
+            (json!("1"), json!("one"), false),
+            (json!(true), json!("1"), false),
+        ] {
+            let found = |field| {
+                let spec = |value: &Value| json!({"spec": {"containers": [of(field, value.clone())]}});
+                all(&spec(&runs), &spec(&made)).len()
+            };
+            assert_eq!((found("resources"), found("other")), (usize::from(!is_same), 1), "{runs} {made}");
+        }
+    }
+
+    #[test]
+    fn texts_of_json_are_compared_as_what_they_hold() {
+        for (runs, made, is_same) in [
+            ("{\"a\":1}", "{ \"a\" : 1 }", true),
+            ("[1,2]", "[1, 2]", true),
+            ("[1,2]", "[2,1]", false),
+            ("1", "1.0", false),
+            ("{\"a\":1}", "x", false),
+        ] {
+            let found = all(&json!({"a": runs}), &json!({"a": made})).len();
+            assert_eq!(found, usize::from(!is_same), "{runs} {made}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_shortened() {
+        let difference = |length: usize| PodDifference {
+            path: "a".to_owned(),
+            runs: None,
+            made: Some(Value::from("é".repeat(length))),
+        };
+        let (most, more) = ("é".repeat(198), "é".repeat(199));
+        assert_eq!(difference(198).to_string(), format!("a: would be added: \"{most}\""));
+        assert_eq!(difference(199).to_string(), format!("a: would be added: \"{more}.."));
+        let neither = PodDifference { runs: None, made: None, path: "a".to_owned() };
+        assert_eq!(neither.to_string(), "a");
+    }
 }

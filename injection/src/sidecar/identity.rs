@@ -177,4 +177,61 @@ mod tests {
             assert_eq!(last_of(bad), None, "{bad:?}");
         }
     }
+
+    #[test]
+    fn what_is_no_range_and_no_number_is_told() {
+        let determined = |annotations: &[(&str, &str)], context: Value| {
+            let native = json!({"name": PROXY, "securityContext": context});
+            let pod = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [native]}});
+            let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let namespace = Namespace { annotations: annotations.collect(), ..Namespace::default() };
+            let (mode, init) = (Mode::Redirect, InitMode::Capture);
+            let determinants =
+                Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: false };
+            let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+            let found = determinants.identities(&mut problems, &mut warnings);
+            assert_eq!((found.init.user, found.init.group), (0, 0), "what sets rules is root");
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            (
+                (found.of_namespace.user, found.of_namespace.group),
+                (found.proxy.user, found.proxy.group),
+                problems,
+                warnings,
+            )
+        };
+        let none = || json!({});
+        let warning = |name: &str| {
+            format!(
+                "the namespace's annotation {name} is \"5\", which is not a range such as 1000620000/10000, and has no effect"
+            )
+        };
+        let sound = |of_namespace, proxy| (of_namespace, proxy, vec![], vec![]);
+        let both = [(USERS, "10/5"), (GROUPS, "20/5")];
+        assert_eq!(determined(&both, none()), sound((14, 24), (14, 24)));
+        assert_eq!(determined(&both[..1], none()), sound((14, 14), (14, 14)));
+        assert_eq!(determined(&both[1..], none()), sound((1337, 24), (1337, 24)));
+        assert_eq!(
+            determined(&[(USERS, "10/5"), (GROUPS, "5")], none()),
+            ((14, 1337), (14, 1337), vec![], vec![warning(GROUPS)])
+        );
+        assert_eq!(
+            determined(&[(USERS, "5")], none()),
+            ((1337, 1337), (1337, 1337), vec![], vec![warning(USERS)])
+        );
+        assert_eq!(
+            determined(&[], json!({"runAsUser": 2_147_483_647, "runAsGroup": null})),
+            sound((1337, 1337), (2_147_483_647, 1337))
+        );
+        let problem = |field: &str, value: &str| {
+            format!(
+                "container istio-proxy: securityContext.{field}: {value:?} is not a user or group number; expected one from 0 \
+                 to 2147483647"
+            )
+        };
+        assert_eq!(
+            determined(&[], json!({"runAsUser": 2_147_483_648_i64, "runAsGroup": -1})).2,
+            [problem("runAsUser", "2147483648"), problem("runAsGroup", "-1")]
+        );
+        assert_eq!(determined(&[], json!({"runAsUser": 1.5})).2, [problem("runAsUser", "1.5")]);
+    }
 }

@@ -133,3 +133,17 @@ fn each_template_is_tried_by_itself() {
     assert_eq!((tried["good"], tried["sidecar"]), (0, 0));
     assert!(tried["bad"] > 0 && tried["worse"] > 0, "{tried:?}");
 }
+
+#[test]
+fn a_pod_that_would_be_another_is_a_change() {
+    let reason = injection::decision::DecisionReason::Label;
+    for (verdict, is_change) in [
+        (ComparisonVerdict::NotInjected, false),
+        (ComparisonVerdict::Same, false),
+        (ComparisonVerdict::Differs(Vec::new()), true),
+        (ComparisonVerdict::Skipped(reason), true),
+        (ComparisonVerdict::Refused(mesh::Problems(Vec::new())), true),
+    ] {
+        assert_eq!(verdict.is_change(), is_change, "{verdict:?}");
+    }
+}

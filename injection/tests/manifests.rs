@@ -1,0 +1,90 @@
+//! What an installation applies and what its removal deletes, as whole texts: `tests/manifests` has a file for each.
+//!
+//! `UPDATE_GOLDENS=1` writes the files anew.
+
+use injection::manifests::{InstallOptions, Installation, files, kustomization, removed};
+use mesh::data::{Tree, yaml};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const PLAIN: InstallOptions<'static> = InstallOptions {
+    namespace: "mesh",
+    image: Some("example/injector:1"),
+    revision: "default",
+    tags: &[],
+    auto: false,
+    replicas: 2,
+    environment_labels: None,
+    operator: false,
+    proxy_image: Some("example/proxy:1"),
+    init_image: None,
+    priority_class: None,
+    network_policy: false,
+    names_namespace: false,
+    istio_names: false,
+};
+
+fn block(object: &Value) -> String {
+    yaml::block(&Tree::read(&object.to_string()))
+}
+
+fn shown(options: &InstallOptions<'_>) -> String {
+    let target = Installation::read(options).unwrap_or_else(|problems| panic!("{problems}"));
+    let files = files(&target);
+    let mut shown = String::new();
+    for file in &files {
+        for object in &file.objects {
+            shown += &format!("--- # {}.yaml\n{}", file.name, block(object));
+        }
+    }
+    shown += &format!("--- # kustomization.yaml\n{}--- # removed\n", block(&kustomization(&files)));
+    for object in removed(&target) {
+        let of = &object["metadata"];
+        let place = of["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let [version, kind] = ["apiVersion", "kind"].map(|field| object[field].as_str().expect("a text"));
+        shown += &format!("# {kind} ({version}) {place}{}\n", of["name"].as_str().expect("a name"));
+    }
+    shown
+}
+
+#[test]
+fn an_installation_is_what_its_file_tells() {
+    let (tags, default) = (["stable".to_owned(), "default".to_owned()], ["default".to_owned()]);
+    let everything = InstallOptions {
+        revision: "r1",
+        tags: &tags,
+        auto: true,
+        replicas: 1,
+        environment_labels: Some("virtual-env"),
+        operator: true,
+        init_image: Some("example/init:1"),
+        priority_class: Some("system-cluster-critical"),
+        network_policy: true,
+        names_namespace: true,
+        ..PLAIN
+    };
+    let in_istios_place = InstallOptions {
+        namespace: "default",
+        revision: "r1",
+        tags: &default,
+        environment_labels: Some("virtual-env,team-env"),
+        names_namespace: true,
+        istio_names: true,
+        ..PLAIN
+    };
+    let mut wrong = Vec::new();
+    for (name, options) in
+        [("plain", PLAIN), ("everything", everything), ("in-istios-place", in_istios_place)]
+    {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/manifests/{name}.yaml"));
+        let shown = shown(&options);
+        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+            fs::write(&file, &shown).expect("a writable file");
+        }
+        if fs::read_to_string(&file).unwrap_or_default() != shown {
+            wrong.push(name);
+        }
+    }
+    assert_eq!(wrong, [""; 0], "UPDATE_GOLDENS=1 writes them anew");
+}
