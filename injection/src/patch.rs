@@ -198,9 +198,74 @@ mod tests {
         check(&json!(["x", "y", "z"]), &json!(["y", "z"]), &json!([{"op": "remove", "path": "/0"}]));
     }
 
+    /// How many items two lists have in common, in their order, at most.
+    fn common(old: &[Value], new: &[Value]) -> usize {
+        match (old.split_first(), new.split_first()) {
+            (Some((a, old)), Some((b, new))) if a == b => 1 + common(old, new),
+            (Some((_, shorter)), Some((_, less))) => common(shorter, new).max(common(old, less)),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn no_item_goes_or_comes_without_need() {
+        let mut lists = vec![Vec::<Value>::new()];
+        for length in 0..4 {
+            let longer = lists.iter().filter(|list| list.len() == length).flat_map(|list| {
+                ["a", "b", "c"].map(|item| list.iter().cloned().chain([item.into()]).collect())
+            });
+            lists.extend(longer.collect::<Vec<_>>());
+        }
+        assert_eq!(lists.len(), 121);
+        for old in &lists {
+            for new in &lists {
+                let steps = between(&old[..].into(), &new[..].into()).0;
+                let (mut gone, mut come) = (0, 0);
+                for step in &steps {
+                    match step {
+                        PatchOperation::Add(_) => come += 1,
+                        PatchOperation::Remove(_) => gone += 1,
+                        PatchOperation::Replace(_) => (gone, come) = (gone + 1, come + 1),
+                        other => panic!("{other:?}"),
+                    }
+                }
+                let kept = common(old, new);
+                assert_eq!((gone, come), (old.len() - kept, new.len() - kept), "{old:?} {new:?}: {steps:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_in_the_place_of_what_goes_replaces_it() {
+        check(
+            &json!(["a", "x", "b", "y"]),
+            &json!(["a", "p", "b"]),
+            &json!([{"op": "replace", "path": "/1", "value": "p"}, {"op": "remove", "path": "/3"}]),
+        );
+        check(
+            &json!(["x", "a", "b"]),
+            &json!(["a", "p", "q", "b", "c"]),
+            &json!([
+                {"op": "remove", "path": "/0"}, {"op": "add", "path": "/1", "value": "p"},
+                {"op": "add", "path": "/2", "value": "q"}, {"op": "add", "path": "/4", "value": "c"},
+            ]),
+        );
+        check(
+            &json!([{"name": "a"}, {"a": 1}]),
+            &json!([{"a": 1}, {"name": 1}]),
+            &json!([{"op": "remove", "path": "/0"}, {"op": "add", "path": "/1", "value": {"name": 1}}]),
+        );
+    }
+
     #[test]
     fn a_list_too_long_to_compare_is_replaced() {
-        let numbers = |from: usize| Value::from((from..from + 1100).collect::<Vec<_>>());
-        assert_eq!(between(&numbers(0), &numbers(5000)).0.len(), 1);
+        let numbers = |from: usize, count: usize| Value::from((from..from + count).collect::<Vec<_>>());
+        assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1000)).0.len(), 1000);
+        assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1001)).0.len(), 1);
+        // What both begin and end with is not compared.
+        let long = |middle: usize| Value::from((0..2000).chain([middle]).chain(0..2000).collect::<Vec<_>>());
+        assert_eq!(between(&long(1), &long(2)).0.len(), 1);
+        let expected = json!([{"op": "replace", "path": "/2000", "value": 5001}]);
+        check(&long(5000), &long(5001), &expected);
     }
 }

@@ -283,6 +283,69 @@ mod tests {
     }
 
     #[test]
+    fn a_miss_says_what_is_and_what_has_to_be() {
+        let some = || vec!["a".to_owned(), "b".to_owned()];
+        for (operator, expected) in [
+            (Operator::Exists, "it has to be there"),
+            (Operator::DoesNotExist, "it must not be there"),
+            (Operator::In(some()), "it has to be \"a\" or \"b\""),
+            (Operator::NotIn(some()), "it must not be \"a\" or \"b\""),
+        ] {
+            let requirement = LabelRequirement { key: "k".to_owned(), operator };
+            let shown = |found| Miss { bearer: Bearer::Pod, requirement: &requirement, found }.to_string();
+            assert_eq!(shown(None), format!("the pod has no label k; {expected}"));
+            assert_eq!(shown(Some("c")), format!("the pod's label k is \"c\"; {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_webhook_is_for_new_pods_by_any_of_its_rules() {
+        let rule = |fields: [&str; 4]| {
+            let [operation, group, version, resource] = fields;
+            json!({"operations": ["DELETE", operation], "apiGroups": [group], "apiVersions": [version], "resources": [resource]})
+        };
+        let other = rule(["CREATE", "apps", "v1", "deployments"]);
+        for (fields, expected) in [
+            (["CREATE", "", "v1", "pods"], true),
+            (["*", "*", "*", "*"], true),
+            (["*", "", "v1", "*/*"], true),
+            (["UPDATE", "", "v1", "pods"], false),
+            (["CREATE", "apps", "v1", "pods"], false),
+            (["CREATE", "", "v2", "pods"], false),
+            (["CREATE", "", "v1", "pods/status"], false),
+        ] {
+            let webhook =
+                json!({"name": "a", "rules": [other, rule(fields)], "clientConfig": {"url": "https://b/c"}});
+            let configuration = json!({"metadata": {"name": "c"}, "webhooks": [webhook]});
+            let names: Vec<String> =
+                read_others(&configuration).iter().map(|webhook| webhook.name.to_string()).collect();
+            assert_eq!(names, if expected { vec!["a of c"] } else { vec![] }, "{fields:?}");
+            assert_eq!(of_pods(&configuration).count(), usize::from(expected), "{fields:?}");
+            assert_eq!(read(&configuration), [], "{fields:?}");
+        }
+        for (client, expected) in [
+            (json!({"url": "https://a/inject"}), true),
+            (json!({"url": "https://a/inject/cluster/b"}), true),
+            (json!({"url": "https://a/injected"}), false),
+            (json!({"url": "https://a"}), false),
+            (json!({"service": {"path": "/inject"}, "url": "https://a/b"}), true),
+            (json!({"service": {}}), false),
+            (json!({}), false),
+        ] {
+            let rules = json!([rule(["CREATE", "", "v1", "pods"])]);
+            let bad = json!({"matchLabels": {"a": 1}});
+            let webhook = json!({"name": "a", "rules": rules, "clientConfig": client});
+            let mut unread = webhook.clone();
+            unread["objectSelector"] = bad;
+            let configuration = json!({"webhooks": [webhook, unread]});
+            let found = (read(&configuration).len(), read_others(&configuration).len());
+            assert_eq!(found, (usize::from(expected), usize::from(!expected)), "{client}");
+            let names: Vec<&str> = unreadable(&configuration).collect();
+            assert_eq!(names, if expected { vec!["a"] } else { vec![] }, "{client}");
+        }
+    }
+
+    #[test]
     fn webhooks_are_read_as_a_cluster_has_them() {
         let webhook = |name: &str, client: Value, resources: &str| {
             json!({ "name": name, "clientConfig": client,

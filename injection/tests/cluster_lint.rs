@@ -358,3 +358,51 @@ fn a_sentence_about_findings_counts_them_and_their_objects() {
         ["1 finding in 2 pods and 0 workloads", "Pod shop/b and 1 more (2 pods)"]
     );
 }
+
+#[test]
+fn the_worst_comes_first() {
+    let pod = |name: &str, meta: &str| {
+        format!(
+            "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: shop, {meta}}}, spec: {{containers: [{{name: web}}]}}}}\n"
+        )
+    };
+    let webhook = "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
+                   metadata: {name: bare, uid: '2'}\nwebhooks: [{name: a.example, clientConfig: {service: {name: istiod, \
+                   namespace: istio-system}}, rules: [{operations: [CREATE], apiGroups: [''], apiVersions: [v1], resources: [pods]}]}]\n";
+    let deployment = |name: &str| {
+        format!(
+            "---\n{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}, namespace: shop}}, spec: {{template: \
+             {{metadata: {{annotations: {{sidecar.istio.io/interceptionMode: HALF}}}}, spec: {{containers: [{{name: web}}]}}}}}}}}\n"
+        )
+    };
+    let text = [
+        read("base.yaml"),
+        webhook.to_owned(),
+        pod(
+            "c",
+            "annotations: {traffic.sidecar.istio.io/excludeOutboundPort: '80', sidecar.istio.io/status: '{}'}",
+        ),
+        pod("d", ""),
+        pod("e", ""),
+        deployment("f"),
+        deployment("g"),
+        deployment("h"),
+        deployment("i").replace("HALF", "FULL"),
+        deployment("j").replace("HALF", "FULL"),
+    ];
+    let found = lint(&objects(&text.concat()));
+    let shown: Vec<String> = found.findings.iter().map(shown).collect();
+    // Webhooks concern every pod; then by pods, and by objects; notes at the end.
+    let expected = [
+        "warning SI037 MutatingWebhookConfiguration bare (0)",
+        "warning SI030 Pod shop/d (1), Pod shop/e (1)",
+        "warning SI027 Pod shop/c (1)",
+        "warning SI038 Deployment shop/f (0), Deployment shop/g (0), Deployment shop/h (0)",
+        "warning SI038 Deployment shop/i (0), Deployment shop/j (0)",
+        "note SI013 Pod shop/c (1), Pod shop/d (1), Pod shop/e (1)",
+        "note SI015 Pod shop/c (1), Pod shop/d (1), Pod shop/e (1)",
+    ];
+    assert_eq!(shown, expected);
+    let counts = found.findings.iter().map(ClusterFinding::pods).collect::<Vec<_>>();
+    assert_eq!(counts, [0, 2, 1, 0, 0, 3, 3]);
+}
