@@ -406,3 +406,30 @@ fn the_worst_comes_first() {
     let counts = found.findings.iter().map(ClusterFinding::pods).collect::<Vec<_>>();
     assert_eq!(counts, [0, 2, 1, 0, 0, 3, 3]);
 }
+
+#[test]
+fn a_report_has_the_findings_with_their_places() {
+    let text = "---\n{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}, spec: {containers: [{name: web}]}}\n\
+                ---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: f, namespace: shop}, spec: {template: {metadata: \
+                {annotations: {sidecar.istio.io/interceptionMode: HALF}}, spec: {containers: [{name: web}]}}}}\n";
+    let mut found = lint(&objects(&format!("{}{text}", read("base.yaml"))));
+    found.select(false, &[]);
+    let not_injected = "runs without a sidecar, though webhook namespace of istio-sidecar-injector would inject it now: it was \
+                        created before the labels or the webhook, or while the injector did not answer";
+    let expected = json!({
+        "version": 1, "pod_count": 1, "workload_count": 1, "not_judged": [],
+        "findings": [
+            {
+                "code": "SI030", "level": "warning", "option": null, "text": not_injected,
+                "remedy": "restart the workload (kubectl rollout restart), or create the pod again",
+                "objects": [{"object": "Pod shop/a", "pod_count": 1, "file": "input.yaml", "line": 43}],
+            },
+            {
+                "code": "SI038", "level": "warning", "option": "sidecar.istio.io/interceptionMode",
+                "text": "\"HALF\" is not an interception mode; expected REDIRECT, TPROXY or NONE", "remedy": null,
+                "objects": [{"object": "Deployment shop/f", "pod_count": 0, "file": "input.yaml", "line": 45}],
+            },
+        ],
+    });
+    assert_eq!(serde_json::to_value(report(&found)).expect("JSON"), expected);
+}

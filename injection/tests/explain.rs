@@ -233,3 +233,95 @@ fn what_describes_no_pod() {
         "apiVersion: x/v1\nkind: Rollout\nmetadata: {name: a}\nspec: {template: {spec: {containers: []}}}\n";
     check(rollout, "Rollout (x/v1) a");
 }
+
+#[test]
+fn each_object_of_each_file_is_explained_in_its_context() {
+    let pod = |name: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{{name}}}, spec: {{containers: [{{name: web}}]}}}}\n"
+        )
+    };
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, labels: {app: web}}\n\
+                      spec: {template: {spec: {containers: [{name: web}]}}}\n";
+    let first = format!("{}---\n{deployment}", pod("name: a, namespace: shop"));
+    let second = format!("{}---\n{}", pod("generateName: b-"), pod("namespace: other"));
+    let labels = [("istio-injection".to_owned(), "enabled".to_owned())];
+    let ask = |native_sidecars| {
+        let question = InjectionQuestion {
+            manifests: &[("first.yaml", &first), ("second.yaml", &second)],
+            namespaces: Namespaces::new("default", Some(labels.clone().into()), BTreeMap::new()),
+            native_sidecars,
+        };
+        let injector = DeployedInjector::installed("default", false, Configuration::default());
+        explain(&question, &[injector]).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let found = ask(true);
+    let places = found.iter().map(|one| (one.title.as_str(), one.file.as_str(), one.document));
+    let expected = [
+        ("Pod shop/a", "first.yaml", 1),
+        ("Deployment shop/web", "first.yaml", 2),
+        ("Pod default/b-*", "second.yaml", 1),
+        ("Pod other/without a name", "second.yaml", 2),
+    ];
+    assert_eq!(places.collect::<Vec<_>>(), expected);
+    for (native, place) in [(true, "initContainers"), (false, "containers")] {
+        let found = ask(native);
+        assert_eq!((found[1].added[0].name.as_str(), found[1].added[0].place), ("istio-proxy", place));
+        // The template's pods belong to the Deployment, in its namespace.
+        let object = found[1].injected.as_ref().expect("injected");
+        let containers = object["spec"]["template"]["spec"][place].as_array().expect("a list");
+        let proxy = containers.iter().find(|container| container["name"] == "istio-proxy").expect("a proxy");
+        let value = |name: &str| {
+            let variables = proxy["env"].as_array().into_iter().flatten();
+            variables
+                .filter(|one| one["name"] == name)
+                .filter_map(|one| one["value"].as_str())
+                .collect::<String>()
+        };
+        assert_eq!(value("ISTIO_META_WORKLOAD_NAME"), "web");
+        assert_eq!(value("ISTIO_META_OWNER"), "kubernetes://apis/apps/v1/namespaces/shop/deployments/web");
+    }
+}
+
+#[test]
+fn explanations_of_injected_and_skipped_pods_are_paragraphs() {
+    let pod = POD.replace("LABELS", "annotations: {sidecar.istio.io/inject: yes it is}");
+    let none = pod.replace("yes it is", "'false'");
+    let off = pod.replace("sidecar.istio.io/inject: yes it is", "sidecar.istio.io/interceptionMode: NONE");
+    let text_of = |manifest: &str| {
+        plain(&text(&ask(manifest, Some(&[("istio-injection", "enabled")]), "default", false)))
+    };
+    let webhooks = "  \
+  webhook     rev.namespace is not: the namespace has no label istio.io/rev; it has to be \"default\", and the namespace's label \
+istio-injection is \"enabled\"; it must not be there
+  webhook     rev.object is not: the namespace's label istio-injection is \"enabled\"; it must not be there, and the pod has no label \
+istio.io/rev; it has to be \"default\"
+  webhook     namespace is called
+  webhook     object is not: the namespace's label istio-injection is \"enabled\"; it must not be there, and the pod has no label \
+sidecar.istio.io/inject; it has to be \"true\"";
+    let expected = format!(
+        "\
+Pod shop/web: injected, because webhook namespace is called, and the pod says nothing, so the policy decides
+{webhooks}
+  decision    yes: the pod says nothing, so the policy decides
+  init        istio-init: istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i '*' -x '' -b '*' -d 15090,15021,15020 \
+--log_output_level=default:info
+  container   istio-proxy in containers, from istio/proxyv2:latest
+  warning     sidecar.istio.io/inject is \"yes it is\", which says neither true nor false, so the pod is injected, as if it said \
+nothing; expected \"true\" or \"false\"
+
+Pod shop/web: not injected, because webhook namespace is called, and its annotation sidecar.istio.io/inject says so
+{webhooks}
+  decision    no: its annotation sidecar.istio.io/inject says so
+  to change   take the annotation sidecar.istio.io/inject from the pod
+  or          give the pod the label sidecar.istio.io/inject: \"true\"
+
+Pod shop/web: injected, because webhook namespace is called, and the pod says nothing, so the policy decides
+{webhooks}
+  decision    yes: the pod says nothing, so the policy decides
+  init        none: nothing is captured
+  container   istio-proxy in containers, from istio/proxyv2:latest
+"
+    );
+    assert_eq!(text_of(&format!("{pod}---\n{none}---\n{off}")), expected);
+}
