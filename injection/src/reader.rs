@@ -230,3 +230,121 @@ pub(crate) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
         (Some(_), false) => problem("holds several documents; expected one".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn problems(reader: DocumentReader<'_>) -> Vec<String> {
+        reader.finish().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_path_leads_through_mappings_and_lists() {
+        let root = json!({"a": {"b": [[1, 2], [{"c": 3}]], "d": null}, "": 4});
+        let reader = DocumentReader::of("name", &root);
+        for (path, expected) in [
+            ("a.b[0][1]", Some(json!(2))),
+            ("a.b[1][0].c", Some(json!(3))),
+            ("a.b[2]", None),
+            ("a.b[x]", None),
+            ("a.d", None),
+            ("a.d.e", None),
+            ("a.b.c", None),
+            ("a[0]", None),
+            ("", Some(json!(4))),
+        ] {
+            assert_eq!(reader.at(path), expected.as_ref(), "{path}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_value_has_its_forms() {
+        let root = json!({
+            "text": "a", "number": 7, "bool": true, "empty": "", "blank": " ", "list": ["a", 1], "map": {"a.b": "c", "d": 2, "e": []},
+            "yes": "true", "no": "false", "port": "80", "zero": 0, "most": 65535, "over": 65536, "half": 1.5, "count": " 5 ",
+            "large": 2_147_483_648_u32,
+        });
+        let mut reader = DocumentReader::of("name", &root);
+        let texts = ["text", "number", "bool", "empty", "none"].map(|path| reader.text(path));
+        assert_eq!(texts, ["a", "7", "true", "", ""]);
+        assert_eq!(
+            [reader.string("text"), reader.string("none"), reader.string("empty")],
+            [Some("a"), None, Some("")]
+        );
+        assert_eq!(
+            ["bool", "yes", "no", "empty", "none"].map(|path| reader.flag(path)),
+            [true, true, false, false, false]
+        );
+        assert_eq!(["bool", "none"].map(|path| reader.boolean(path)), [Some(true), None]);
+        assert_eq!(
+            ["number", "count", "zero", "empty", "blank", "none"].map(|path| reader.number(path)),
+            [7, 5, 0, 0, 0, 0]
+        );
+        assert_eq!(["port", "most", "none", "empty"].map(|path| reader.port(path, 9)), [80, 65535, 9, 9]);
+        assert_eq!(["port", "zero", "none"].map(|path| reader.port_or_none(path)), [Some(80), None, None]);
+        let known = [("a", 1), ("7", 2)];
+        assert_eq!(
+            ["text", "number", "empty", "none"].map(|path| reader.one_of(path, &known)),
+            [Some(1), Some(2), None, None]
+        );
+        assert_eq!(
+            (reader.list("list").len(), reader.list("none").len(), reader.mapping("none")),
+            (2, 0, None)
+        );
+        assert_eq!(problems(reader), [""; 0]);
+
+        let mut reader = DocumentReader::of("name", &root);
+        assert_eq!(
+            (reader.text("list"), reader.string("number"), reader.flag("text")),
+            (String::new(), None, false)
+        );
+        assert_eq!((reader.boolean("yes"), reader.number("half"), reader.number("large")), (None, 0, 0));
+        assert_eq!(
+            (reader.port("zero", 9), reader.port_or_none("over"), reader.one_of("bool", &known)),
+            (9, None, None)
+        );
+        assert_eq!((reader.list("map"), reader.mapping("list")), (&[][..], None));
+        assert_eq!(reader.texts("list"), ["a"]);
+        let named = [("a.b".to_owned(), "c".to_owned()), ("d".to_owned(), "2".to_owned())];
+        assert_eq!(reader.named_texts("map"), named.into());
+        reader.only("map", &["e", "a.c"]);
+        let expected = [
+            "name: list: is a list; expected a string",
+            "name: number: \"7\" is a number; expected a string, in quotes where it looks like something else",
+            "name: text: \"a\" is a string; expected true or false",
+            "name: yes: \"true\" is a string; expected true or false, without quotes",
+            "name: half: \"1.5\" is a number; expected a number from 0 to 2147483647",
+            "name: large: \"2147483648\" is a number; expected a number from 0 to 2147483647",
+            "name: zero: \"0\" is a number; expected a port from 1 to 65535",
+            "name: over: \"65536\" is a number; expected a port from 1 to 65535, or 0 for none",
+            "name: bool: \"true\" is none of those known; expected a, 7",
+            "name: map: is a mapping; expected a list",
+            "name: list: is a list; expected a mapping",
+            "name: list[1]: \"1\" is a number; expected a string",
+            "name: map.e: is a list; expected a string",
+            "name: map.a.b: unknown field; did you mean a.c?",
+            "name: map.d: unknown field; expected one of e, a.c",
+        ];
+        assert_eq!(problems(reader), expected);
+    }
+
+    #[test]
+    fn a_document_holds_one_mapping() {
+        for (text, expected) in [
+            ("", Ok(json!({}))),
+            ("---\n---\n", Ok(json!({}))),
+            ("a: 1", Ok(json!({"a": 1}))),
+            ("---\n---\na: 1", Ok(json!({"a": 1}))),
+            ("a: 1\n---\nb: 1", Err("name: holds several documents; expected one")),
+            ("- a", Err("name: is a list; expected a mapping")),
+            ("a", Err("name: is a string; expected a mapping")),
+            ("1", Err("name: is a number; expected a mapping")),
+            ("true", Err("name: is a boolean; expected a mapping")),
+        ] {
+            let found = mapping("name", text).map_err(|problems| problems.0[0].to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{text:?}");
+        }
+    }
+}

@@ -141,9 +141,13 @@ fn joined(args: &[Value]) -> FunctionResult {
             }
             url += &host;
         }
-        let path = escaped(&path, "-_.~$&+,/:;=@!'()*");
+        // An asterisk alone stands for the server itself.
+        let path = if path == "*" { path } else { escaped(&path, "-_.~$&+,/:;=@") };
         if !path.is_empty() && !path.starts_with('/') && !host.is_empty() {
             url.push('/');
+        } else if url.is_empty() && path.split('/').next().is_some_and(|first| first.contains(':')) {
+            // What precedes the colon would be a scheme.
+            url += "./";
         }
         url += &path;
     } else {
@@ -153,7 +157,7 @@ fn joined(args: &[Value]) -> FunctionResult {
         url += &format!("?{query}");
     }
     if !fragment.is_empty() {
-        url += &format!("#{}", escaped(&fragment, "-_.~$&+,/:;=?@!'()*"));
+        url += &format!("#{}", escaped(&fragment, "-_.~$&+,/:;=?@!()*"));
     }
     Ok(url.into())
 }
