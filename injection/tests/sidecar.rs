@@ -226,6 +226,14 @@ fn cluster_and_network_by_label_then_path_then_values() {
     check(json!({}), &[], "of-values", "of-values");
     check(json!({}), &path, "of-path", "of-path");
     check(json!({"topology.istio.io/network": "of-label"}), &path, "of-label", "of-path");
+    check(json!({"topology.istio.io/network": ""}), &path, "of-path", "of-path");
+    let empty = (path[0].0.clone(), String::new());
+    check(json!({}), &[path.clone(), vec![empty]].concat(), "of-path", "of-path");
+    let labelled = json!({"metadata": {"labels": {"topology.istio.io/network": ""}}});
+    let sidecar =
+        Sidecar::of(&labelled, &AdmissionContext::default(), &configuration.values, &configuration.mesh);
+    assert_eq!(sidecar.expect("a good pod").network, None);
+    assert_eq!(of(&json!({})).network, None);
 }
 
 /// What values say is told to a plugin too; what the pod says itself stays as it stands.
@@ -313,5 +321,139 @@ fn a_pods_proxy_config_is_one_document() {
         let Problems(problems) = try_of(&json!({name: text}), &Configuration::default()).expect_err(text);
         assert_eq!(problems.len(), 1, "{text:?}");
         assert!(problems[0].to_string().contains(expected), "{}", problems[0]);
+    }
+}
+
+#[test]
+fn arguments_without_a_value_come_last_as_values_ask_for_them() {
+    let tail = |values: &str| {
+        let sidecar = try_of(&json!({}), &configured(values, "")).expect("nothing said");
+        let arguments = sidecar.arguments();
+        let at =
+            arguments.iter().position(|word| word.starts_with("--log_output_level")).expect("the last value");
+        arguments[at + 1..].join(" ")
+    };
+    let all = "global: {logAsJson: true, nativeNftables: true, proxy_init: {forceApplyIptables: true}}\n";
+    for (values, expected) in [
+        (String::new(), ""),
+        ("global: {logAsJson: true}".to_owned(), "--log_as_json"),
+        ("global: {nativeNftables: true}".to_owned(), "--native-nftables"),
+        ("global: {proxy_init: {forceApplyIptables: true}}".to_owned(), "--force-apply"),
+        (all.to_owned(), "--log_as_json --force-apply --native-nftables"),
+        (
+            format!("{all}pilot: {{cni: {{enabled: true}}}}"),
+            "--log_as_json --run-validation --skip-rule-apply --native-nftables",
+        ),
+    ] {
+        assert_eq!(tail(&values), expected, "{values}");
+    }
+}
+
+#[test]
+fn images_have_the_type_that_is_nearest() {
+    let (image, kind, config) =
+        ("sidecar.istio.io/proxyImage", "sidecar.istio.io/proxyImageType", "proxy.istio.io/config");
+    for (values, annotations, proxy, init) in [
+        ("{}", json!({}), "istio/proxyv2:latest", "istio/proxyv2:latest"),
+        ("{variant: debug}", json!({}), "istio/proxyv2:latest-debug", "istio/proxyv2:latest-debug"),
+        (
+            "{variant: debug}",
+            json!({kind: "distroless"}),
+            "istio/proxyv2:latest-distroless",
+            "istio/proxyv2:latest-distroless",
+        ),
+        ("{variant: debug}", json!({kind: ""}), "istio/proxyv2:latest", "istio/proxyv2:latest"),
+        (
+            "{variant: debug}",
+            json!({config: "image: {imageType: distroless}"}),
+            "istio/proxyv2:latest-distroless",
+            "istio/proxyv2:latest-debug",
+        ),
+        (
+            "{variant: debug}",
+            json!({config: "image: {imageType: ''}"}),
+            "istio/proxyv2:latest-debug",
+            "istio/proxyv2:latest-debug",
+        ),
+        ("{}", json!({image: "a/b:1"}), "a/b:1", "a/b:1"),
+        ("{}", json!({image: ""}), "istio/proxyv2:latest", "istio/proxyv2:latest"),
+        ("{}", json!({image: "b:1"}), "istio/proxyv2:latest", "istio/proxyv2:latest"),
+    ] {
+        let configuration = configured(&format!("global: {values}"), "");
+        let sidecar = try_of(&annotations, &configuration).expect("good annotations");
+        assert_eq!(
+            (sidecar.proxy_image.as_str(), sidecar.init_image.as_str()),
+            (proxy, init),
+            "{values} {annotations}"
+        );
+        let expected = "the annotation sidecar.istio.io/proxyImage is \"b:1\", which has no slash and no effect; expected a whole \
+                        reference, such as hub.example/mesh/proxyv2:1.30";
+        let has_effect = annotations[image] != "b:1";
+        assert_eq!(sidecar.warnings, if has_effect { vec![] } else { vec![expected] }, "{annotations}");
+    }
+}
+
+#[test]
+fn limits_are_at_least_what_is_requested() {
+    let [cpu, most] = ["proxyCPU", "proxyCPULimit"].map(|name| format!("sidecar.istio.io/{name}"));
+    for (asked, limit, is_right) in [("1", "1000m", true), ("100m", "1", true), ("1", "999m", false)] {
+        let found = try_of(&json!({&cpu: asked, &most: limit}), &Configuration::default());
+        let expected = json!({"requests": {"cpu": asked}, "limits": {"cpu": limit}});
+        match found {
+            Ok(sidecar) => assert_eq!((sidecar.resources, is_right), (expected, true)),
+            Err(Problems(problems)) => {
+                let text = "sidecar.istio.io/proxyCPULimit: \"999m\" is less than sidecar.istio.io/proxyCPU asks for, and Kubernetes \
+                            would refuse the pod; expected as much or more";
+                let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                assert_eq!((shown, is_right), (vec![text.to_owned()], false));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_counts_as_something_else_is_told() {
+    let of_value = |name: &str, value: &str| of(&json!({name: value}));
+    let (low, native, probes) = (
+        "sidecar.istio.io/capNetBindService",
+        "sidecar.istio.io/nativeSidecar",
+        "sidecar.istio.io/rewriteAppHTTPProbers",
+    );
+    for (name, value, expected) in [
+        (low, "true", None),
+        (low, "", None),
+        (low, "1", Some("the annotation sidecar.istio.io/capNetBindService is \"1\" and counts as false")),
+        (native, "true", None),
+        (native, "false", None),
+        (native, "", None),
+        (native, "no", Some("the annotation sidecar.istio.io/nativeSidecar is \"no\" and counts as true")),
+        (probes, "1", None),
+        (
+            probes,
+            "yes",
+            Some(
+                "the annotation sidecar.istio.io/rewriteAppHTTPProbers is \"yes\", which is not a boolean, and has no effect; \
+                 expected true or false",
+            ),
+        ),
+    ] {
+        let sidecar = of_value(name, value);
+        assert_eq!(
+            sidecar.warnings,
+            expected.map(str::to_owned).into_iter().collect::<Vec<_>>(),
+            "{name} {value}"
+        );
+        let found = (sidecar.binds_low_ports, sidecar.native);
+        assert_eq!(
+            found,
+            (name == low && value == "true", name == native && ["true", "no"].contains(&value))
+        );
+    }
+    let port = "status.sidecar.istio.io/port";
+    for (text, expected) in [(" 80 ", Some(80)), ("0", None), ("65535", Some(65535))] {
+        assert_eq!(of_value(port, text).status_port, expected, "{text}");
+    }
+    for text in ["+80", "65536", "8 0", "-1"] {
+        assert!(try_of(&json!({port: text}), &Configuration::default()).is_err(), "{text}");
     }
 }

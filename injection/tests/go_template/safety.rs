@@ -206,3 +206,9 @@ fn nothing_is_no_value() {
     );
     assert_eq!(world.render("{{ if .Values.none.deeper }}a: 1{{ end }}"), Ok(json!({})));
 }
+
+/// As the engine prints what stands for variables that were not read.
+#[test]
+fn a_template_may_print_any_word() {
+    assert_eq!(World::new().render("a: Function"), Ok(json!({"a": "Function"})));
+}

@@ -190,3 +190,32 @@ fn shortened(message: &str) -> String {
     }
     short
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_engine_says_is_shortened_before_a_value_of_it() {
+        let (most, wide) = ("a".repeat(300), "é".repeat(300));
+        for (message, expected) in [
+            ("no field".to_owned(), "no field".to_owned()),
+            ("in map[a:1]".to_owned(), "in a map".to_owned()),
+            ("map[a:map[b:1]]".to_owned(), "a map".to_owned()),
+            (most.clone(), most.clone()),
+            (wide.clone(), wide.clone()),
+            (format!("{most}b"), format!("{most}..")),
+            (format!("{wide}b"), format!("{wide}..")),
+            (format!("{most}map[]"), format!("{most}a map")),
+            (format!("{most}bmap[]"), format!("{most}..")),
+        ] {
+            assert_eq!(shortened(&message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_shown_by_its_name() {
+        let template = Template::read("config: templates.a", "{{ 1 }}").expect("a template");
+        assert_eq!(format!("{template:?}"), "Template { name: \"config: templates.a\", .. }");
+    }
+}
