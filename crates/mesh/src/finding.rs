@@ -187,7 +187,29 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, RETIRED};
+    use super::{Code, Edit, Finding, Level, RETIRED};
+    use crate::settings::Setting;
+    use crate::sources::{Dialect, Given, Raw, Source};
+
+    #[test]
+    fn a_pods_finding_names_its_annotation() {
+        let annotation = "traffic.sidecar.istio.io/includeInboundPorts";
+        let given = Given { value: "80".to_owned(), source: Source::Annotation(annotation.to_owned()) };
+        let dialect = Dialect::of(&Raw::of([(Setting::InboundPorts, given)]));
+        let flag = "{--istio-inbound-ports}";
+        let edit = Edit { setting: Setting::InboundPorts, value: None };
+        let note = Finding::note(Code::ALL[0], flag, format!("{flag} is in vain"), format!("drop {flag}"));
+        let finding = Finding { edit: Some(edit.clone()), ..note }.named_by(&dialect);
+        let expected = Finding {
+            level: Level::Note,
+            code: Code::ALL[0],
+            option: annotation.to_owned(),
+            text: format!("{annotation} is in vain"),
+            remedy: format!("drop {annotation}"),
+            edit: Some(edit),
+        };
+        assert_eq!(finding, expected);
+    }
 
     /// So a number that is taken out of the list has to go among the retired ones, and a new one is the next.
     #[test]

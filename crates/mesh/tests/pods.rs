@@ -127,6 +127,7 @@ fn every_annotation_is_its_flag() {
             cases.iter().find(|case| case.0 == row.setting).unwrap_or_else(|| panic!("no case for {row:?}"));
         let without = DEFAULTS.into_iter().filter(|(setting, _)| *setting != row.setting);
         let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
+        assert!(row.annotations().iter().any(|name| name.contains("istio.io/")), "{row:?}");
         for name in row.annotations() {
             assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
             let printed = captured(&pod(&[(name, bad)])).expect_err(name);

@@ -215,3 +215,59 @@ fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Mesh;
+    use crate::recognition::recognized;
+    use rules::simulate::View;
+    use rules::{Family, parse};
+
+    /// Whose a rule is that stands in a chain of the kernel's, where nothing but its form shows it.
+    fn owner(mesh_rules: &str, table: &str, rule: &str) -> Option<Mesh> {
+        let tables = ["raw", "mangle", "nat", "filter"].map(|name| {
+            let of_mesh = if name == "nat" { mesh_rules } else { "" };
+            let added = if name == table { rule } else { "" };
+            let chain = rule.split(' ').nth(1).expect("a chain");
+            format!("*{name}\n:{chain} ACCEPT [0:0]\n:ISTIO_INBOUND - [0:0]\n{of_mesh}\n{added}\nCOMMIT\n")
+        });
+        let view = View::of_listing(parse::listing(&tables.concat(), Family::V4).expect("a listing"));
+        let is_added = |found: &&crate::recognition::RecognizedRule<'_>| {
+            found.chain.table == table && found.rule.leads_to.is_none()
+        };
+        recognized(&view).iter().find(is_added).map(|found| found.mesh)
+    }
+
+    #[test]
+    fn rules_without_comments_are_the_meshs_by_their_form() {
+        let reached = ":PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -j ISTIO_INBOUND";
+        let owned = [
+            ("nat", "-A OUTPUT -o net1 -j RETURN"),
+            ("nat", "-A PREROUTING -i vm0 -j RETURN"),
+            ("mangle", "-A PREROUTING -i lo -m mark --mark 0x539 -j RETURN"),
+            ("mangle", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
+            ("mangle", "-A PREROUTING -p tcp -m mark --mark 0x539 -j CONNMARK --save-mark"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -m owner --gid-owner 1337 -j MARK --set-xmark 0x53a"),
+        ];
+        for (table, rule) in owned {
+            assert_eq!(owner(reached, table, rule), Some(Mesh::Istio), "{table}: {rule}");
+            assert_eq!(owner("", table, rule), None, "without the mesh, {table}: {rule}");
+        }
+        for (table, rule) in [
+            ("filter", "-A OUTPUT -o net1 -j RETURN"),
+            ("filter", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
+            ("mangle", "-A OUTPUT -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT ! -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -j RETURN"),
+            ("nat", "-A OUTPUT -o net1 -j ACCEPT"),
+            ("nat", "-A OUTPUT -d 10.0.0.0/8 -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -s 10.0.0.0/8 -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -o net1 -p tcp -m tcp --dport 22 -j RETURN"),
+            ("mangle", "-A OUTPUT -p tcp -j CONNMARK --restore-mark"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -j MARK --set-xmark 0x53a"),
+        ] {
+            assert_eq!(owner(reached, table, rule), None, "{table}: {rule}");
+        }
+    }
+}

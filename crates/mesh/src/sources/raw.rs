@@ -202,3 +202,19 @@ pub fn boolean(text: &str) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pod_gives_is_named_with_the_pod() {
+        let given = Given { value: "80".to_owned(), source: Source::Annotation("a/b".to_owned()) };
+        let values = Raw::of([(Setting::InboundPorts, given.clone())]);
+        assert_eq!(values.named(&given.source), "a/b");
+        let of_pod = values.of_pod("Pod web");
+        assert_eq!(of_pod.get(Setting::InboundPorts), Some(&given));
+        assert_eq!(of_pod.named(&given.source), "Pod web: a/b");
+        assert_eq!(of_pod.named(&Source::Flag("mesh")), "--mesh");
+    }
+}
