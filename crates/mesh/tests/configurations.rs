@@ -3,12 +3,13 @@
 
 use mesh::limit::CautionContext;
 use mesh::preview::{self, Preview};
-use mesh::recognition::recognized;
+use mesh::recognition::{read_at, reasons, recognized};
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw};
-use mesh::{Capture, Mesh, Problems, Resolved, resolve};
-use rules::simulate::{Direction, Packet, View};
-use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
+use mesh::{Capture, Mesh, Problems, Resolved, RuleReason, resolve};
+use rules::nft::{self, LiveBase, LiveChain, LiveRule, LiveTable};
+use rules::simulate::{Direction, Packet, View, ViewChain, ViewRule};
+use rules::{Action, ConnState, Family, Gid, ListedCondition, Protocol, Uid, parse, render};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::{env, fs, io, path::Path};
@@ -118,6 +119,40 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("redirect-all-dns-traffic", "true"),
         ],
     ),
+    (
+        "kuma-bare",
+        Mesh::Kuma,
+        &[
+            ("disable-comments", "true"),
+            ("redirect-inbound", "false"),
+            ("exclude-outbound-ports", "22"),
+            ("exclude-outbound-ports-for-uids", "tcp:22,80:1001;1002"),
+            ("exclude-outbound-ips", "10.3.0.0/16"),
+            ("redirect-outbound-insert-instead-of-append", "true"),
+            ("redirect-inbound-insert-instead-of-append", "true"),
+            ("redirect-dns", "true"),
+            ("drop-invalid-packets", "true"),
+            ("vnet", "docker0:172.17.0.0/16,br+:fd00::/64"),
+        ],
+    ),
+    (
+        "kuma-inbound",
+        Mesh::Kuma,
+        &[("redirect-outbound", "false"), ("iptables-logs", "true"), ("iptables-log-level", "4")],
+    ),
+    ("kuma-nothing", Mesh::Kuma, &[("redirect-inbound", "false"), ("redirect-outbound", "false")]),
+    (
+        "istio-logged",
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "80"),
+            ("istio-service-cidr", "10.0.0.0/8"),
+            ("kube-virt-interfaces", "vm0,vm1"),
+            ("iptables-trace-logging", "true"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "202"),
+        ],
+    ),
+    ("istio-off", Mesh::Istio, &[("istio-inbound-interception-mode", "NONE"), ("istio-service-cidr", "*")]),
     ("ambient", Mesh::Ambient, &[("dns-capture", "true"), ("reroute-virtual-interfaces", "vm0")]),
     ("ambient-ingress", Mesh::Ambient, &[("ingress", "true"), ("ipv6", "false")]),
 ];
@@ -200,28 +235,87 @@ fn resolved(mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
     resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
 }
 
-/// The rules of a family as they are read back from a listing: the reason, the setting and the effect of each.
-fn read_back(capture: &Capture, family: Family) -> String {
-    let listing = render::iptables::restore(&capture.rules(family));
-    let view = View::of_listing(parse::listing(&listing, family).expect("a listing"));
+/// Each rule as it is read back: the reason, the setting and the effect; and what shows without the others, where it differs.
+fn read_back(view: &View) -> String {
     let mut text = String::new();
-    for rule in recognized(&view) {
-        let setting = mesh::recognition::read_at(&view, rule.at).and_then(|(_, setting)| setting);
-        let option = setting.map(|setting| setting.row().option());
-        let reason = rule.reason.map(|reason| reason.name());
+    let option = |setting: Option<Setting>| setting.map(|setting| setting.row().option());
+    let found = recognized(view);
+    assert_eq!(reasons(view), found.iter().map(|rule| (rule.at, rule.reason)).collect::<Vec<_>>());
+    for rule in found {
         let chain = &view.chains()[rule.at.chain];
-        let _ = writeln!(
-            text,
-            "{} {} {} {} {reason:?} {option:?} {:?} {:?}",
-            rule.mesh,
-            chain.table,
-            chain.chain,
-            rule.at.rule + 1,
-            rule.role,
-            rule.meaning()
-        );
+        let place = format!("{} {} {} {}", rule.mesh, chain.table, chain.chain, rule.at.rule + 1);
+        let (reason, setting) = (rule.reason.map(|reason| reason.name()), option(rule.setting));
+        let _ = write!(text, "{place} {reason:?} {setting:?} {:?} {:?}", rule.role, rule.meaning());
+        let alone = read_at(view, rule.at).map(|(reason, setting)| (reason.name(), option(setting)));
+        if alone.as_ref().map(|(reason, _)| *reason) != reason || alone.and_then(|alone| alone.1) != setting {
+            let _ = write!(text, ", alone {:?}", read_at(view, rule.at));
+        }
+        text += if rule.is_reached { "\n" } else { ", not reached\n" };
     }
     text
+}
+
+/// A listing without its comments, as programs write rules that have none.
+fn without_comments(listing: &str) -> String {
+    let mut pieces = listing.split("-m comment --comment \"");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    first + &pieces.map(|piece| piece.split_once("\" ").expect("a comment ends").1).collect::<String>()
+}
+
+/// The rules of a listing as Istio's native mode has them: in tables of nf_tables, one for each of iptables.
+fn native_mode(view: &View) -> Vec<LiveTable> {
+    let native_name = |name: &str| name.to_lowercase().replace('_', "-");
+    let condition = |condition: &ListedCondition| match condition {
+        ListedCondition::Known(known) => known.condition().map(ListedCondition::Nft),
+        other => Some(other.clone()),
+    };
+    let rule = |rule: &ViewRule| LiveRule {
+        text: String::new(),
+        conditions: rule.conditions.iter().filter_map(condition).collect(),
+        first: Vec::new(),
+        action: match rule.action.chain() {
+            Some(chain) => Action::Call { chain: native_name(chain.as_str()), returns: true },
+            None => rule.action.clone(),
+        },
+        comment: String::new(),
+        hits: None,
+    };
+    let chain = |chain: &ViewChain| LiveChain {
+        name: native_name(&chain.chain),
+        base: chain.base.map(|base| LiveBase { base, policy: chain.policy }),
+        rules: chain.rules.iter().map(rule).collect(),
+    };
+    let table = |name: &str| {
+        let chains = view.chains().iter().filter(|chain| chain.table == name).map(chain).collect();
+        LiveTable { family: None, name: format!("inet istio-proxy-{name}"), chains }
+    };
+    ["raw", "mangle", "nat"].map(table).into()
+}
+
+/// The rules of a family as they are read back: from iptables, with and without comments, and from nf_tables.
+fn all_read_back(capture: &Capture, family: Family) -> String {
+    let listing = render::iptables::restore(&capture.rules(family));
+    let listed = |text: &str| View::of_listing(parse::listing(text, family).expect("a listing"));
+    let v6 = capture.rules(Family::V6);
+    let table = nft::table(capture.owner().table, &capture.rules(Family::V4), capture.ipv6().then_some(&v6));
+    let in_nftables = |tables: Vec<LiveTable>| {
+        let mut view = View::empty(family);
+        tables.into_iter().for_each(|table| view.add_nftables(table, &RuleReason::origin_of));
+        view
+    };
+    let bare = listed(&without_comments(&listing));
+    let native = (capture.mesh() == Mesh::Istio).then(|| in_nftables(native_mode(&bare)));
+    let views = [
+        ("iptables", Some(listed(&listing))),
+        ("iptables, without comments", Some(bare)),
+        ("nf_tables", Some(in_nftables(table.iter().map(nft::InetTable::listed).collect()))),
+        ("nf_tables, as Istio's native mode", native),
+    ];
+    let section = |(from, view): &(&str, Option<View>)| {
+        let text = read_back(view.as_ref()?);
+        Some(format!("---- read back, {family}, {from}\n{text}"))
+    };
+    views.iter().filter_map(section).collect()
 }
 
 fn described(mesh: Mesh, flags: Flags) -> String {
@@ -239,14 +333,19 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     cautions.for_each(|caution| text += &format!("caution: {}: {}\n", option(caution.setting), caution.text));
     for item in &lists {
         text += &format!(
-            "{}: {:?}, captured: {} ({})\n",
+            "{}: {} as {:?}, {:?} of {:?}, captured: {} ({})\n",
             option(item.setting),
             item.selector,
+            item.selector,
+            item.selector.condition(),
+            item.selector.family(),
             item.captured,
             item.meaning()
         );
     }
-    text += &format!("{proxy:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
+    let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
+    text += &format!("captures nothing: {}\n{:?}\n", capture.captures_nothing(), capture.keys());
+    text += &format!("{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
     text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
         text += &format!("---- {form:?}\n{}", preview::print(&*capture, form).text);
@@ -254,7 +353,7 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     let without = capture.without_dns();
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
     for family in capture.families() {
-        text += &format!("---- read back, {family}\n{}", read_back(&capture, family));
+        text += &all_read_back(&capture, family);
     }
     text
 }
