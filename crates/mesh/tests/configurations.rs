@@ -152,7 +152,16 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("ISTIO_OUTBOUND_OWNER_GROUPS", "202"),
         ],
     ),
-    ("istio-off", Mesh::Istio, &[("istio-inbound-interception-mode", "NONE"), ("istio-service-cidr", "*")]),
+    (
+        "istio-off",
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "NONE"),
+            ("istio-service-cidr", "*"),
+            ("redirect-dns", "true"),
+            ("pod-ips", "fd00::9"),
+        ],
+    ),
     ("ambient", Mesh::Ambient, &[("dns-capture", "true"), ("reroute-virtual-interfaces", "vm0")]),
     ("ambient-ingress", Mesh::Ambient, &[("ingress", "true"), ("ipv6", "false")]),
 ];
@@ -201,7 +210,205 @@ const REFUSED: &[(Mesh, Flags)] = &[
         ],
     ),
     (Mesh::Ambient, &[("probe-address", "here"), ("reroute-virtual-interfaces", "a/b")]),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "REDIRCT"),
+            ("istio-inbound-ports", "*,80,0"),
+            ("istio-local-exclude-ports", "0,0-5,80"),
+            ("istio-service-exclude-cidr", "*"),
+            ("dual-stack", "tru"),
+            ("pod-ips", "10.0.0"),
+            ("envoy-port", "80\u{7}"),
+        ],
+    ),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "tproxy"),
+            ("inbound-capture-port", "15006-15010"),
+            ("istio-inbound-tproxy-mark", "0x53a"),
+            ("istio-inbound-tproxy-route-table", "0"),
+        ],
+    ),
+    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1")]),
+    (Mesh::Linkerd, &[("incoming-proxy-port", "4140"), ("outgoing-proxy-port", "4140"), ("ipv6", "yes")]),
+    (
+        Mesh::Kuma,
+        &[
+            ("ip-family-mode", "dualstak"),
+            ("exclude-inbound-ports", "0"),
+            ("exclude-outbound-ports-for-uids", "80:;tcp:0:7;1-x"),
+            ("iptables-log-level", "8"),
+            ("redirect-inbound", "perhaps"),
+            ("vnet", "docker0:10.0.0.0/99,:10.0.0.0/8"),
+        ],
+    ),
+    (Mesh::Kuma, &[("redirect-dns", "true"), ("redirect-all-dns-traffic", "true")]),
 ];
+
+/// Words that are taken, with a warning.
+const ODD: &[(Mesh, Flags)] = &[
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "80,0"),
+            ("istio-service-cidr", "10.1.2.3/8,::1/128,fd00::/8"),
+            ("istio-service-exclude-cidr", "::1/128"),
+            ("capture-all-dns", "true"),
+            ("istio-outbound-ports", "80"),
+            ("istio-inbound-tproxy-route-table", "7"),
+            ("dns-servers", " "),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "java"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "5"),
+        ],
+    ),
+    (Mesh::Istio, &[("istio-inbound-interception-mode", "TPROXY"), ("kube-virt-interfaces", "vm0")]),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-service-cidr", "*"),
+            ("istio-service-exclude-cidr", "10.0.0.0/8"),
+            ("istio-outbound-ports", "80"),
+            ("istio-inbound-ports", "80"),
+            ("istio-local-exclude-ports", "22"),
+            ("istio-inbound-tproxy-mark", "7"),
+            ("dns-servers", "10.0.0.10"),
+            ("redirect-dns", "true"),
+        ],
+    ),
+    (Mesh::Istio, &[("redirect-dns", "true"), ("dns-servers", "")]),
+    (Mesh::Linkerd, &[("subnets-to-ignore", "10.1.2.3/8"), ("inbound-ports-to-ignore", "0")]),
+    (
+        Mesh::Kuma,
+        &[("ip-family-mode", "ipv4"), ("redirect-dns", "true"), ("vnet", "br0:fd00::/64,br0:10.0.0.0/8")],
+    ),
+    (
+        Mesh::Kuma,
+        &[("ip-family-mode", "dualstack"), ("pod-ips", "10.0.0.9,::1,::6"), ("vnet", "br0:10.0.0.0/8")],
+    ),
+    (Mesh::Kuma, &[("redirect-dns", "true"), ("dns-servers", "")]),
+];
+
+/// Whose configurations depend on what the machine answers.
+const ASKING: &[(Mesh, Flags)] = &[
+    (Mesh::Istio, &[("redirect-dns", "true")]),
+    (Mesh::Istio, &[("dual-stack", "true")]),
+    (Mesh::Istio, &[("proxy-uid", "web"), ("ISTIO_OUTBOUND_OWNER_GROUPS", "java")]),
+    (Mesh::Istio, &[("ENVOY_USER", "web"), ("pod-ips", "10.0.0.9")]),
+    (Mesh::Istio, &[("pod-ips", "fe80::9")]),
+    (Mesh::Linkerd, &[]),
+    (Mesh::Kuma, &[("redirect-dns", "true")]),
+    (Mesh::Kuma, &[("ip-family-mode", "dualstack"), ("redirect-all-dns-traffic", "true")]),
+    (Mesh::Kuma, &[("kuma-dp-user", "web"), ("redirect-dns", "true"), ("resolv-config-path", "/none")]),
+    (Mesh::Ambient, &[]),
+];
+
+/// A machine that answers little, or nothing.
+struct OddMachine {
+    /// `None` where they can't be listed.
+    addresses: Option<&'static [&'static str]>,
+    may_lack_addresses: bool,
+    /// `None` where the file can't be read.
+    servers: Option<&'static [&'static str]>,
+    /// Whether it can be asked about users, groups and rules.
+    answers: bool,
+}
+
+const ODD_MACHINES: &[(&str, OddMachine)] = &[
+    (
+        "nothing can be asked",
+        OddMachine { addresses: None, may_lack_addresses: false, servers: None, answers: false },
+    ),
+    (
+        "no address, no server",
+        OddMachine { addresses: Some(&[]), may_lack_addresses: false, servers: Some(&[]), answers: true },
+    ),
+    (
+        "no address yet",
+        OddMachine {
+            addresses: Some(&["127.0.0.1", "::1"]),
+            may_lack_addresses: true,
+            servers: Some(&["fd00::a"]),
+            answers: true,
+        },
+    ),
+    (
+        "addresses that nobody can call",
+        OddMachine {
+            addresses: Some(&["127.0.0.1", "169.254.0.9", "fe80::1", "224.0.0.1", "ff02::1"]),
+            may_lack_addresses: false,
+            servers: Some(&["10.0.0.10"]),
+            answers: true,
+        },
+    ),
+    (
+        "IPv6 first",
+        OddMachine {
+            addresses: Some(&["127.0.0.1", "fe80::1", "fd00::9", "10.0.0.9"]),
+            may_lack_addresses: false,
+            servers: Some(&["10.0.0.10"]),
+            answers: true,
+        },
+    ),
+    (
+        "IPv4 first",
+        OddMachine {
+            addresses: Some(&["127.0.0.1", "169.254.0.9", "10.0.0.9", "fd00::9"]),
+            may_lack_addresses: false,
+            servers: Some(&["10.0.0.10"]),
+            answers: true,
+        },
+    ),
+];
+
+/// Addresses, or an error where there are none to tell.
+fn told(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
+    let parsed = |all: &[&str]| all.iter().map(|text| text.parse().expect("an address")).collect();
+    addresses.map(parsed).ok_or_else(|| io::Error::other("out of order"))
+}
+
+impl OddMachine {
+    fn answered<T>(&self, value: T) -> io::Result<T> {
+        if self.answers { Ok(value) } else { Err(io::Error::other("out of order")) }
+    }
+}
+
+impl Host for OddMachine {
+    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        self.answered(["web", "kuma-dp"].contains(&name).then(|| Uid::new(1002).expect("a user")))
+    }
+
+    fn has_user(&self, _: Uid) -> io::Result<bool> {
+        self.answered(false)
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        self.answered((name == "java").then(|| Gid::new(202).expect("a group")))
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        told(self.addresses)
+    }
+
+    fn may_lack_addresses(&self) -> bool {
+        self.may_lack_addresses
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        told(self.servers)
+    }
+
+    fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
+        assert_eq!(path, "/none");
+        Err(io::Error::other("no such file"))
+    }
+
+    fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
+        assert_eq!(name, "DOCKER_OUTPUT");
+        self.answered(family == Family::V4)
+    }
+}
 
 /// A pod with two addresses.
 struct Machine;
@@ -225,14 +432,21 @@ impl Host for Machine {
 }
 
 fn resolved(mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
+    resolved_on(&Machine, mesh, flags)
+}
+
+fn resolved_on(host: &dyn Host, mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
         row.unwrap_or_else(|| panic!("{mesh} has no {name}")).setting
     };
+    let (variables, flags): (Vec<_>, Vec<_>) =
+        flags.iter().partition(|(name, _)| setting(name).row().long.is_empty());
     let given = flags.iter().map(|(name, value)| (setting(name), (*value).to_owned()));
     let given = given.chain([(Setting::Mesh, mesh.to_string())]);
-    let raw = Raw::new(given, |_| false, |_| None);
-    resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
+    let value = |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| value.into());
+    let raw = Raw::new(given, |row| row.long.is_empty(), value);
+    resolve(&raw, host, Vec::new()).map(|resolved| (raw, resolved))
 }
 
 /// Each rule as it is read back: the reason, the setting and the effect; and what shows without the others, where it differs.
@@ -322,15 +536,30 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     let (raw, Resolved { capture, warnings }) =
         resolved(mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
     let (proxy, lists) = (capture.proxy(), capture.lists());
-    let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound: true, drops_invalid: false };
-    let cautions = mesh.reasons().cautions().iter().filter(|caution| (caution.applies)(&facts));
+    let cautions = |captures_inbound, drops_invalid| {
+        let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound, drops_invalid };
+        mesh.reasons().cautions().iter().filter(|caution| (caution.applies)(&facts)).collect::<Vec<_>>()
+    };
     let option = |setting: Setting| setting.row().option();
+    assert_eq!(mesh::istio::of(&capture).is_some(), mesh == Mesh::Istio);
     let mut text = String::new();
     warnings.iter().for_each(|warning| text += &format!("warning: {warning}\n"));
     for unused in capture.unused() {
         text += &format!("unused: {}: {}; {}\n", option(unused.setting), unused.because, unused.remedy);
     }
-    cautions.for_each(|caution| text += &format!("caution: {}: {}\n", option(caution.setting), caution.text));
+    for (captures_inbound, drops_invalid) in [(true, false), (true, true), (false, false)] {
+        for caution in cautions(captures_inbound, drops_invalid) {
+            let level = if caution.is_warning { "warning" } else { "note" };
+            let of =
+                format!("{level} {}, inbound: {captures_inbound}, dropped: {drops_invalid}", caution.code);
+            text += &format!(
+                "caution: {of}: {}: {}; {}\n",
+                option(caution.setting),
+                caution.text,
+                caution.remedy
+            );
+        }
+    }
     for item in &lists {
         text += &format!(
             "{}: {} as {:?}, {:?} of {:?}, captured: {} ({})\n",
@@ -377,6 +606,9 @@ fn limits(mesh: Mesh) -> String {
         ("query of a machine", arriving, Protocol::Udp, 0, outside, "192.0.2.53:53"),
     ];
     let mut text = String::new();
+    for limit in mesh.reasons().limits() {
+        text += &format!("{} of {}: {:?}\n", limit.code, limit.reason.name(), limit.about_items("ITEMS"));
+    }
     for (name, direction, protocol, mark, source, destination) in packets {
         let [source, destination] =
             [source, destination].map(|end| end.parse().expect("an address and a port"));
@@ -430,4 +662,41 @@ fn refusals_are_as_written() {
         text += &format!("---- {mesh}\n{problems}\n");
     }
     check("refusals", &text);
+}
+
+#[test]
+fn odd_words_are_taken_with_warnings_as_written() {
+    let mut text = String::new();
+    for (mesh, flags) in ODD {
+        let (_, resolved) =
+            resolved(*mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
+        text += &format!("---- {mesh}\n");
+        resolved.warnings.iter().for_each(|warning| text += &format!("{warning}\n"));
+        for unused in resolved.capture.unused() {
+            text += &format!("unused: {:?}: {}; {}\n", unused.setting, unused.because, unused.remedy);
+        }
+    }
+    check("odd", &text);
+}
+
+#[test]
+fn what_machines_answer_counts_as_written() {
+    let mut text = String::new();
+    for (name, machine) in ODD_MACHINES {
+        text += &format!("---- {name}\n");
+        for (mesh, flags) in ASKING {
+            text += &format!("{mesh} {flags:?}\n");
+            match resolved_on(machine, *mesh, flags) {
+                Ok((_, Resolved { capture, warnings })) => {
+                    let proxy = capture.proxy();
+                    let owners = format!("users {:?}, groups {:?}", proxy.uids, proxy.gids);
+                    let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
+                    text += &format!("  IPv6: {}, {owners}, DNS {dns:?}\n", capture.ipv6());
+                    warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
+                }
+                Err(problems) => problems.0.iter().for_each(|problem| text += &format!("  {problem}\n")),
+            }
+        }
+    }
+    check("machines", &text);
 }
