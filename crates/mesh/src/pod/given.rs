@@ -57,9 +57,13 @@ impl GivenSettings {
         Self { raw: self.raw.over(below.raw), faults, before }
     }
 
-    /// Adds problems that were found before it came to settings.
+    /// Adds problems with annotations of the pod that were found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
-        self.before.extend(problems);
+        let of_pod = |InputProblem { name, item, text }| {
+            let name = self.raw.named(&Source::Annotation(name));
+            InputProblem { name, item, text }
+        };
+        self.before.extend(problems.into_iter().map(of_pod));
     }
 
     /// The same, given after such problems.
