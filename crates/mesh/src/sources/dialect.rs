@@ -113,4 +113,28 @@ mod tests {
             assert_eq!(Dialect::default().render(&row.mention()), row.option());
         }
     }
+
+    #[test]
+    fn a_setting_has_the_name_of_where_it_was_given() {
+        let given = |source| Given { value: "1".to_owned(), source };
+        let word = |word: &str| Source::Container { name: "istio-init".to_owned(), word: word.to_owned() };
+        let raw = Raw::of([
+            (Setting::ServiceCidr, given(Source::Annotation("include".to_owned()))),
+            (Setting::ProxyUid, given(word("runAsUser"))),
+            (Setting::ProxyGid, given(word("--proxy-gid"))),
+            (Setting::DropInvalid, given(Source::Key("capture.drop-invalid".to_owned()))),
+            (Setting::EnvoyPort, given(Source::Flag("envoy-port"))),
+        ]);
+        let dialect = Dialect::of(&raw);
+        for (setting, name) in [
+            (Setting::ServiceCidr, Some("include")),
+            (Setting::ProxyUid, Some("container istio-init: runAsUser")),
+            (Setting::ProxyGid, None),
+            (Setting::DropInvalid, Some("capture.drop-invalid")),
+            (Setting::EnvoyPort, None),
+            (Setting::InboundPorts, None),
+        ] {
+            assert_eq!(dialect.name(setting), name, "{setting:?}");
+        }
+    }
 }

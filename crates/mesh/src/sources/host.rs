@@ -91,3 +91,26 @@ impl Host for NullHost {
         Ok(Vec::new())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_host_nothing_is_known_but_what_is_declared() {
+        let (host, user) = (NullHost, Uid::new(0).expect("a user"));
+        assert_eq!(host.user("root").expect("no error"), None);
+        assert!(host.has_user(user).expect("no error"));
+        assert_eq!(host.group("root").expect("no error"), None);
+        assert_eq!(host.addresses().expect("no error"), Vec::<IpAddr>::new());
+        assert!(host.knows_addresses() && !host.may_lack_addresses());
+        assert!(!host.has_nat_chain(Family::V4, "OUTPUT").expect("no error"));
+        assert_eq!(host.name_servers().expect("no error"), Vec::<IpAddr>::new());
+    }
+
+    #[test]
+    fn a_host_that_reads_no_files_has_the_servers_of_resolv_conf_in_all() {
+        let servers = crate::sources::RemoteHost::Open.name_servers_in("/any").expect("no error");
+        assert_eq!(servers, [IpAddr::V6(STAND_IN.1)]);
+    }
+}

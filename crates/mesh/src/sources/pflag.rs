@@ -138,3 +138,89 @@ fn of_cluster(word: &str, flags: &Flags) -> PflagWord {
     }
     PflagWord::Flags(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings;
+
+    #[test]
+    fn what_is_no_flag_comes_with_advice() {
+        let of = |mesh: Mesh| Flags::of(settings::of(mesh));
+        let (istio, kuma) = (of(Mesh::Istio), of(Mesh::Kuma));
+        let own = Flags::of(Mesh::Linkerd.settings().iter());
+        assert_eq!(unknown("--zzz", &istio), "unknown flag");
+        assert_eq!(unknown("-Z", &istio), "unknown flag");
+        assert_eq!(unknown("--proxy-ui", &istio), "unknown flag; did you mean --proxy-uid?");
+        assert_eq!(unknown("--kuma-dp-user", &istio), "is a flag of kuma; add --mesh kuma");
+        assert_eq!(unknown("-b", &kuma), "is a flag of istio; for kuma use --include-inbound-ports");
+        // Where no other mesh can be named, its flags mean nothing.
+        assert_eq!(unknown("--kuma-dp-user", &own), "unknown flag");
+    }
+
+    #[test]
+    fn a_word_that_belongs_to_no_flag_is_probably_a_switchs() {
+        let no_switch = Flags::of(Mesh::Linkerd.settings().iter().filter(|row| row.long == "proxy-uid"));
+        let one = Flags::of(Mesh::Linkerd.settings().iter().filter(|row| row.long == "ipv6"));
+        let with_dry_run = Flags::of(settings::of(Mesh::Istio));
+        for (flags, expected) in [
+            (no_switch, "is not expected"),
+            (one, "is not expected; values of switches are written --ipv6=false"),
+            (with_dry_run, "is not expected; values of switches are written --dry-run=false"),
+        ] {
+            assert_eq!(stray(&flags), expected);
+        }
+    }
+
+    #[test]
+    fn the_last_mesh_before_the_end_of_flags_counts() {
+        for (words, expected) in [
+            (&["--mesh", "kuma"][..], Some(Mesh::Kuma)),
+            (&["--mesh=kuma", "x", "--mesh", "linkerd"], Some(Mesh::Linkerd)),
+            (&["--mesh=linkerd", "--", "--mesh=kuma"], Some(Mesh::Linkerd)),
+            (&["--mesh=kuma", "--mesh=zzz"], Some(Mesh::Kuma)),
+            (&["--meshes=kuma"], None),
+            (&["--mesh"], None),
+            (&["mesh", "kuma"], None),
+            (&["--mesh", " kumma "], Some(Mesh::Kuma)),
+        ] {
+            assert_eq!(mesh_of(words), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn letters_share_a_dash_until_one_takes_the_rest() {
+        let flags = Flags::of(settings::of(Mesh::Istio));
+        let read = |text: &str| {
+            let pairs = |found: &[(&'static SettingRow, String)]| {
+                found.iter().map(|(row, value)| format!("{}={value} ", row.long)).collect::<String>()
+            };
+            match word(text, &flags) {
+                PflagWord::End => "end".to_owned(),
+                PflagWord::Flags(found) => pairs(&found),
+                PflagWord::NeedsValue(found, row) => format!("{}{}=?", pairs(&found), row.long),
+                PflagWord::Unknown { name, has_value } => format!("unknown {name} {has_value}"),
+                PflagWord::Bare => "bare".to_owned(),
+            }
+        };
+        for (text, expected) in [
+            ("--", "end"),
+            ("-", "bare"),
+            ("", "bare"),
+            ("x", "bare"),
+            ("-p15002", "envoy-port=15002 "),
+            ("-p=15002", "envoy-port=15002 "),
+            ("-np", "dry-run=true envoy-port=?"),
+            ("-n=0", "dry-run=0 "),
+            ("-nZ", "unknown -Z false"),
+            ("-Z=1", "unknown -Z true"),
+            ("--envoy-port", "envoy-port=?"),
+            ("--envoy-port=", "envoy-port= "),
+            ("--dry-run", "dry-run=true "),
+            ("--zzz=1", "unknown --zzz true"),
+            ("--zzz", "unknown --zzz false"),
+        ] {
+            assert_eq!(read(text), expected, "{text:?}");
+        }
+    }
+}

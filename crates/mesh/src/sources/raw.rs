@@ -217,4 +217,109 @@ mod tests {
         assert_eq!(of_pod.named(&given.source), "Pod web: a/b");
         assert_eq!(of_pod.named(&Source::Flag("mesh")), "--mesh");
     }
+
+    #[test]
+    fn sources_are_named_as_their_authors_know_them() {
+        let text = |text: &str| text.to_owned();
+        let container = Source::Container { name: text("istio-init"), word: text("-p") };
+        for (source, is_of_pod, expected) in [
+            (Source::Flag("mesh"), false, "--mesh"),
+            (Source::Variable("DRY_RUN"), false, "DRY_RUN"),
+            (Source::Annotation(text("a/b")), true, "a/b"),
+            (Source::Preset(text("a/b")), true, "a/b (default)"),
+            (container, true, "container istio-init: -p"),
+            (Source::Field(text("spec.x")), true, "spec.x"),
+            (Source::Key(text("capture.x")), false, "capture.x"),
+            (Source::Default(Setting::PodIps), false, "--pod-ips"),
+        ] {
+            assert_eq!((source.is_of_pod(), source.to_string()), (is_of_pod, text(expected)));
+        }
+    }
+
+    fn raw(given: &[(Setting, &str, Source)]) -> Raw {
+        let given = given.iter().map(|(setting, value, source)| {
+            (*setting, Given { value: (*value).to_owned(), source: source.clone() })
+        });
+        Raw::of(given)
+    }
+
+    #[test]
+    fn flags_of_capture_describe_rules() {
+        let (flag, variable) = (Source::Flag("x"), Source::Variable("X"));
+        for (given, expected) in [
+            (&[][..], false),
+            (&[(Setting::InboundPorts, "80", flag.clone())], true),
+            (&[(Setting::InboundPorts, "80", variable.clone())], false),
+            (&[(Setting::PodIps, "10.0.0.1", flag.clone())], false),
+            (&[(Setting::Mesh, "istio", flag.clone())], false),
+            (&[(Setting::Mesh, "linkerd", flag.clone())], true),
+            (&[(Setting::Mesh, "linkerd", variable)], false),
+            (
+                &[
+                    (Setting::Mesh, "linkerd", Source::Annotation("m".to_owned())),
+                    (Setting::PodIps, "", flag),
+                ],
+                false,
+            ),
+        ] {
+            assert_eq!(raw(given).describes_rules(), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn settings_are_left_out_alone_or_with_all_that_describe_rules() {
+        let flag = Source::Flag("x");
+        let given = [
+            (Setting::InboundPorts, "80", flag.clone()),
+            (Setting::PodIps, "10.0.0.1", flag.clone()),
+            (Setting::DryRun, "true", flag),
+        ];
+        let left = |raw: Raw| raw.iter().map(|(setting, _)| setting.row().name()).collect::<Vec<_>>();
+        assert_eq!(left(raw(&given).without_rules()), ["dry-run", "pod-ips"]);
+        assert_eq!(left(raw(&given).without(Setting::PodIps)), ["istio-inbound-ports", "dry-run"]);
+    }
+
+    #[test]
+    fn variables_count_unless_they_are_empty_or_links_of_services() {
+        let read = |variables: &[(&str, &str)], flags: &[(Setting, &str)]| {
+            let flags = flags.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
+            let value =
+                |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| value.into());
+            Raw::new(flags, |row| row.setting.is_for(Mesh::Istio), value)
+        };
+        let value = |raw: &Raw, setting| raw.get(setting).map(|given| format!("{given:?}"));
+        let linked = read(&[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80"), ("PROXY_UID", "udp://x")], &[]);
+        assert_eq!(linked.get(Setting::InboundCapturePort), None);
+        assert_eq!(linked.service_links(), [("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80".to_owned())]);
+        assert!(value(&linked, Setting::ProxyUid).is_some(), "its name does not end in _PORT");
+        let plain = read(
+            &[("INBOUND_CAPTURE_PORT", "15002"), ("PROXY_UID", ""), ("ISTIO_OUTBOUND_OWNER_GROUPS", "")],
+            &[],
+        );
+        assert_eq!(plain.service_links(), []);
+        assert_eq!(
+            value(&plain, Setting::InboundCapturePort).as_deref(),
+            Some("Given { value: \"15002\", source: Variable(\"INBOUND_CAPTURE_PORT\") }")
+        );
+        assert_eq!(value(&plain, Setting::ProxyUid), None);
+        assert!(value(&plain, Setting::OwnerGroups).is_some(), "the only form of the setting");
+        let twice = read(&[("PROXY_UID", "1")], &[(Setting::ProxyUid, "2"), (Setting::ProxyUid, "3")]);
+        assert_eq!(
+            value(&twice, Setting::ProxyUid).as_deref(),
+            Some("Given { value: \"3\", source: Flag(\"proxy-uid\") }")
+        );
+    }
+
+    #[test]
+    fn what_lies_above_counts() {
+        let above = raw(&[(Setting::PodIps, "1", Source::Flag("x"))]);
+        let below =
+            raw(&[(Setting::PodIps, "2", Source::Flag("x")), (Setting::DryRun, "t", Source::Flag("x"))]);
+        let whole = above.clone().over(below.clone().of_pod("below"));
+        assert_eq!(whole.get(Setting::PodIps).map(|given| given.value.as_str()), Some("1"));
+        assert!(whole.is_on(Setting::DryRun) && !whole.is_on(Setting::CniMode));
+        let of = Source::Field("x".to_owned());
+        assert_eq!(whole.named(&of), "below: x");
+        assert_eq!(above.of_pod("above").over(below.of_pod("below")).named(&of), "above: x");
+    }
 }

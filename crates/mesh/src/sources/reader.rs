@@ -273,3 +273,70 @@ fn is_no_text(value: &str) -> bool {
 fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_durations_are_read_or_refused() {
+        let given = |value: &str, name| Given { value: value.to_owned(), source: Source::Flag(name) };
+        let raw = Raw::of([
+            (Setting::Format, given("jso", "format")),
+            (Setting::Timeout, given(" 1m30s ", "timeout")),
+            (Setting::ProbeTimeout, given("5", "probe-timeout")),
+        ]);
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        let json = |text: &str| (text == "json").then_some(7);
+        assert_eq!(reader.one_of(Setting::Format, "a format; expected text or json", json), None);
+        assert_eq!(reader.problem_count(), 1);
+        let second = Duration::from_secs(1);
+        assert_eq!(reader.duration(Setting::Timeout, second), Duration::from_secs(90));
+        assert_eq!(reader.duration(Setting::ProbeTimeout, second), second);
+        assert_eq!(reader.duration(Setting::StatusInterval, second), second);
+        reader.whole(&Source::Flag("mesh"), "is missing; give {--mesh}");
+        let problems = reader.finish().expect_err("problems").0;
+        assert_eq!(
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "--format: \"jso\" is not a format; did you mean json? expected text or json",
+                "--probe-timeout: \"5\" is not a duration; expected numbers with units, such as 5s, 250ms or 1m30s",
+                "--mesh: is missing; give --mesh",
+            ]
+        );
+        let fine = Raw::of([(Setting::Format, given("json", "format"))]);
+        assert_eq!(SettingReader::new(&fine, Vec::new()).one_of(Setting::Format, "a format", json), Some(7));
+    }
+
+    #[test]
+    fn one_complaint_about_an_item_is_enough() {
+        let raw = Raw::default();
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        for (flag, item) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")] {
+            reader.problem(&Source::Flag(flag), item, "is wrong");
+        }
+        let problems = reader.finish().expect_err("problems").0;
+        assert_eq!(
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["--a: \"x\" is wrong", "--a: \"y\" is wrong", "--b: \"x\" is wrong"]
+        );
+    }
+
+    #[test]
+    fn of_a_value_that_is_no_text_nothing_else_is_told() {
+        let given = Given { value: "80\n81,\t82".to_owned(), source: Source::Flag("istio-inbound-ports") };
+        let tab = Given { value: "\t80".to_owned(), source: Source::Flag("envoy-port") };
+        let raw = Raw::of([(Setting::InboundPorts, given), (Setting::EnvoyPort, tab)]);
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        reader.list(Setting::InboundPorts, SettingReader::port_item);
+        assert_eq!(reader.port(Setting::EnvoyPort, crate::facts::port(1)), crate::facts::port(80));
+        let problems = reader.finish().expect_err("problems").0;
+        assert_eq!(
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "--istio-inbound-ports: \"80\\n81,\\t82\" contains a line break, a control character or bytes that are not UTF-8; \
+              remove them"
+            ]
+        );
+    }
+}

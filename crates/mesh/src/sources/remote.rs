@@ -77,6 +77,7 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::{Given, Source};
 
     #[test]
     fn a_pod_that_is_not_there_may_know_any_group() {
@@ -90,5 +91,25 @@ mod tests {
         for bad in ["", "-1", "4294967296", "a b", "a:b", "1a"] {
             check(bad, None);
         }
+    }
+
+    #[test]
+    fn of_a_pod_that_is_not_there_addresses_are_placeholders() {
+        let (v4, v6): (IpAddr, IpAddr) = (STAND_IN.0.into(), STAND_IN.1.into());
+        let assumed = |value: &str| {
+            let given = Given { value: value.to_owned(), source: Source::Flag("dual-stack") };
+            RemoteHost::host(&Raw::of([(Setting::DualStack, given)]))
+        };
+        assert_eq!(assumed("true").addresses().expect("no error"), [v4, v6]);
+        assert_eq!(assumed("false").addresses().expect("no error"), [v4]);
+        assert_eq!(RemoteHost::Open.addresses().expect("no error"), [v6]);
+        assert!(!assumed("true").knows_addresses() && !RemoteHost::Open.knows_addresses());
+        let error = assumed("true").name_servers().expect_err("unknown");
+        assert_eq!(error.to_string(), "it is the pod's, which does not run here");
+        assert_eq!(RemoteHost::Open.name_servers().expect("no error"), [v6]);
+        let user = |host: &dyn Host, name| host.user(name).expect("no error").map(Uid::number);
+        assert_eq!(user(&RemoteHost::Open, "istio-proxy"), Some(PROXY_ID));
+        assert_eq!(user(&RemoteHost::Open, "root"), None);
+        assert_eq!(user(&*assumed("true"), "istio-proxy"), None);
     }
 }
