@@ -212,6 +212,22 @@ mod tests {
             &["tproxy.yaml: the document: is not a mapping; expected keys such as redirect and kumaDPUser"],
         );
         check("---\n{}\n---\n{}\n", &[], &["tproxy.yaml: holds several documents; expected one"]);
+        check(
+            "a: [",
+            &[],
+            &["tproxy.yaml: is not YAML or JSON: line 1, column 4: unclosed bracket '['; close it with ]"],
+        );
+        check(
+            "redirect: {dns: {port: [1]}, outbound: {includePorts: [1, [2]]}}\niptablesExecutables: {iptables: []}\nzzz: 1",
+            &[],
+            &[
+                "tproxy.yaml: iptablesExecutables: is not a list of values; expected one such as [a, b]",
+                "tproxy.yaml: redirect.dns.port: is a list or a mapping; expected a single value",
+                "tproxy.yaml: redirect.outbound.includePorts: is not a list of values; expected one such as [a, b]",
+                "tproxy.yaml: zzz: unknown key (see docs/kuma.md)",
+            ],
+        );
+        check("waitInterval: ~\nretry: ~", &[], &[]);
     }
 
     #[test]

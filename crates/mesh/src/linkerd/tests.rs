@@ -292,3 +292,11 @@ fn commands_are_those_of_proxy_init() {
          proxy-init/ignore-subnet-172.17.1.0/16"
     );
 }
+
+#[test]
+fn ports_without_a_default_are_missing_where_they_are_not_given() {
+    let missing = |words: &[(Setting, &str)]| super::missing(&raw(words)).collect::<Vec<_>>();
+    assert_eq!(missing(&[]), [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort]);
+    assert_eq!(missing(&[(Linkerd::IncomingProxyPort, "1")]), [Linkerd::OutgoingProxyPort]);
+    assert_eq!(missing(&[(Linkerd::IncomingProxyPort, "1"), (Linkerd::OutgoingProxyPort, "2")]), []);
+}

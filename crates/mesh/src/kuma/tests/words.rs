@@ -1,10 +1,10 @@
 //! What words mean that make no rule by themselves, and what is wrong with others.
 
 use super::{POD, Pod, check_problems, check_warnings, config, read};
-use crate::kuma::{Kuma, configure, preview::restore};
+use crate::kuma::{Kuma, configure, preview::restore, unknown_user};
 use crate::policy::CapturePolicy;
 use crate::settings::Setting;
-use crate::sources::{Raw, SettingReader};
+use crate::sources::{Given, NullHost, Raw, SettingReader, Source};
 use rules::Family;
 
 #[test]
@@ -136,4 +136,67 @@ fn long_options_say_the_same() {
         .collect();
     assert_eq!(short.join("\n") + "\n", restore(&rules, false));
     assert!(long.contains("# rules of KUMA_MESH_OUTBOUND\n--append KUMA_MESH_OUTBOUND "), "{long}");
+}
+
+#[test]
+fn a_user_that_nobody_knows_is_told_where_none_is_given() {
+    let unknown = |value: Option<&str>, host: &dyn crate::sources::Host| {
+        let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("kuma-dp-user") };
+        unknown_user(&Raw::of(value.map(|value| (Kuma::ProxyUser, given(value)))), host)
+    };
+    let nobody = Nobody { answers: true };
+    let text = "--kuma-dp-user: neither a user 5678 nor one called kuma-dp is known here; 5678 counts as the proxy's";
+    assert_eq!(unknown(None, &nobody).as_deref(), Some(text));
+    assert_eq!(unknown(Some(" "), &nobody).as_deref(), Some(text));
+    assert_eq!(unknown(Some("7"), &nobody), None);
+    assert_eq!(unknown(None, &Nobody { answers: false }), None);
+    assert_eq!(unknown(None, &POD), None);
+    // The name is known there.
+    assert_eq!(unknown(None, &Pod { has_standard_user: false, ..POD }), None);
+    assert_eq!(unknown(None, &NullHost), None);
+}
+
+/// A machine without any user, or without a database of them.
+struct Nobody {
+    answers: bool,
+}
+
+impl crate::sources::Host for Nobody {
+    fn has_user(&self, _: rules::Uid) -> std::io::Result<bool> {
+        if self.answers { Ok(false) } else { Err(std::io::ErrorKind::NotFound.into()) }
+    }
+
+    fn addresses(&self) -> std::io::Result<Vec<std::net::IpAddr>> {
+        NullHost.addresses()
+    }
+
+    fn name_servers(&self) -> std::io::Result<Vec<std::net::IpAddr>> {
+        NullHost.name_servers()
+    }
+}
+
+/// Of a file, the key alone captures nothing, and contradicts nothing.
+#[test]
+fn capture_of_all_dns_by_flag_is_more_than_by_key() {
+    let word = |word: &str| Source::Container { name: "kuma-init".to_owned(), word: word.to_owned() };
+    let read = |all: Source, servers: Option<Source>| {
+        let given = |source: Source| Given { value: "true".to_owned(), source };
+        let servers = servers.map(|source| (Kuma::RedirectDns, given(source)));
+        let raw = Raw::of([(Kuma::CaptureAllDns, given(all))].into_iter().chain(servers));
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        let config = configure(&mut reader, &POD, false);
+        let problems = reader.finish().map_err(|problems| problems.0.len());
+        (config.captures_dns(Family::V4), problems.map(|warnings| warnings.len()))
+    };
+    let (flag, key) = (Source::Flag("redirect-all-dns-traffic"), Source::Key("x".to_owned()));
+    let (by_word, by_variable) = (word("--redirect-all-dns-traffic"), word("KUMA_X"));
+    assert_eq!(read(flag.clone(), None), (true, Ok(0)));
+    assert_eq!(read(by_word.clone(), None), (true, Ok(0)));
+    assert_eq!(read(key.clone(), None), (false, Ok(1)));
+    assert_eq!(read(by_variable.clone(), None), (false, Ok(1)));
+    assert_eq!(read(flag.clone(), Some(flag.clone())), (true, Err(1)));
+    assert_eq!(read(by_word.clone(), Some(by_word)), (true, Err(1)));
+    assert_eq!(read(flag.clone(), Some(key.clone())), (true, Ok(0)));
+    assert_eq!(read(key, Some(flag)), (true, Ok(0)));
+    assert_eq!(read(by_variable.clone(), Some(by_variable)), (true, Ok(0)));
 }
