@@ -6,11 +6,11 @@
 use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read,
-    values_of_later_keys,
+    Container, EXCLUDED_NAMESPACES, ManifestObject, Pod, Spec, Value, Variable, annotated, configured, kinds,
+    objects, objects_in, read, values_of_later_keys,
 };
 use mesh::settings::{self, Setting};
-use mesh::sources::{Given, NullHost, Raw, Source};
+use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
 use proptest::prelude::*;
 use std::{
     fs,
@@ -287,6 +287,111 @@ fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() 
     for row in TABLE.iter().flat_map(|row| row.annotations()) {
         assert!(guide.contains(&format!("`{row}`")), "docs/manifests.md lacks {row}");
     }
+}
+
+#[test]
+fn an_object_that_was_read_before_is_read_the_same_way() {
+    let object = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "annotations": {"a": 1, "b": null, "c": "d"}},
+        "spec": {"hostNetwork": true, "securityContext": {"runAsUser": -1}, "containers": []},
+    });
+    let found = objects_in("review", &object).expect("a pod");
+    assert_eq!(found, objects("review", &object.to_string()).map(without_places).expect("a pod"));
+    let [pod] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((pod.title.as_str(), pod.document), ("Pod web", 1));
+    let spec = pod.pod.spec.as_ref().expect("a spec");
+    assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
+    assert_eq!(
+        pod.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "document 1, Pod web: metadata.annotations.a: \"1\" is a number here, where Kubernetes takes a text; \
+             write it in quotes"
+        ]
+    );
+    let refused =
+        |object: serde_json::Value| objects_in("review", &object).expect_err("no pod").0[0].to_string();
+    assert_eq!(
+        refused(serde_json::json!({"kind": "Service", "metadata": {"name": "x"}})),
+        "review: describes no pod, but only Service x"
+    );
+    assert_eq!(refused(serde_json::json!({})), "document 1: is not a Kubernetes object: it has no kind");
+}
+
+/// Objects without the lines of their problems, which data has not.
+fn without_places(mut objects: Vec<ManifestObject>) -> Vec<ManifestObject> {
+    for problem in objects.iter_mut().flat_map(|object| &mut object.problems) {
+        let pieces: Vec<&str> =
+            problem.name.split(": ").filter(|piece| !piece.starts_with("line ")).collect();
+        problem.name = pieces.join(": ");
+    }
+    objects
+}
+
+#[test]
+fn kinds_that_describe_pods_are_known_by_name() {
+    let expected = [
+        "Pod",
+        "PodTemplate",
+        "ReplicationController",
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "Job",
+        "CronJob",
+        "DeploymentConfig",
+    ];
+    assert_eq!(kinds().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_network_configuration_names_settings_as_flags_do() {
+    let read = |values: &[(&str, &str)]| {
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        configured("capture", &values.collect())
+    };
+    let given = |values: &[(&str, &str)]| {
+        let settings = read(values);
+        let given = settings.raw.iter().map(|(_, given)| format!("{} by {}", given.value, given.source));
+        let problems =
+            settings.problems().iter().map(|problem| format!("problem: {problem}")).collect::<Vec<_>>();
+        given.chain(problems).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        given(&[("proxy-uid", "7"), ("istio-outbound-owner-groups", "5")]),
+        ["7 by capture.proxy-uid", "5 by capture.istio-outbound-owner-groups"]
+    );
+    assert_eq!(
+        given(&[("proxy-ui", "7"), ("zzz", "1"), ("kuma-dp-user", "1")]),
+        [
+            "problem: capture.kuma-dp-user: unknown setting; expected the name of a flag, such as proxy-uid",
+            "problem: capture.proxy-ui: unknown setting; did you mean proxy-uid?",
+            "problem: capture.zzz: unknown setting; expected the name of a flag, such as proxy-uid",
+        ]
+    );
+    assert_eq!(
+        given(&[("mesh", " kuma "), ("kuma-dp-user", "1")]),
+        ["1 by capture.kuma-dp-user", " kuma  by capture.mesh"]
+    );
+}
+
+#[test]
+fn names_of_users_mean_something_within_the_pod_alone() {
+    let named = pod(&[("sidecar-init/proxy-uid", "istio-proxy"), ("sidecar-init/proxy-gid", "istio-proxy")]);
+    let settings = annotated(&named, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    let proxy = settings.resolve_within(&RemoteHost::Open).expect("known names").capture.proxy();
+    assert_eq!((proxy.uids[0].number(), proxy.gids[0].number()), (1337, 1337));
+    let problems = settings.resolve(&RemoteHost::Open).expect_err("names").to_string();
+    let advice = "names of the node may differ from those of the pod: give the number";
+    assert!(problems.contains(&format!("\"istio-proxy\" is not a user number; {advice}")), "{problems}");
+    assert!(problems.contains(&format!("\"istio-proxy\" is not a group number; {advice}")), "{problems}");
+    let mesh = ("sidecar-init/mesh", "kuma");
+    let kuma = annotated(&pod(&[mesh, ("sidecar-init/kuma-dp-user", "kuma-dp")]), "Pod", &Raw::default());
+    let problems = kuma.resolve(&RemoteHost::Open).expect_err("a name").to_string();
+    let advice = "the node's names are not the pod's: give the number";
+    assert!(problems.contains(&format!("\"kuma-dp\" is not a user number; {advice}")), "{problems}");
 }
 
 proptest! {

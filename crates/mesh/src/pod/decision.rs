@@ -236,4 +236,55 @@ mod tests {
         spec(&mut pod, |spec| spec.init_containers.clear());
         check(&pod, Some(&Skip::NoProxy));
     }
+
+    #[test]
+    fn a_skip_says_what_is_so() {
+        let text = |text: &str| text.to_owned();
+        let of_mesh = |before| Skip::OfMesh { text: text("it was not injected"), before };
+        for (skip, is_before, expected) in [
+            (Skip::Nameless, true, "no pod's name and namespace are given"),
+            (Skip::NamespaceExcluded(text("kube-system")), false, "its namespace kube-system is excluded"),
+            (Skip::HostNetwork, false, "it uses the network of its node (hostNetwork)"),
+            (Skip::InitContainer, false, "its init container istio-init is to set the rules"),
+            (Skip::EnvoyDisabled, false, "its container istio-proxy has DISABLE_ENVOY set"),
+            (Skip::NoProxy, true, "it has no container istio-proxy"),
+            (
+                Skip::NotSidecar(text("router")),
+                false,
+                "its container istio-proxy is a proxy of another kind: router",
+            ),
+            (Skip::Refused { label: true }, false, "its label sidecar.istio.io/inject says no"),
+            (Skip::Refused { label: false }, false, "its annotation sidecar.istio.io/inject says no"),
+            (
+                Skip::NotInjected,
+                true,
+                "it was not injected: the annotation sidecar.istio.io/status is absent",
+            ),
+            (
+                Skip::Started(Box::new(Skip::NoProxy)),
+                false,
+                "it has no container istio-proxy, and no pod is injected once it exists",
+            ),
+            (of_mesh(true), true, "it was not injected"),
+            (of_mesh(false), false, "it was not injected"),
+            (Skip::ModeNone, false, "its annotation sidecar.istio.io/interceptionMode is NONE"),
+        ] {
+            assert_eq!(
+                (skip.is_before_injection(), skip.to_string()),
+                (is_before, text(expected)),
+                "{skip:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_count_that_change_what_is_captured() {
+        // The proxy's own, the table's of pods, a setting's without a flag and with one.
+        for name in ["DISABLE_ENVOY", "INVALID_DROP", "ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_SERVICE_CIDR"] {
+            assert!(reads_variable(name), "{name}");
+        }
+        for name in ["PATH", "", "istio_service_cidr"] {
+            assert!(!reads_variable(name), "{name}");
+        }
+    }
 }

@@ -175,3 +175,106 @@ pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     let by_domain = || forms().find_map(|(mesh, form)| Some((mesh, form.domain_sign(pod)?)));
     surely.or_else(|| if speaks_istio(pod) { None } else { by_domain() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::{Container, Spec};
+
+    fn words_of(words: &[(&str, &str)]) -> BTreeMap<String, String> {
+        words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    /// A pod with these annotations and containers; of no container, its spec is not known.
+    fn pod(annotations: &[(&str, &str)], containers: &[&str]) -> Pod {
+        let container = |name: &&str| Container { name: (*name).to_owned(), ..Container::default() };
+        let containers: Vec<Container> = containers.iter().map(container).collect();
+        let spec = (!containers.is_empty()).then(|| Spec { containers, ..Spec::default() });
+        Pod { spec, ..Pod::annotated("web", "shop", words_of(annotations)) }
+    }
+
+    #[test]
+    fn a_pod_or_its_namespace_shows_its_meshes() {
+        let check = |pod: &Pod, labels: &[(&str, &str)], annotations: &[(&str, &str)], expected: &[&str]| {
+            let found = signs(pod, &words_of(labels), &words_of(annotations));
+            let text = |sign: &MeshSign| format!("{} {} {}", sign.mesh, sign.is_present, sign.text);
+            assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected, "{pod:?}");
+        };
+        check(&pod(&[], &["app"]), &[], &[], &[]);
+        check(&pod(&[], &["app", "istio-proxy"]), &[], &[], &["istio true its container istio-proxy"]);
+        let status = (STATUS, "{}");
+        check(&pod(&[status], &[]), &[], &[], &["istio true its annotation sidecar.istio.io/status"]);
+        check(
+            &pod(&[("kuma.io/sidecar-injected", "true")], &["linkerd-proxy"]),
+            &[],
+            &[],
+            &["linkerd true its container linkerd-proxy", "kuma true its kuma.io/sidecar-injected"],
+        );
+        let native = Container { name: "kuma-sidecar".to_owned(), ..Container::default() };
+        let native = Spec { init_containers: vec![native], ..Spec::default() };
+        check(
+            &Pod { spec: Some(native), ..pod(&[], &[]) },
+            &[],
+            &[],
+            &["kuma true its container kuma-sidecar"],
+        );
+        check(
+            &pod(&[("linkerd.io/inject", " enabled ")], &[]),
+            &[],
+            &[],
+            &["linkerd false its linkerd.io/inject"],
+        );
+        // The pod's own word counts before that of the namespace, and a label there before an annotation.
+        let enabled = ("linkerd.io/inject", "enabled");
+        check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], &[]);
+        check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], &[]);
+        check(&pod(&[], &[]), &[], &[enabled], &["linkerd false its namespace's linkerd.io/inject"]);
+        let ambient = ("istio.io/dataplane-mode", "ambient");
+        check(&pod(&[], &[]), &[ambient], &[], &["ambient false its namespace's istio.io/dataplane-mode"]);
+        // Of a configuration, any value counts.
+        let configuration = ("traffic.kuma.io/transparent-proxy-config", "whatever");
+        check(
+            &pod(&[configuration], &[]),
+            &[],
+            &[],
+            &["kuma false its traffic.kuma.io/transparent-proxy-config"],
+        );
+        let labels = Some(words_of(&[("kuma.io/sidecar-injection", "true")]));
+        check(&Pod { labels, ..pod(&[], &[]) }, &[], &[], &["kuma false its kuma.io/sidecar-injection"]);
+    }
+
+    #[test]
+    fn of_annotations_alone_the_injectors_record_shows_that_it_has_seen_the_pod() {
+        let skip = |mesh: Mesh, pod: &Pod| {
+            let form = mesh.pods().expect("a form");
+            form.skip(mesh, pod).map(|skip| (skip.is_before_injection(), skip.to_string()))
+        };
+        let not_seen = |mesh: &str| {
+            let text = format!("it was not injected: nothing says that {mesh} has seen it");
+            Some((true, text))
+        };
+        assert_eq!(skip(Mesh::Linkerd, &pod(&[("linkerd.io/inject", "enabled")], &[])), not_seen("linkerd"));
+        assert_eq!(skip(Mesh::Linkerd, &pod(&[("linkerd.io/created-by", "x")], &[])), None);
+        assert_eq!(skip(Mesh::Kuma, &pod(&[("kuma.io/sidecar-injected", "maybe")], &[])), not_seen("kuma"));
+        assert_eq!(skip(Mesh::Kuma, &pod(&[("kuma.io/sidecar-injected", "true")], &[])), None);
+        // Nobody injects anything there.
+        assert_eq!(skip(Mesh::Ambient, &pod(&[], &[])), None);
+        assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
+        let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
+        assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject says no".to_owned())));
+    }
+
+    #[test]
+    fn domains_hold_those_within_them() {
+        for (name, expected) in [
+            ("kuma.io/x", true),
+            ("traffic.kuma.io/x", true),
+            ("notkuma.io/x", false),
+            ("kuma.io", false),
+            ("kuma.io.example/x", false),
+            ("x/kuma.io", false),
+        ] {
+            assert_eq!(is_within(name, "kuma.io"), expected, "{name}");
+        }
+    }
+}
