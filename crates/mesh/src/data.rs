@@ -100,3 +100,33 @@ impl<'de> de::Visitor<'de> for TreeVisitor {
         Ok(Tree::Map(fields))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_json_holds_becomes_a_tree_and_json_again() {
+        let json = r#"{"b":[null,true,-7,18446744073709551615,1.5,"x"],"a":{}}"#;
+        let number = |text: &str| Tree::Number(text.parse().expect("a number"));
+        let items = vec![
+            Tree::Null,
+            Tree::Bool(true),
+            number("-7"),
+            number("18446744073709551615"),
+            number("1.5"),
+            Tree::Text("x".to_owned()),
+        ];
+        let expected =
+            Tree::Map(vec![("b".to_owned(), Tree::List(items)), ("a".to_owned(), Tree::Map(Vec::new()))]);
+        assert_eq!(Tree::read(json), expected);
+        assert_eq!(serde_json::to_string(&expected).expect("JSON"), json);
+    }
+
+    #[test]
+    fn what_json_can_not_hold_is_refused() {
+        let bytes = de::value::BytesDeserializer::<de::value::Error>::new(b"x");
+        let error = Tree::deserialize(bytes).expect_err("bytes").to_string();
+        assert!(error.ends_with("expected data"), "{error}");
+    }
+}

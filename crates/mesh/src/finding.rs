@@ -220,4 +220,18 @@ mod tests {
         let expected: Vec<String> = (1..=names.len()).map(|number| format!("SI{number:03}")).collect();
         assert_eq!(names, expected);
     }
+
+    #[test]
+    fn codes_stand_in_columns_and_are_found_by_their_names() {
+        assert_eq!(
+            format!("[{:<7}|{:>7}]", Code::NothingCaptured, Code::InvalidSetting),
+            "[SI001  |  SI038]"
+        );
+        assert_eq!(Code::named("SI005"), Some(Code::Ipv6Uncaptured));
+        assert_eq!(Code::named("si005"), None);
+        assert_eq!(
+            Code::ModeNone.about(),
+            "The interception mode is NONE, so that other options have no effect."
+        );
+    }
 }

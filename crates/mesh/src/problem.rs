@@ -73,7 +73,7 @@ impl fmt::Display for Problems {
 
 #[cfg(test)]
 mod tests {
-    use super::InputProblem;
+    use super::{InputProblem, Problems};
 
     #[test]
     fn unknown_names_are_a_part_of_the_sentence() {
@@ -85,5 +85,19 @@ mod tests {
         let place = "pod.yaml: container istio-init: --bogus";
         check(place, "unknown flag", &format!("{place}: unknown flag"));
         check("--family", "needs a value", "--family: needs a value");
+    }
+
+    #[test]
+    fn problems_are_counted_and_stand_on_lines_of_their_own() {
+        let one = InputProblem::with_item("--proxy-uid", "root", "is not a number");
+        let two = InputProblem::of("--mesh", "needs a value");
+        assert_eq!(
+            Problems(vec![one.clone()]).unchanged(),
+            "1 problem in the input; nothing was changed\n  --proxy-uid: \"root\" is not a number"
+        );
+        assert_eq!(
+            Problems(vec![one, two]).to_string(),
+            "2 problems in the input\n  --proxy-uid: \"root\" is not a number\n  --mesh: needs a value"
+        );
     }
 }

@@ -160,3 +160,27 @@ pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<
     let warnings = reader.finish()?;
     Ok(Resolved { capture, warnings })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::{Given, NullHost, Source};
+
+    #[test]
+    fn a_mesh_is_known_by_a_misspelt_name_and_refused_all_the_same() {
+        for (word, nearest) in [("linkrd", Some("linkerd")), ("kuma", Some("kuma")), ("zzz", None)] {
+            assert_eq!(Mesh::nearest(word), nearest, "{word}");
+        }
+        let refused = |name: &str| {
+            let given = Given { value: name.to_owned(), source: Source::Flag("mesh") };
+            resolve(&Raw::of([(Setting::Mesh, given)]), &NullHost, Vec::new()).expect_err(name).0[0]
+                .to_string()
+        };
+        let expected = "expected istio, linkerd, kuma or ambient";
+        assert_eq!(refused("consul"), format!("--mesh: \"consul\" is not a mesh; {expected}"));
+        assert_eq!(
+            refused("isto"),
+            format!("--mesh: \"isto\" is not a mesh; did you mean istio? {expected}")
+        );
+    }
+}

@@ -317,4 +317,33 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn settings_of_a_single_command_share_a_heading() {
+        for (topic, heading, is_of_one) in [
+            (Topic::Capture, "Capture", false),
+            (Topic::Operation, "Operation", false),
+            (Topic::Manifest, "Manifest", false),
+            (Topic::Facts, "Facts of the host", false),
+            (Topic::Validation, "Validation", false),
+            (Topic::Logging, "Logging", false),
+            (Topic::Compatibility, "Accepted for compatibility, without effect", false),
+            (Topic::DropIn, "As the program that it replaces", false),
+            (Topic::Packet, "The packet", true),
+            (Topic::Explain, "This command", true),
+            (Topic::Sandbox, "This command", true),
+            (Topic::Generate, "This command", true),
+        ] {
+            assert_eq!((topic.heading(), topic.is_of_one_command()), (heading, is_of_one), "{topic:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_mesh_captures_describes_rules() {
+        let describing = [Setting::InboundPorts, Setting::ProxyUid, crate::kuma::Kuma::Vnet];
+        assert!(describing.into_iter().all(Setting::describes_rules));
+        // Of the mesh, but not of capture; of capture, but of every mesh; of neither.
+        let others = [crate::kuma::Kuma::DryRun, Setting::Mesh, Setting::PodIps];
+        assert!(!others.into_iter().any(Setting::describes_rules));
+    }
 }

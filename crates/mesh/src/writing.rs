@@ -254,3 +254,61 @@ pub(crate) fn group(gid: Gid) -> Match {
 pub(crate) fn not_group(gid: Gid) -> Match {
     Match::GidOwner(Negatable::Not(gid))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::check::check;
+    use rules::render::iptables::restore;
+
+    const ORIGIN: Origin = Origin { name: "inbound-port", option: "" };
+
+    fn lines(log_group: Option<u16>, write: impl Fn(&mut RuleWriter<'_, ()>)) -> Vec<String> {
+        let mut writer =
+            RuleWriter::new(&(), Family::V4, &crate::istio::OWNERSHIP, Comments::Last, log_group);
+        write(&mut writer);
+        let rules = check(writer.finish(), &crate::istio::OWNERSHIP).expect("good rules");
+        let listing = restore(&rules);
+        listing
+            .lines()
+            .filter(|line| line.starts_with("-I") || line.starts_with("-A"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn a_rule_is_inserted_behind_those_before_it_and_their_reports() {
+        let write = |writer: &mut RuleWriter<'_, ()>| {
+            for name in ["a0", "a1", "a2"] {
+                let from = from_interface(&name.parse().expect("a name"));
+                writer.insert_next(Table::Nat, PREROUTING, [from], Target::Return, ORIGIN);
+            }
+            writer.insert_next(Table::Nat, OUTPUT, [], Target::Return, ORIGIN);
+        };
+        let ours = "-m comment --comment \"sidecar-init\"";
+        assert_eq!(
+            lines(None, write),
+            [
+                format!("-I PREROUTING 1 -i a0 {ours} -j RETURN"),
+                format!("-I PREROUTING 2 -i a1 {ours} -j RETURN"),
+                format!("-I PREROUTING 3 -i a2 {ours} -j RETURN"),
+                format!("-I OUTPUT 1 {ours} -j RETURN"),
+            ]
+        );
+        let report = "-j NFLOG --nflog-prefix \"inbound-port\" --nflog-group 7";
+        let second = |writer: &mut RuleWriter<'_, ()>| {
+            for number in [1, 2] {
+                writer.insert(Table::Nat, OUTPUT, number, [], Target::Return, ORIGIN);
+            }
+        };
+        assert_eq!(
+            lines(Some(7), second),
+            [
+                format!("-I OUTPUT 1 {ours} {report}"),
+                format!("-I OUTPUT 2 {ours} -j RETURN"),
+                format!("-I OUTPUT 3 {ours} {report}"),
+                format!("-I OUTPUT 4 {ours} -j RETURN"),
+            ]
+        );
+    }
+}

@@ -210,3 +210,21 @@ impl Meaning {
         &TABLE[self as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_read_effects_as_words() {
+        for (effect, word) in [
+            (TrafficEffect::Captured, "captured"),
+            (TrafficEffect::Excluded, "left_alone"),
+            (TrafficEffect::Dropped, "dropped"),
+            (TrafficEffect::HandedOver, "led_on"),
+            (TrafficEffect::LedOn, "led_on"),
+        ] {
+            assert_eq!(effect.word(), word);
+        }
+    }
+}

@@ -284,4 +284,19 @@ mod tests {
         check("ISTIO_OUTPUT", None);
         check("DOCKER", None);
     }
+
+    #[test]
+    fn a_reason_is_told_and_hashed_by_its_name() {
+        use std::collections::HashSet;
+        let all: HashSet<RuleReason> = RuleReason::all().chain(RuleReason::all()).collect();
+        assert_eq!(all.len(), RuleReason::all().count());
+        let reason = RuleReason::named("inbound-port").expect("a reason");
+        assert_eq!(format!("{reason:?}"), "inbound-port");
+        let hashed = |name: &str| {
+            let mut state = hash::DefaultHasher::new();
+            hash::Hash::hash(&RuleReason::named(name).expect("a reason"), &mut state);
+            hash::Hasher::finish(&state)
+        };
+        assert_ne!(hashed("inbound-port"), hashed("dns"));
+    }
 }

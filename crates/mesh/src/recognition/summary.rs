@@ -147,3 +147,57 @@ fn host(network: &Cidr) -> String {
         false => network.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::simulate::View;
+    use rules::{Family, parse};
+
+    /// The summary of the only rule of a listing, and its conditions.
+    fn summarized(rule: &str) -> (RuleSummary, Vec<ListedCondition>) {
+        let text = format!("*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT {rule} -j RETURN\nCOMMIT\n");
+        let view = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
+        let conditions =
+            view.chains().iter().flat_map(|chain| &chain.rules).flat_map(|rule| rule.conditions.clone());
+        let conditions: Vec<ListedCondition> = conditions.collect();
+        (RuleSummary::of(&conditions), conditions)
+    }
+
+    #[test]
+    fn rules_are_about_their_values() {
+        let (summary, _) = summarized("-s 10.0.0.0/8 -d 10.1.2.3/32 -o eth0 -p tcp -m tcp --dport 80:81");
+        let items = |about: About| summary.values(about).map(|values| values.items.join(" "));
+        assert_eq!(items(About::Source).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(items(About::Destination).as_deref(), Some("10.1.2.3"));
+        assert_eq!(items(About::Port).as_deref(), Some("80-81"));
+        assert_eq!(items(About::Interface).as_deref(), Some("eth0"));
+        for about in [About::Nothing, About::Owner, About::OwnerAndPorts] {
+            assert_eq!(items(about), None, "{about:?}");
+        }
+        assert!(summary.tcp && !summary.udp && !summary.more);
+        let (summary, _) = summarized("-i lo -m owner ! --uid-owner 1337");
+        let interface = FieldValues { negated: false, items: vec!["lo".to_owned()] };
+        assert_eq!(summary.values(About::Interface), Some(&interface));
+        assert_eq!(summary.uid, Some(FieldValues { negated: true, items: vec!["1337".to_owned()] }));
+        let (summary, _) = summarized("! -p udp -m mark --mark 0x1/0x3 -m comment --comment mine");
+        assert!(!summary.tcp && !summary.udp && summary.more);
+        assert_eq!(summary.mark, Some(FieldValues { negated: false, items: vec!["0x1/0x3".to_owned()] }));
+        assert_eq!(summary.comment.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn conditions_tell_their_fields_where_they_have_one() {
+        let fields = |rule: &str| {
+            let (_, conditions) = summarized(rule);
+            let fields = conditions.iter().filter_map(|one| field_condition(one).map(|found| found.field));
+            fields.collect::<Vec<_>>()
+        };
+        assert_eq!(fields("-o eth0 -m owner --gid-owner 7"), [Field::OutInterface, Field::Gid]);
+        let (_, conditions) = summarized("-o eth0");
+        let condition = field_condition(&conditions[0]).expect("a field").into_owned();
+        let listed = ListedCondition::Nft(condition.clone());
+        assert_eq!(field_condition(&listed).as_deref(), Some(&condition));
+        assert_eq!(field_condition(&ListedCondition::Unknown("x".to_owned())), None);
+    }
+}
