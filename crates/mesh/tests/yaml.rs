@@ -75,6 +75,20 @@ fn what_is_refused_comes_with_a_remedy() {
     check("a: *x\n", "line 1, column 4", "; set the anchor (&name) before");
     check("a: - b\n", "line 1, column 4", "; begin the list on a new line");
     check("a: x # c\n  y\n", "line 1, column 6", "; write the comment before the text");
+    check("a: \"x\" y\n", "line 1, column 8", "; write a quote within double quotes as \\\"");
+    check("a: \"x\"#c\n", "line 1, column 7", "; write a space before the #");
+    check("a: |x\n  y\n", "line 1, column 4", "; begin the text on the line below");
+    check("a: |\n    \n  b\n", "line 3, column 3", "; take the spaces out of the empty lines");
+    check("a: &\n", "line 1, column 4", "; write a text that begins with * or & in quotes");
+    check("a\nb: c\n", "line 2, column 2", "with a space behind the colon");
+    check("- a\nb\n", "line 2, column 1", "; write a space behind a dash, and a colon");
+    check("[a]\nb\n", "line 2, column 1", "; write --- between documents");
+    check("a: [b]c\n", "line 1, column 7", "write nothing behind a bracket that closes");
+    check("a: b\n  c: d\n", "line 2, column 4", "; begin keys of one level in one column");
+    check("a: {b: c]\n", "line 1, column 4", "; close brackets in the order");
+    check("a: ]\n", "line 1, column 4", "; close brackets in the order");
+    check("a: {b: c\n", "line 1, column 4", "; close it with }");
+    check("a: [- b]\n", "line 1, column 5", "in brackets, write items without dashes");
     check("a: 1\n---\n\u{feff}b: 1\n", "line 3, column 1", "; save the file without a byte order mark");
 }
 

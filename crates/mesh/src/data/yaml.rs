@@ -265,4 +265,65 @@ mod tests {
         assert_eq!(block(&tree), expected);
         assert_eq!(read_back(&tree), json(&tree));
     }
+
+    #[test]
+    fn texts_are_plain_quoted_or_lines_as_they_need_to_be() {
+        for (text, expected) in [
+            ("a b", "a b\n"),
+            ("/run/x", "/run/x\n"),
+            ("a_b.c/d-e()+", "a_b.c/d-e()+\n"),
+            ("a ", "\"a \"\n"),
+            ("No", "\"No\"\n"),
+            ("1", "\"1\"\n"),
+            ("-x", "\"-x\"\n"),
+            ("a: b", "\"a: b\"\n"),
+            ("", "\"\"\n"),
+            ("a\"b", "'a\"b'\n"),
+            ("a\\b", "'a\\b'\n"),
+            ("it's \"x\"", "\"it's \\\"x\\\"\"\n"),
+            ("a\t\"b", "\"a\\t\\\"b\"\n"),
+            ("it's", "\"it's\"\n"),
+            ("ü\"", "\"ü\\\"\"\n"),
+            ("\u{85}", "\"\\u0085\"\n"),
+            ("a\nb", "|-\n  a\n  b\n"),
+            ("a\nb\n", "|\n  a\n  b\n"),
+            ("a\n\n  b", "|-\n  a\n\n    b\n"),
+            ("a\n", "\"a\\n\"\n"),
+            (" a\nb", "\" a\\nb\"\n"),
+            ("\na", "\"\\na\"\n"),
+            ("a \nb", "\"a \\nb\"\n"),
+            ("a\nb\n\n", "\"a\\nb\\n\\n\"\n"),
+            ("a\tb\nc", "\"a\\tb\\nc\"\n"),
+        ] {
+            assert_eq!(block(&Tree::Text(text.to_owned())), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_in_each_other_is_indented() {
+        for (json, expected) in [
+            ("[]", "[]\n"),
+            ("{}", "{}\n"),
+            ("null", "null\n"),
+            (r#"{"a":{"b":"x\ny","c":{}}}"#, "a:\n  b: |-\n    x\n    y\n  c: {}\n"),
+            (r#"["x\ny",{"a":"x\ny","b":[1]},[[2],{}]]"#, LISTS),
+        ] {
+            assert_eq!(block(&Tree::read(json)), expected, "{json}");
+        }
+    }
+
+    const LISTS: &str = "\
+- |-
+  x
+  y
+- a: |-
+    x
+    y
+  b:
+    - 1
+-
+  -
+    - 2
+  - {}
+";
 }

@@ -99,6 +99,7 @@ impl Document {
 
 #[cfg(test)]
 mod tests {
+    use super::super::manifest::objects;
     use super::*;
 
     fn check(text: &str, expected: &[&str], strangers: &[&str]) {
@@ -135,5 +136,38 @@ mod tests {
         let cron = "apiVersion: v1\nkind: List\nitems:\n- kind: CronJob\n  apiVersion: batch/v1\n  metadata: {name: c}\n  \
                     spec: {jobTemplate: {spec: {template: {spec: {}}}}}\n- {kind: Pod, spec: {}}\n";
         check(cron, &["CronJob c /items/0/spec/jobTemplate/spec/template"], &[]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_pod_is_told_with_its_document() {
+        let text = "{}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop, generateName: web-}, spec: 1}\n---\n\
+                    {apiVersion: v1, kind: Pod}\n";
+        let found = holders("file", text).expect("YAML");
+        let pods: Vec<&Holder> = found.iter().flat_map(|document| &document.holders).collect();
+        assert_eq!((pods[0].generate_name.as_str(), pods[0].namespace.as_str()), ("web-", "shop"));
+        let problems = pods.iter().flat_map(|holder| &holder.problems).map(ToString::to_string);
+        assert_eq!(
+            problems.collect::<Vec<_>>(),
+            [
+                "document 3, Pod: line 5, column 1: spec: is absent, so that nothing is known of the pod's containers",
+            ]
+        );
+    }
+
+    #[test]
+    fn objects_are_counted_lists_included() {
+        let list = |items: usize| format!("kind: List\nitems:\n{}", "- {kind: Secret}\n".repeat(items));
+        let too_many = "file: holds more than 10000 objects; give fewer at once";
+        let told = |found: Result<usize, Problems>| found.map_err(|problems| problems.0[0].to_string());
+        let all = |text: &str| told(holders("file", text).map(|found| found.len()));
+        let pods = |text: &str| told(objects("file", text).map(|found| found.len()));
+        assert_eq!(all(&list(MAX_OBJECTS - 1)), Ok(1));
+        assert_eq!(all(&list(MAX_OBJECTS)), Err(too_many.to_owned()));
+        assert_eq!(pods(&list(MAX_OBJECTS)), Err(too_many.to_owned()));
+        let none = "file: describes no pod, but only Secret without a name";
+        assert_eq!(pods(&list(MAX_OBJECTS - 1)), Err(none.to_owned()));
+        // The count goes on from document to document.
+        let two = format!("{}---\n{}", list(MAX_OBJECTS / 2), list(MAX_OBJECTS / 2));
+        assert_eq!((all(&two), pods(&two)), (Err(too_many.to_owned()), Err(too_many.to_owned())));
     }
 }

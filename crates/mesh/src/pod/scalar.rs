@@ -109,6 +109,15 @@ mod tests {
         check("1e3", ScalarKind::Float);
         check("-.inf", ScalarKind::Float);
         check(".5", ScalarKind::Float);
+        check("1.", ScalarKind::Float);
+        check("1.5e-3", ScalarKind::Float);
+        check("+1", ScalarKind::Whole(1));
+        check("-0x10", ScalarKind::Whole(-16));
+        for text in ["0x-1", "0b2", "+x", "1.x", "1-.5", "1.2.3", "1ex", "1e+", "12a", "+.inf.", "inf"] {
+            check(text, ScalarKind::Text);
+        }
+        check("+.Inf", ScalarKind::Float);
+        check(".NaN", ScalarKind::Float);
         check("", ScalarKind::Null);
         check("~", ScalarKind::Null);
         check("yes", ScalarKind::Bool(true));

@@ -282,6 +282,15 @@ mod tests {
         );
         check("a: &x [*x]\n", "line 1, column 8: the alias refers to a value that contains it");
         check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
+        check("a: !<x> b\n", "line 1, column 4: the tag x is not known; leave it out");
+        check("a: !str b\n", "line 1, column 4: the tag !str is not known; leave it out");
+        check("a: !x [b]\n", "line 1, column 4: the tag !x is not known; leave it out");
+        check(
+            "[a]: b\n",
+            "line 1, column 1: a list or a mapping can't be a key; write a text that begins with [ or { in quotes, and fill \
+             templates in before",
+        );
+        check("a: &x [b]\n*x : c\n", "line 2, column 1: a list or a mapping can't be a key");
         check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
         let deep = "more than 100 lists and mappings lie in each other";
         check(&"[".repeat(100_000), &format!("line 1, column 101: {deep}"));
@@ -303,6 +312,27 @@ mod tests {
         assert_eq!(shared[0].at(&["c", "b"]).map(ManifestNode::noun), Some("a number"));
     }
 
+    /// A list in a list, ten times as long on each level, so that there are exactly as many as are taken; and one more.
+    #[test]
+    fn as_many_values_are_taken_as_may_be() {
+        let mut list = format!("&l0 [{}]", ["x"; 10].join(","));
+        for level in 1..6 {
+            let again = vec![format!("*l{}", level - 1); 9].join(",");
+            list = format!("&l{level} [{list},{again}]");
+        }
+        // 1 + 3 * 1111111 + 6 * 111111
+        let most = format!("{list},*l5,*l5,*l4,*l4,*l4,*l4,*l4,*l4");
+        assert_eq!(documents(&format!("[{most}]")).map(|found| found[0].size), Ok(MAX_VALUES));
+        assert!(fault(&format!("[{most},x]")).contains("more than 4000000 values"));
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_greatest_length() {
+        let of_length = |length: usize| format!("[}}{}", " ".repeat(length - 2));
+        assert!(fault(&of_length(64 << 20)).starts_with("line 1, column 1: "));
+        assert_eq!(fault(&of_length((64 << 20) + 1)), "has more than 64 MiB");
+    }
+
     #[test]
     fn documents_are_told_apart() {
         let check = |text: &str, expected: usize| {
@@ -312,5 +342,10 @@ mod tests {
         check("---\n---\na: 1\n...\n", 2);
         check("\u{feff}a: 1\r\nb: 2\r\n", 1);
         check("{\"a\": 1}\n{\"b\": \"\\ud83d\\ude00\"}\n", 2);
+        assert_eq!(
+            documents("a: &x 1\n---\nb: *x\n").map(|found| found.len()).ok(),
+            None,
+            "an anchor of another"
+        );
     }
 }
