@@ -284,3 +284,183 @@ pub fn returns(rule: &ViewRule) -> bool {
 pub fn is_loopback(values: Option<&FieldValues>) -> bool {
     values.is_some_and(|values| !values.negated && values.items.iter().any(|item| item == "lo"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::{Family, parse};
+
+    /// The reasons of the rules of a table that holds a mesh's chains, and which of the rules packets come to.
+    fn read(mesh: Mesh, table: &str, rules: &str) -> Vec<(Option<&'static str>, bool)> {
+        let chains = mesh.reasons().chains().iter().map(|(name, _)| format!(":{name} - [0:0]\n"));
+        let chains: String = chains.collect();
+        let base = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+        let text = format!("*{table}\n{base}{chains}{rules}\nCOMMIT\n");
+        let view = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
+        let found = recognized(&view);
+        assert!(found.iter().all(|rule| rule.mesh == mesh), "{found:?}");
+        found.iter().map(|rule| (rule.reason.map(RuleReason::name), rule.is_reached)).collect()
+    }
+
+    /// The reason of a single rule; `None` of one that is not the mesh's, or whose form shows nothing.
+    fn check(mesh: Mesh, rules: &[(&str, &str, Option<&str>)]) {
+        for (table, rule, expected) in rules {
+            let found = read(mesh, table, rule).first().and_then(|(reason, _)| *reason);
+            assert_eq!(found, *expected, "{table}: {rule}");
+        }
+    }
+
+    #[test]
+    fn rules_of_istio_are_read_by_their_form() {
+        check(
+            Mesh::Istio,
+            &[
+                ("nat", "-A ISTIO_OUTPUT -j RETURN", Some("other-groups")),
+                ("nat", "-A ISTIO_OUTPUT -j ACCEPT", Some("other-groups")),
+                ("nat", "-A ISTIO_OUTPUT -j DROP", None),
+                ("nat", "-A ISTIO_OUTPUT -o lo -j RETURN", None),
+                ("nat", "-A ISTIO_OUTPUT -m mark --mark 0x1 -j RETURN", None),
+                ("nat", "-A ISTIO_OUTPUT -o lo -m mark --mark 0x1 -j RETURN", None),
+                ("nat", "-A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN", Some("loopback")),
+                ("nat", "-A ISTIO_OUTPUT -d 127.0.0.0/8 -j RETURN", Some("loopback")),
+                ("nat", "-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN", Some("excluded-network")),
+                ("nat", "-A ISTIO_OUTPUT -s 127.0.0.6/32 -j RETURN", Some("proxy-to-application")),
+                ("nat", "-A ISTIO_OUTPUT -p tcp -m tcp --dport 22 -j RETURN", Some("excluded-outbound-port")),
+                ("nat", "-A ISTIO_OUTPUT -m owner ! --uid-owner 1337 -j RETURN", Some("other-groups")),
+                (
+                    "nat",
+                    "-A ISTIO_OUTPUT -o lo -m owner ! --uid-owner 1337 -j RETURN",
+                    Some("application-loopback"),
+                ),
+                (
+                    "nat",
+                    "-A ISTIO_OUTPUT ! -o lo -m owner ! --uid-owner 1337 -j RETURN",
+                    Some("other-groups"),
+                ),
+                ("nat", "-A ISTIO_OUTPUT -o lo -m owner --uid-owner 1337 -j RETURN", Some("proxy-outbound")),
+                ("nat", "-A ISTIO_OUTPUT -m owner --gid-owner 5 -j RETURN", Some("excluded-group")),
+                ("nat", "-A ISTIO_OUTPUT -p udp -j ISTIO_OUTPUT_DNS", Some("dns")),
+                ("nat", "-A ISTIO_OUTPUT -o lo -j ISTIO_IN_REDIRECT", Some("proxy-calls-own-pod")),
+                ("nat", "-A ISTIO_OUTPUT -j ISTIO_REDIRECT", Some("outbound-network")),
+                ("nat", "-A ISTIO_OUTPUT -p tcp -m tcp --dport 80 -j ISTIO_REDIRECT", Some("outbound-port")),
+                ("nat", "-A ISTIO_INBOUND -i lo -j RETURN", Some("application-loopback")),
+                ("nat", "-A ISTIO_INBOUND ! -i lo -j RETURN", None),
+                ("nat", "-A ISTIO_INBOUND -i eth0 -j RETURN", None),
+                ("nat", "-A ISTIO_INBOUND -j RETURN", None),
+                ("nat", "-A ISTIO_INBOUND -j DROP", None),
+                ("mangle", "-A ISTIO_INBOUND -m mark --mark 0x539 -j RETURN", Some("tproxy-mark")),
+                ("mangle", "-A ISTIO_INBOUND -s 127.0.0.6/32 -i lo -j RETURN", Some("proxy-to-application")),
+                ("mangle", "-A ISTIO_INBOUND -p tcp -j ISTIO_DIVERT", Some("inbound-port")),
+                ("nat", "-A ISTIO_INBOUND -p tcp -j REDIRECT --to-ports 15006", Some("inbound-port")),
+                ("nat", "-A ISTIO_INBOUND -p tcp -m tcp --dport 15008 -j RETURN", Some("tunnel-port")),
+                (
+                    "mangle",
+                    "-A ISTIO_INBOUND -p tcp -m tcp --dport 15008 -j RETURN",
+                    Some("excluded-inbound-port"),
+                ),
+                (
+                    "nat",
+                    "-A ISTIO_INBOUND -p tcp -m multiport --dports 22,23 -j RETURN",
+                    Some("excluded-inbound-port"),
+                ),
+                ("nat", "-A ISTIO_DIVERT -j ACCEPT", Some("tproxy-mark")),
+                ("raw", "-A ISTIO_INBOUND -j RETURN", Some("dns")),
+                ("nat", "-A OUTPUT -p udp -j ISTIO_OUTPUT_DNS", Some("dns")),
+                ("nat", "-A PREROUTING -i vm0 -j ISTIO_REDIRECT", Some("outbound-network")),
+                (
+                    "mangle",
+                    "-A PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP",
+                    Some("drop-invalid"),
+                ),
+                ("nat", "-A PREROUTING -j ISTIO_IN_REDIRECT", None),
+                ("nat", "-A PREROUTING -i eth0 -j RETURN", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn rules_of_other_meshes_are_read_by_their_form() {
+        check(
+            Mesh::Linkerd,
+            &[
+                ("nat", "-A PREROUTING -j PROXY_INIT_REDIRECT", Some("linkerd-inbound")),
+                ("nat", "-A PREROUTING -j PROXY_INIT_OUTPUT", None),
+                ("nat", "-A OUTPUT -j PROXY_INIT_OUTPUT", Some("linkerd-outbound")),
+                ("nat", "-A OUTPUT -j PROXY_INIT_REDIRECT", None),
+                ("nat", "-A PROXY_INIT_REDIRECT -j RETURN", None),
+                ("nat", "-A PROXY_INIT_REDIRECT -p tcp -m tcp --dport 80 -j DROP", None),
+                ("nat", "-A PROXY_INIT_OUTPUT -j RETURN", None),
+                ("nat", "-A PROXY_INIT_OUTPUT -o eth0 -j RETURN", None),
+                ("nat", "-A PROXY_INIT_OUTPUT ! -o lo -j RETURN", None),
+                ("nat", "-A PROXY_INIT_OUTPUT -o lo -j RETURN", Some("linkerd-loopback")),
+            ],
+        );
+        check(
+            Mesh::Kuma,
+            &[
+                ("nat", "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND", Some("kuma-inbound")),
+                ("nat", "-A KUMA_MESH_INBOUND -p tcp -j DROP", None),
+                ("nat", "-A KUMA_MESH_INBOUND -p tcp -j KUMA_MESH_OUTBOUND_REDIRECT", None),
+                ("nat", "-A KUMA_MESH_OUTBOUND -p tcp -j DROP", None),
+                ("nat", "-A KUMA_MESH_OUTBOUND -p tcp -j RETURN", Some("kuma-outbound-off")),
+                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j DROP", None),
+                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
+                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/nobodys -j RETURN", None),
+                ("filter", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
+                (
+                    "nat",
+                    "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/dns -j RETURN",
+                    Some("kuma-dns"),
+                ),
+            ],
+        );
+        check(
+            Mesh::Ambient,
+            &[
+                ("nat", "-A PREROUTING -j ISTIO_PRERT", Some("ambient-arriving")),
+                ("nat", "-A OUTPUT -j ISTIO_OUTPUT", Some("ambient-leaving")),
+                ("nat", "-A ISTIO_PRERT -j RETURN", None),
+                ("nat", "-A ISTIO_PRERT ! -s 169.254.7.127/32 -j RETURN", None),
+                ("nat", "-A ISTIO_PRERT -s 169.254.7.127/32 -p tcp -j ACCEPT", Some("ambient-probe")),
+                ("nat", "-A ISTIO_PRERT -i vm0 -j RETURN", Some("ambient-machine")),
+                ("nat", "-A ISTIO_OUTPUT -j ACCEPT", None),
+                ("nat", "-A ISTIO_OUTPUT ! -o lo -j ACCEPT", None),
+                ("nat", "-A ISTIO_OUTPUT -o lo -j ACCEPT", Some("ambient-own-pod")),
+                ("nat", "-A ISTIO_OUTPUT ! -d 169.254.7.127/32 -j ACCEPT", None),
+                ("nat", "-A ISTIO_OUTPUT -d 169.254.7.127/32 -j ACCEPT", Some("ambient-probe")),
+                (
+                    "nat",
+                    "-A ISTIO_OUTPUT -m mark --mark 0x539/0xfff -j ACCEPT",
+                    Some("ambient-proxy-to-application"),
+                ),
+                (
+                    "nat",
+                    "-A ISTIO_OUTPUT -p tcp -m tcp --dport 53 -j REDIRECT --to-ports 15053",
+                    Some("ambient-dns"),
+                ),
+                (
+                    "nat",
+                    "-A ISTIO_OUTPUT -p tcp -m tcp ! --dport 53 -j REDIRECT --to-ports 15001",
+                    Some("ambient-outbound"),
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn behind_a_rule_that_takes_all_none_is_reached() {
+        let rules = "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN\n\
+                     -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n-A ISTIO_OUTPUT -j RETURN\n-A ISTIO_OUTPUT -j RETURN\n\
+                     -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001";
+        let reached = read(Mesh::Istio, "nat", rules).into_iter().map(|(_, is_reached)| is_reached);
+        assert_eq!(reached.collect::<Vec<_>>(), [true, true, true, true, false, true]);
+    }
+
+    #[test]
+    fn loopback_is_the_interface_and_not_all_others() {
+        let values = |negated, name: &str| FieldValues { negated, items: vec![name.to_owned()] };
+        assert!(is_loopback(Some(&values(false, "lo"))));
+        assert!(!is_loopback(Some(&values(true, "lo"))) && !is_loopback(Some(&values(true, "eth0"))));
+        assert!(!is_loopback(Some(&values(false, "eth0"))) && !is_loopback(None));
+    }
+}

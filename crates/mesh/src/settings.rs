@@ -270,6 +270,11 @@ mod tests {
             assert_eq!(nearest_value(desired, &formats), expected, "{desired}");
         }
         assert_eq!(nearest_value("ipv6", &["dualstack", "ipv4"]), None);
+        // Of short words one letter may differ, of those of six and more two.
+        assert_eq!(nearest_value("jxxn", &formats), None);
+        assert_eq!(nearest_value("tpxxxy", &["TPROXY"]), Some("TPROXY"));
+        assert_eq!(nearest_value("txxxxy", &["TPROXY"]), None);
+        assert_eq!(nearest_value("ipv4x", &["dualstack", "ipv4"]), Some("ipv4"));
         assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));
     }
 
@@ -345,5 +350,33 @@ mod tests {
         // Of the mesh, but not of capture; of capture, but of every mesh; of neither.
         let others = [crate::kuma::Kuma::DryRun, Setting::Mesh, Setting::PodIps];
         assert!(!others.into_iter().any(Setting::describes_rules));
+    }
+
+    #[test]
+    fn settings_of_a_pod_have_keys() {
+        for (setting, key) in [
+            (Setting::InboundPorts, Some("istio-inbound-ports")),
+            (Setting::OwnerGroups, Some("istio-outbound-owner-groups")),
+            (Setting::DnsServers, Some("dns-servers")),
+            (Setting::Mesh, Some("mesh")),
+            (Setting::EnvoyUser, None),
+            (Setting::PodIps, None),
+            (Setting::DryRun, None),
+        ] {
+            assert_eq!(setting.row().key().as_deref(), key);
+            assert_eq!(setting.row().annotation(), key.map(|key| format!("sidecar-init/{key}")));
+        }
+        assert_eq!(Setting::OwnerGroups.row().mention(), "ISTIO_OUTBOUND_OWNER_GROUPS");
+        assert_eq!(Setting::DryRun.row().mention(), "{--dry-run}");
+    }
+
+    #[test]
+    fn a_call_has_the_settings_of_its_mesh_between_those_of_all() {
+        let names: Vec<&str> = of(Mesh::Linkerd).map(SettingRow::name).collect();
+        assert_eq!(names[..2], ["mesh", "incoming-proxy-port"]);
+        let count = Mesh::Linkerd.settings().len();
+        assert_eq!(names[count + 1], "dry-run");
+        assert!(Setting::Mesh.is_for(Mesh::Kuma) && Setting::InboundPorts.is_for(Mesh::Istio));
+        assert!(!Setting::InboundPorts.is_for(Mesh::Kuma));
     }
 }

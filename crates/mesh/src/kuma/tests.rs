@@ -283,6 +283,11 @@ fn where_docker_answers_dns_the_proxys_queries_are_left_to_it() {
     assert!(!lines.contains("--zone"), "Docker's answers come in the zone of its queries: {lines}");
     let lines = without_comments(&restore(&config.rules(Family::V6), false));
     assert!(lines.contains("-m owner --uid-owner 5678 -j RETURN\n") && lines.contains("--zone"), "{lines}");
+    let docker = |host: &Pod, flags: &[(Setting, &str)]| read(flags, host).expect("valid flags").0.docker;
+    let host = Pod { docker: Some(Family::V6), ..POD };
+    assert_eq!(docker(&host, &dns), [Family::V6]);
+    assert_eq!(docker(&host, &[dns[0], (Kuma::IpFamilyMode, "ipv4")]), []);
+    assert_eq!(docker(&host, &[]), []);
 }
 
 #[test]

@@ -139,3 +139,44 @@ impl<'de> Visitor<'de> for FromJson {
         Ok(ManifestNode { place: None, value: ManifestValue::Map(entries), size })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_json_counts_what_it_holds() {
+        for (json, size) in [("1", 1), ("[]", 1), ("[1,[2,3]]", 5), (r#"{"a":1,"b":{"c":[2]}}"#, 5)] {
+            let node: ManifestNode = serde_json::from_str(json).expect("JSON");
+            assert_eq!(node.size, size, "{json}");
+        }
+    }
+
+    #[test]
+    fn scalars_of_json_are_what_they_say() {
+        for (json, text, kind) in [
+            (r#""1""#, "1", ScalarKind::Text),
+            ("true", "true", ScalarKind::Bool(true)),
+            ("-7", "-7", ScalarKind::Whole(-7)),
+            ("18446744073709551615", "18446744073709551615", ScalarKind::Whole(u64::MAX.into())),
+            ("1.5", "1.5", ScalarKind::Float),
+            ("null", "", ScalarKind::Null),
+        ] {
+            let node: ManifestNode = serde_json::from_str(json).expect("JSON");
+            let ManifestValue::Scalar { text: found, kind: found_kind } = &node.value else {
+                panic!("{node:?}")
+            };
+            assert_eq!((found.as_str(), *found_kind, node.place), (text, kind, None));
+        }
+    }
+
+    #[test]
+    fn what_json_can_not_hold_or_repeats_is_refused() {
+        let bytes = de::value::BytesDeserializer::<de::value::Error>::new(b"x");
+        let error = ManifestNode::deserialize(bytes).expect_err("bytes").to_string();
+        assert!(error.ends_with("expected JSON"), "{error}");
+        let error =
+            serde_json::from_str::<ManifestNode>(r#"{"a":1,"a":2}"#).expect_err("a key twice").to_string();
+        assert!(error.starts_with("the key \"a\" is repeated"), "{error}");
+    }
+}

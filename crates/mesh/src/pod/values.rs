@@ -122,4 +122,21 @@ mod tests {
         ];
         assert_eq!(lines, expected);
     }
+
+    #[test]
+    fn numbers_that_json_has_not_are_texts() {
+        let text =
+            "[9223372036854775807, 9223372036854775808, 18446744073709551616, -1, 1_0.5, .inf, -.5e1, .nan]";
+        let expected = json!([
+            i64::MAX,
+            9_223_372_036_854_775_808_u64,
+            "18446744073709551616",
+            -1,
+            10.5,
+            ".inf",
+            -5.0,
+            ".nan"
+        ]);
+        assert_eq!(values("file", text), Ok(vec![expected]));
+    }
 }

@@ -53,4 +53,16 @@ mod tests {
             check(text, None);
         }
     }
+
+    #[test]
+    fn units_add_up_to_what_63_bits_hold() {
+        check("1h1m1s1ms", Some(3_661_001));
+        for (text, nanoseconds) in [("7ns", 7), ("7us", 7000), ("7µs", 7000), ("7μs", 7000), ("0.5us", 500)]
+        {
+            assert_eq!(parse(text), Some(Duration::from_nanos(nanoseconds)), "{text}");
+        }
+        check("2562047h", Some(2_562_047 * 3_600_000));
+        check("2562048h", None);
+        check("2000000h2000000h", None);
+    }
 }

@@ -15,6 +15,11 @@ fn the_proxys_user_is_a_number_a_name_or_the_default() {
     assert_eq!(uid(&[(Kuma::ProxyUser, "")], &Pod { has_standard_user: false, ..POD }), 1234);
     assert_eq!(uid(&[(Kuma::ProxyUser, "kuma-dp")], &POD), 1234);
     assert_eq!(uid(&[(Kuma::ProxyUser, "70000")], &POD), 70000);
+    // On a node, its users are not the pod's.
+    let raw = Raw::default();
+    let host = Pod { has_standard_user: false, ..POD };
+    let on_node = |numbers_only| configure(&mut SettingReader::new(&raw, Vec::new()), &host, numbers_only);
+    assert_eq!([true, false].map(|numbers_only| on_node(numbers_only).proxy_uid.number()), [5678, 1234]);
 }
 
 #[test]
