@@ -5,7 +5,7 @@ use mesh::limit::CautionContext;
 use mesh::preview::{self, Preview};
 use mesh::recognition::{read_at, reasons, recognized};
 use mesh::settings::{self, Setting};
-use mesh::sources::{Host, Raw};
+use mesh::sources::{Given, Host, Raw, Source};
 use mesh::{Capture, Mesh, Problems, Resolved, RuleReason, resolve};
 use rules::nft::{self, LiveBase, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{Direction, Packet, View, ViewChain, ViewRule};
@@ -141,6 +141,7 @@ const CASES: &[(&str, Mesh, Flags)] = &[
         &[("redirect-outbound", "false"), ("iptables-logs", "true"), ("iptables-log-level", "4")],
     ),
     ("kuma-nothing", Mesh::Kuma, &[("redirect-inbound", "false"), ("redirect-outbound", "false")]),
+    ("istio-no-groups", Mesh::Istio, &[("ISTIO_OUTBOUND_OWNER_GROUPS", ""), ("istio-service-cidr", "*")]),
     (
         "istio-logged",
         Mesh::Istio,
@@ -245,6 +246,10 @@ const REFUSED: &[(Mesh, Flags)] = &[
         ],
     ),
     (Mesh::Kuma, &[("redirect-dns", "true"), ("redirect-all-dns-traffic", "true")]),
+    (Mesh::Ambient, &[("probe-address", "127.0.0.1,0.0.0.0,224.0.0.1")]),
+    (Mesh::Ambient, &[("probe-address", "10.0.0.1,10.0.0.2,fd00::1,fd00::1")]),
+    (Mesh::Ambient, &[("HOST_PROBE_SNAT_IP", "fd00::1"), ("HOST_PROBE_SNAT_IPV6", "10.0.0.1")]),
+    (Mesh::Ambient, &[("HOST_PROBE_SNAT_IP", "10.0.0.1,10.0.0.2")]),
 ];
 
 /// Words that are taken, with a warning.
@@ -692,6 +697,11 @@ fn what_machines_answer_counts_as_written() {
                     let owners = format!("users {:?}, groups {:?}", proxy.uids, proxy.gids);
                     let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
                     text += &format!("  IPv6: {}, {owners}, DNS {dns:?}\n", capture.ipv6());
+                    let rules = preview::print(&*capture, Preview::Restore).text;
+                    text += &format!(
+                        "  rules that leave DNS to Docker: {}\n",
+                        rules.matches("DOCKER_OUTPUT").count()
+                    );
                     warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
                 }
                 Err(problems) => problems.0.iter().for_each(|problem| text += &format!("  {problem}\n")),
@@ -699,4 +709,17 @@ fn what_machines_answer_counts_as_written() {
         }
     }
     check("machines", &text);
+}
+
+#[test]
+fn at_most_64_groups_can_be_included() {
+    let included = |count: u32| {
+        let groups = (1..=count).map(|group| group.to_string()).collect::<Vec<_>>().join(",");
+        let given = Given { value: groups, source: Source::Variable("ISTIO_OUTBOUND_OWNER_GROUPS") };
+        let raw = Raw::of([(Setting::OwnerGroups, given)]);
+        resolve(&raw, &Machine, Vec::new()).map(|_| ()).map_err(|problems| problems.0[0].to_string())
+    };
+    assert_eq!(included(64), Ok(()));
+    let text = "ISTIO_OUTBOUND_OWNER_GROUPS: names 65 groups; at most 64 can be included";
+    assert_eq!(included(65), Err(text.to_owned()));
 }

@@ -335,6 +335,18 @@ fn without_places(mut objects: Vec<ManifestObject>) -> Vec<ManifestObject> {
 }
 
 #[test]
+fn lists_are_read_eight_deep() {
+    let nested = |depth: usize| {
+        let pod = serde_json::json!({"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}});
+        let list = |items| serde_json::json!({"kind": "List", "items": [items]});
+        objects_in("review", &(0..depth).fold(pod, |items, _| list(items)))
+    };
+    assert_eq!(nested(8).map(|found| found[0].title.clone()), Ok("Pod web".to_owned()));
+    let problems = nested(9).expect_err("too deep").to_string();
+    assert!(problems.ends_with("review: describes no pod, but only List without a name"), "{problems}");
+}
+
+#[test]
 fn kinds_that_describe_pods_are_known_by_name() {
     let expected = [
         "Pod",
