@@ -6,8 +6,8 @@
 use mesh::Capture;
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Container, EXCLUDED_NAMESPACES, ManifestObject, Pod, Spec, Value, Variable, annotated, configured, kinds,
-    objects, objects_in, read, values_of_later_keys,
+    Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
+    configured, kinds, objects, objects_in, read, values_of_later_keys,
 };
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
@@ -251,6 +251,22 @@ fn injected_containers_are_no_applications_whatever_their_names() {
     };
     assert_eq!(applications(r#"{"containers": ["envoy"]}"#), ["app"]);
     assert_eq!(applications("{}"), ["envoy", "app"]);
+}
+
+#[test]
+fn applications_run_as_their_own_users_or_the_pods() {
+    let text = "kind: Pod\nmetadata: {name: web}\nspec:\n  securityContext: {runAsUser: 7}\n  initContainers:\n  \
+                - {name: native, restartPolicy: Always, securityContext: {runAsGroup: 8}}\n  \
+                - {name: setup}\n  - {name: once, restartPolicy: Never}\n  containers:\n  \
+                - {name: app, securityContext: {runAsUser: 9}}\n  - {name: kuma-sidecar}\n  - {name: istio-proxy}\n";
+    let objects = objects("manifest", text).expect("a pod");
+    let id = |number, is_of_pod| Some(Id { number, is_of_pod });
+    let application =
+        |container: &str, user, group| Application { container: container.to_owned(), user, group };
+    assert_eq!(
+        read(&objects[0], EXCLUDED_NAMESPACES).applications,
+        [application("app", id(9, false), None), application("native", id(7, true), id(8, false))]
+    );
 }
 
 #[test]
