@@ -164,6 +164,15 @@ const CASES: &[(&str, Mesh, Flags)] = &[
         ],
     ),
     ("ambient", Mesh::Ambient, &[("dns-capture", "true"), ("reroute-virtual-interfaces", "vm0")]),
+    (
+        "ambient-probes",
+        Mesh::Ambient,
+        &[
+            ("HOST_PROBE_SNAT_IP", "10.0.0.1"),
+            ("HOST_PROBE_SNAT_IPV6", "fd00::1"),
+            ("probe-address", "fd00::2"),
+        ],
+    ),
     ("ambient-ingress", Mesh::Ambient, &[("ingress", "true"), ("ipv6", "false")]),
 ];
 
@@ -296,7 +305,7 @@ const ODD: &[(Mesh, Flags)] = &[
 ];
 
 /// Whose configurations depend on what the machine answers.
-const ASKING: &[(Mesh, Flags)] = &[
+const ON_ODD_MACHINES: &[(Mesh, Flags)] = &[
     (Mesh::Istio, &[("redirect-dns", "true")]),
     (Mesh::Istio, &[("dual-stack", "true")]),
     (Mesh::Istio, &[("proxy-uid", "web"), ("ISTIO_OUTBOUND_OWNER_GROUPS", "java")]),
@@ -316,18 +325,18 @@ struct OddMachine {
     may_lack_addresses: bool,
     /// `None` where the file can't be read.
     servers: Option<&'static [&'static str]>,
-    /// Whether it can be asked about users, groups and rules.
-    answers: bool,
+    /// Whether users, groups and rules can be read.
+    is_readable: bool,
 }
 
 const ODD_MACHINES: &[(&str, OddMachine)] = &[
     (
-        "nothing can be asked",
-        OddMachine { addresses: None, may_lack_addresses: false, servers: None, answers: false },
+        "nothing can be read",
+        OddMachine { addresses: None, may_lack_addresses: false, servers: None, is_readable: false },
     ),
     (
         "no address, no server",
-        OddMachine { addresses: Some(&[]), may_lack_addresses: false, servers: Some(&[]), answers: true },
+        OddMachine { addresses: Some(&[]), may_lack_addresses: false, servers: Some(&[]), is_readable: true },
     ),
     (
         "no address yet",
@@ -335,7 +344,7 @@ const ODD_MACHINES: &[(&str, OddMachine)] = &[
             addresses: Some(&["127.0.0.1", "::1"]),
             may_lack_addresses: true,
             servers: Some(&["fd00::a"]),
-            answers: true,
+            is_readable: true,
         },
     ),
     (
@@ -344,7 +353,7 @@ const ODD_MACHINES: &[(&str, OddMachine)] = &[
             addresses: Some(&["127.0.0.1", "169.254.0.9", "fe80::1", "224.0.0.1", "ff02::1"]),
             may_lack_addresses: false,
             servers: Some(&["10.0.0.10"]),
-            answers: true,
+            is_readable: true,
         },
     ),
     (
@@ -353,7 +362,7 @@ const ODD_MACHINES: &[(&str, OddMachine)] = &[
             addresses: Some(&["127.0.0.1", "fe80::1", "fd00::9", "10.0.0.9"]),
             may_lack_addresses: false,
             servers: Some(&["10.0.0.10"]),
-            answers: true,
+            is_readable: true,
         },
     ),
     (
@@ -362,38 +371,38 @@ const ODD_MACHINES: &[(&str, OddMachine)] = &[
             addresses: Some(&["127.0.0.1", "169.254.0.9", "10.0.0.9", "fd00::9"]),
             may_lack_addresses: false,
             servers: Some(&["10.0.0.10"]),
-            answers: true,
+            is_readable: true,
         },
     ),
 ];
 
-/// Addresses, or an error where there are none to tell.
-fn told(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
+/// Addresses, or an error where they cannot be had.
+fn parsed_addresses(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
     let parsed = |all: &[&str]| all.iter().map(|text| text.parse().expect("an address")).collect();
     addresses.map(parsed).ok_or_else(|| io::Error::other("out of order"))
 }
 
 impl OddMachine {
-    fn answered<T>(&self, value: T) -> io::Result<T> {
-        if self.answers { Ok(value) } else { Err(io::Error::other("out of order")) }
+    fn if_readable<T>(&self, value: T) -> io::Result<T> {
+        if self.is_readable { Ok(value) } else { Err(io::Error::other("out of order")) }
     }
 }
 
 impl Host for OddMachine {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        self.answered(["web", "kuma-dp"].contains(&name).then(|| Uid::new(1002).expect("a user")))
+        self.if_readable(["web", "kuma-dp"].contains(&name).then(|| Uid::new(1002).expect("a user")))
     }
 
     fn has_user(&self, _: Uid) -> io::Result<bool> {
-        self.answered(false)
+        self.if_readable(false)
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        self.answered((name == "java").then(|| Gid::new(202).expect("a group")))
+        self.if_readable((name == "java").then(|| Gid::new(202).expect("a group")))
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        told(self.addresses)
+        parsed_addresses(self.addresses)
     }
 
     fn may_lack_addresses(&self) -> bool {
@@ -401,7 +410,7 @@ impl Host for OddMachine {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        told(self.servers)
+        parsed_addresses(self.servers)
     }
 
     fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
@@ -411,7 +420,7 @@ impl Host for OddMachine {
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         assert_eq!(name, "DOCKER_OUTPUT");
-        self.answered(family == Family::V4)
+        self.if_readable(family == Family::V4)
     }
 }
 
@@ -689,7 +698,7 @@ fn what_machines_answer_counts_as_written() {
     let mut text = String::new();
     for (name, machine) in ODD_MACHINES {
         text += &format!("---- {name}\n");
-        for (mesh, flags) in ASKING {
+        for (mesh, flags) in ON_ODD_MACHINES {
             text += &format!("{mesh} {flags:?}\n");
             match resolved_on(machine, *mesh, flags) {
                 Ok((_, Resolved { capture, warnings })) => {

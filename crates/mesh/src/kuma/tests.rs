@@ -283,6 +283,9 @@ fn where_docker_answers_dns_the_proxys_queries_are_left_to_it() {
     assert!(!lines.contains("--zone"), "Docker's answers come in the zone of its queries: {lines}");
     let lines = without_comments(&restore(&config.rules(Family::V6), false));
     assert!(lines.contains("-m owner --uid-owner 5678 -j RETURN\n") && lines.contains("--zone"), "{lines}");
+    assert!(!config.splits_zones(Family::V4) && config.splits_zones(Family::V6));
+    let of_servers = read(&[(Kuma::RedirectDns, "true")], &host).expect("valid flags").0;
+    assert!(of_servers.splits_zones(Family::V4), "what Docker answers is not captured");
     let docker = |host: &Pod, flags: &[(Setting, &str)]| read(flags, host).expect("valid flags").0.docker;
     let host = Pod { docker: Some(Family::V6), ..POD };
     assert_eq!(docker(&host, &dns), [Family::V6]);

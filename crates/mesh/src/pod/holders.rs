@@ -158,9 +158,9 @@ mod tests {
     fn objects_are_counted_lists_included() {
         let list = |items: usize| format!("kind: List\nitems:\n{}", "- {kind: Secret}\n".repeat(items));
         let too_many = "file: holds more than 10000 objects; give fewer at once";
-        let told = |found: Result<usize, Problems>| found.map_err(|problems| problems.0[0].to_string());
-        let all = |text: &str| told(holders("file", text).map(|found| found.len()));
-        let pods = |text: &str| told(objects("file", text).map(|found| found.len()));
+        let counted = |found: Result<usize, Problems>| found.map_err(|problems| problems.0[0].to_string());
+        let all = |text: &str| counted(holders("file", text).map(|found| found.len()));
+        let pods = |text: &str| counted(objects("file", text).map(|found| found.len()));
         assert_eq!(all(&list(MAX_OBJECTS - 1)), Ok(1));
         assert_eq!(all(&list(MAX_OBJECTS)), Err(too_many.to_owned()));
         assert_eq!(pods(&list(MAX_OBJECTS)), Err(too_many.to_owned()));

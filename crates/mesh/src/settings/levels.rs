@@ -55,7 +55,17 @@ mod tests {
         for everything in ["debug", "default:debug", "all:debug"] {
             assert_eq!(read(everything), Ok((None, IstioLogLevel::Debug)), "{everything}");
         }
-        assert_eq!(read("ads:fatal"), Ok((Some("ads".to_owned()), IstioLogLevel::Error)));
+        for (word, level) in [
+            ("none", IstioLogLevel::None),
+            ("fatal", IstioLogLevel::Error),
+            ("error", IstioLogLevel::Error),
+            ("warn", IstioLogLevel::Warn),
+            ("info", IstioLogLevel::Info),
+            ("debug", IstioLogLevel::Debug),
+            ("trace", IstioLogLevel::Trace),
+        ] {
+            assert_eq!(read(&format!("ads:{word}")), Ok((Some("ads".to_owned()), level)), "{word}");
+        }
         for wrong in ["", "loud", "default:", "ads:Info", "ads:info:debug"] {
             assert!(read(wrong).is_err_and(|error| error.contains(FORM)), "{wrong:?}");
         }
