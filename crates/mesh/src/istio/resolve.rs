@@ -254,7 +254,8 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
     reader
         .optional(Setting::LoopbackCidr, complaint, |text| {
             let cidr: Cidr = text.parse().ok()?;
-            (cidr.address().is_ipv4() && cidr.address().is_loopback() && cidr.length() >= 8).then_some(cidr)
+            // One that reaches beyond 127.0.0.0/8 begins before it.
+            (cidr.address().is_ipv4() && cidr.address().is_loopback()).then_some(cidr)
         })
         .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))
 }
