@@ -52,6 +52,7 @@ const CASES: &[(&str, Mesh, Flags)] = &[
         &[
             ("istio-inbound-ports", "*"),
             ("istio-inbound-interception-mode", "TPROXY"),
+            ("inbound-capture-port", "15007"),
             ("kube-virt-interfaces", "vm0"),
             ("istio-service-cidr", "*"),
             ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "7"),
@@ -150,6 +151,8 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("istio-service-cidr", "10.0.0.0/8"),
             ("kube-virt-interfaces", "vm0,vm1"),
             ("iptables-trace-logging", "true"),
+            ("inbound-capture-port", "15006-15010"),
+            ("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/16"),
             ("ISTIO_OUTBOUND_OWNER_GROUPS", "202"),
         ],
     ),
