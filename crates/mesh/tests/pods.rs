@@ -4,6 +4,7 @@
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates the `.expected` files.
 
 use mesh::Capture;
+use mesh::finding::{Code, Level};
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
     Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
@@ -267,6 +268,22 @@ fn applications_run_as_their_own_users_or_the_pods() {
         read(&objects[0], EXCLUDED_NAMESPACES).applications,
         [application("app", id(9, false), None), application("native", id(7, true), id(8, false))]
     );
+}
+
+#[test]
+fn what_is_to_be_injected_yet_is_a_note_and_what_is_never_captured_a_warning() {
+    let remarks = |metadata: &str| {
+        let text =
+            format!("kind: Pod\nmetadata: {{name: web{metadata}}}\nspec: {{containers: [{{name: app}}]}}\n");
+        let objects = objects("manifest", &text).expect("a pod");
+        let remarks = read(&objects[0], EXCLUDED_NAMESPACES).warnings;
+        remarks.into_iter().map(|remark| (remark.level, remark.code)).collect::<Vec<_>>()
+    };
+    assert_eq!(remarks(""), [(Level::Note, Code::AmbiguousManifest)]);
+    let refused = remarks(", labels: {sidecar.istio.io/inject: 'false'}");
+    assert_eq!(refused, [(Level::Warning, Code::AmbiguousManifest)]);
+    let unknown = remarks(", annotations: {traffic.kuma.io/zzz: x}");
+    assert_eq!(unknown.last(), Some(&(Level::Warning, Code::UnknownAnnotation)));
 }
 
 #[test]
