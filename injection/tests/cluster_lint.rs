@@ -105,6 +105,12 @@ fn cases_have_their_findings() {
                 .not_judged
                 .iter()
                 .all(|part| found.not_judged.iter().any(|sentence| sentence.contains(part)));
+        assert_eq!(
+            found.has_warning(),
+            all.iter().any(|line| line.starts_with("warning")),
+            "{}",
+            case.objects
+        );
         let told: Vec<String> = found.findings.iter().map(told).collect();
         if all != case.expected || !is_judged || !case.says.iter().all(|line| told.contains(line)) {
             failures.push(format!(

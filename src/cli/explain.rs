@@ -326,7 +326,7 @@ fn answer(
                 text.push_str(&(explained.mermaid() + &basis + &lost));
             }
             ExplainFormat::Picture => {
-                text.push_str(&path(subject, request, &explained).text(report::width()))
+                text.push_str(&path(subject, request, &explained).text(report::width()));
             }
             ExplainFormat::Svg => text.push_str(&path(subject, request, &explained).svg()),
             ExplainFormat::Text => text.push_str(&explained.text(report::line_width())),

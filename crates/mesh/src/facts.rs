@@ -128,7 +128,7 @@ pub enum Selector {
     /// An interface by which traffic comes and goes.
     Interface(InterfaceName),
     /// An interface of guests behind the pod, such as virtual machines.
-    Machine(InterfaceName),
+    VmInterface(InterfaceName),
     /// A user of the application, or a range of them.
     User(UidRange),
     Group(Gid),
@@ -145,7 +145,9 @@ impl Selector {
                 Match::DestinationPort(Negatable::Is(*ports))
             }
             Self::Tunnel(port) => Match::DestinationPort(Negatable::Is((*port).into())),
-            Self::Interface(name) | Self::Machine(name) => Match::InInterface(Negatable::Is(name.clone())),
+            Self::Interface(name) | Self::VmInterface(name) => {
+                Match::InInterface(Negatable::Is(name.clone()))
+            }
             Self::User(users) => Match::UidOwner(Negatable::Is(*users)),
             Self::Group(group) => Match::GidOwner(Negatable::Is(*group)),
             Self::Server(address) => Match::Destination(Negatable::Is(Cidr::host(*address))),
@@ -166,7 +168,7 @@ impl fmt::Display for Selector {
             Self::Destination(network) | Self::Source(network) => network.fmt(f),
             Self::OutboundPort(ports, _) | Self::InboundPort(ports) => ports.fmt(f),
             Self::Tunnel(port) => port.fmt(f),
-            Self::Interface(name) | Self::Machine(name) => name.fmt(f),
+            Self::Interface(name) | Self::VmInterface(name) => name.fmt(f),
             Self::User(users) => users.dashed().fmt(f),
             Self::Group(group) => group.fmt(f),
             Self::Server(address) => address.fmt(f),
@@ -198,7 +200,7 @@ impl ListItem {
             (Selector::Tunnel(_), _) => "the tunnel's port",
             (Selector::Interface(_), true) => "interfaces captured",
             (Selector::Interface(_), false) => "excluded interfaces",
-            (Selector::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
+            (Selector::VmInterface(_), _) => "interfaces of virtual machines, whose calls go out",
             (Selector::User(..), true) => "users whose calls are captured",
             (Selector::User(..), false) => "users whose calls are excluded",
             (Selector::Group(_), true) => "groups whose calls are captured",

@@ -46,7 +46,7 @@ impl CautionContext<'_> {
 
     /// Whether a list names interfaces of virtual machines.
     pub fn has_machines(&self) -> bool {
-        self.lists.iter().any(|listed| matches!(listed.selector, Selector::Machine(_)))
+        self.lists.iter().any(|listed| matches!(listed.selector, Selector::VmInterface(_)))
     }
 
     /// Whether connections to different ports are redirected to a single one.

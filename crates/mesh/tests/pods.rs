@@ -7,8 +7,8 @@ use mesh::Capture;
 use mesh::finding::{Code, Level};
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
-    configured, kinds, objects, objects_in, read, values_of_later_keys,
+    Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Skip, Spec, Value, Variable,
+    annotated, configured, kinds, objects, objects_in, read, skip, values_of_later_keys,
 };
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
@@ -305,6 +305,21 @@ fn who_refuses_injection_or_runs_without_is_not_read_as_if_injected() {
     );
     let (is_before, text) = skipped(", labels: {sidecar.istio.io/inject: 'false'}", "");
     assert!(!is_before && text == "its label sidecar.istio.io/inject says no", "{text}");
+}
+
+/// A plugin sees the annotations of a pod, and not always its containers.
+#[test]
+fn what_was_injected_is_known_by_the_injectors_record() {
+    for (record, expected) in [
+        (r#"{"initContainers": ["istio-validation"], "containers": ["istio-proxy"]}"#, None),
+        (r#"{"initContainers": ["istio-validation", "istio-proxy"], "containers": []}"#, None),
+        (r#"{"initContainers": ["istio-init"], "containers": ["istio-proxy"]}"#, Some(Skip::InitContainer)),
+        (r#"{"initContainers": [], "containers": ["envoy"]}"#, Some(Skip::NoProxy)),
+        ("[]", Some(Skip::NoProxy)),
+    ] {
+        let pod = pod(&[("sidecar.istio.io/status", record)]);
+        assert_eq!(skip(&pod, EXCLUDED_NAMESPACES), expected, "{record}");
+    }
 }
 
 #[test]

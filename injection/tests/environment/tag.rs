@@ -206,3 +206,13 @@ fn a_review_is_answered_in_its_version() {
     let found = call("POST", Some("application/json"), other.to_string().as_bytes());
     assert_eq!(found.status, 400);
 }
+
+#[test]
+fn names_of_objects_are_those_that_kubernetes_takes() {
+    for name in ["a", "demo-1", "a.b-2.c", "1"] {
+        assert!(injection::environment::inventory::is_name(name), "{name:?}");
+    }
+    for name in ["", "Demo", "a_b", "-a", "a-", "a..b", "a/b"] {
+        assert!(!injection::environment::inventory::is_name(name), "{name:?}");
+    }
+}

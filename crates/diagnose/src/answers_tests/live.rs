@@ -62,13 +62,13 @@ const CHANGES: &[(&str, &[(&str, &str)])] = &[
 
 /// Each rule has met so many packets, in turn: none, one, many.
 fn counted(listing: &str) -> String {
-    let mut number = 0_u64;
+    let mut number = 0_usize;
     let line = |line: &str| {
         if !line.starts_with("-A") {
             return format!("{line}\n");
         }
         number += 1;
-        let packets = [0, 1, 1_234_567][number as usize % 3];
+        let packets = [0_u64, 1, 1_234_567][number % 3];
         format!("[{packets}:{}] {line}\n", packets * 60)
     };
     listing.lines().map(line).collect()

@@ -41,7 +41,7 @@ fn listening(missing: Option<Vec<&'static str>>, fault: Option<&'static str>) ->
     }
 }
 
-/// Captured in these directions, by rules that nobody wrote down.
+/// Captured in these directions, by rules of which no note tells who made them.
 fn captured(directions: &[&'static str]) -> CaptureStatus {
     let (_, mesh, flags) = CASES[0];
     let whole = Example::of(mesh, flags).observed();
@@ -70,13 +70,13 @@ fn row(name: &str, status: CaptureStatus) -> NamespaceRow {
 fn namespaces_of_every_state_are_told_apart() {
     let whole = || captured(&["outbound", "inbound"]);
     let fail = |topic| NamespaceFinding::fail(topic, format!("{topic} is wrong"), "mend it");
-    let warn = |topic| NamespaceFinding::warn(topic, format!("{topic} is odd"), "look at it");
+    let warn = |topic| NamespaceFinding::warn(topic, format!("{topic} is suspicious"), "look at it");
     let with = |findings: Vec<NamespaceFinding>| CaptureStatus { findings, ..whole() };
     let by = |held_by: Vec<InstalledRules>| CaptureStatus { held_by, ..whole() };
     let heard = |listeners: Vec<Listening>| CaptureStatus { listeners, ..whole() };
     let up = || listening(Some(Vec::new()), None);
-    let down = || listening(Some(vec!["ipv4", "ipv6"]), Some("nobody listens"));
-    let partly = || listening(Some(vec!["ipv6"]), Some("nobody listens"));
+    let down = || listening(Some(vec!["ipv4", "ipv6"]), Some("nothing listens"));
+    let partly = || listening(Some(vec!["ipv6"]), Some("nothing listens"));
     let rows = vec![
         row("captured", whole()),
         row("captured-one-rule", captured(&["both"])),
@@ -89,7 +89,7 @@ fn namespaces_of_every_state_are_told_apart() {
         row("not-drifted", with(vec![warn("drift")])),
         row("overruled", with(vec![fail("listeners"), fail("foreign")])),
         row("failing", with(vec![warn("rules"), fail("listeners")])),
-        row("odd", with(vec![warn("foreign")])),
+        row("suspicious", with(vec![warn("foreign")])),
         row("init", by(vec![held("istio", "istio-iptables", 9, false)])),
         row("init-linkerd", by(vec![held("linkerd", "linkerd-init", 8, false)])),
         row("init-kuma", by(vec![held("kuma", "kuma-init", 7, false)])),

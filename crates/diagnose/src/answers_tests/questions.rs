@@ -44,7 +44,7 @@ const QUESTIONS: &[PacketWords] = &[
     &[(Setting::Destination, "only-v6:80")],
     &[(Setting::Destination, "http://[2001:db8::7]/")],
     &[(Setting::Destination, "reviews")],
-    &[(Setting::Destination, "nobody:80")],
+    &[(Setting::Destination, "nowhere:80")],
     &[(Setting::Destination, "broken:80")],
     &[(Setting::Destination, "elsewhere:80")],
     &[(Setting::Destination, "10.0.0.5:0")],
@@ -95,7 +95,7 @@ fn names(name: &str) -> Option<io::Result<Vec<IpAddr>>> {
     match name {
         "reviews" => Some(Ok(["fd00::9", "192.0.2.9", "192.0.2.8"].map(address).to_vec())),
         "only-v6" => Some(Ok(vec![address("fd00::9")])),
-        "nobody" => Some(Ok(Vec::new())),
+        "nowhere" => Some(Ok(Vec::new())),
         "broken" => Some(Err(io::Error::other("no server answers"))),
         _ => None,
     }

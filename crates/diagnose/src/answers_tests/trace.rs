@@ -151,7 +151,7 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
         ("dropped by a policy", walk(&call, 6, vec![policy(true)])),
         ("dropped by a policy of a chain that is new", walk(&call, 6, vec![elsewhere])),
         ("dropped by its last rule", walk(&call, 6, dropping(called.clone()))),
-        ("handed to nobody", walk(&arrival, 6, dropping(arrived.clone()))),
+        ("handed to no listener", walk(&arrival, 6, dropping(arrived.clone()))),
         ("a rule that is new", walk(&call, 6, vec![new])),
         ("ICMP", walk(&call, 1, vec![policy(false)])),
         ("ICMP, dropped", walk(&call, 1, vec![policy(true)])),

@@ -124,7 +124,7 @@ impl Cases<'_> {
                 | Selector::Source(_)
                 | Selector::InboundPort(_)
                 | Selector::Tunnel(_)
-                | Selector::Machine(_)
+                | Selector::VmInterface(_)
                 | Selector::User(..)
                 | Selector::Group(_) => {}
             }
@@ -153,7 +153,7 @@ impl Cases<'_> {
                 Selector::Interface(name) => {
                     self.arrive(&CaseRow::listed("at", name, listed), own(port), &member(name), true);
                 }
-                Selector::Machine(name) => {
+                Selector::VmInterface(name) => {
                     let to = SocketAddr::new(self.elsewhere(), port);
                     self.arrive(&CaseRow::listed("out of", name, listed), to, &member(name), false);
                 }

@@ -41,7 +41,7 @@ fn names(text: &str, selector: &Selector) -> bool {
             text.parse() == Ok(*cidr) || text.parse().map(Cidr::host).ok() == Some(*cidr)
         }
         Selector::OutboundPort(range, _) | Selector::InboundPort(range) => text.parse() == Ok(*range),
-        Selector::Interface(name) | Selector::Machine(name) => {
+        Selector::Interface(name) | Selector::VmInterface(name) => {
             text.split(':').next().and_then(|text| text.parse().ok()).as_ref() == Some(name)
         }
         Selector::User(users) => {

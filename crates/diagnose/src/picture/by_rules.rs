@@ -59,7 +59,7 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
 
 fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
     match listed.selector {
-        Selector::Machine(name) => Some(name),
+        Selector::VmInterface(name) => Some(name),
         _ => None,
     }
 }

@@ -126,7 +126,7 @@ impl CapturePolicy for CaptureConfig {
     fn lists(&self) -> Vec<ListItem> {
         let machines = self.interfaces.iter().map(|name| ListItem {
             setting: Ambient::RerouteInterfaces,
-            selector: Selector::Machine(name.clone()),
+            selector: Selector::VmInterface(name.clone()),
             captured: true,
         });
         let probes = self.families().into_iter().flat_map(|family| {

@@ -195,7 +195,7 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     }
     let interfaces = config.excluded_interfaces.iter().cloned().map(Selector::Interface);
     add(Setting::ExcludeInterfaces, false, interfaces.collect());
-    let machines = config.vm_interfaces.iter().cloned().map(Selector::Machine);
+    let machines = config.vm_interfaces.iter().cloned().map(Selector::VmInterface);
     add(Setting::VmInterfaces, true, machines.collect());
     let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Selector::Group).collect();
     match &config.owner_groups {

@@ -174,7 +174,7 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     if let KumaDnsCapture::Servers(servers) = &config.dns.capture {
         add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
     }
-    let machines = config.networks.iter().map(|network| Selector::Machine(network.interface.clone()));
+    let machines = config.networks.iter().map(|network| Selector::VmInterface(network.interface.clone()));
     add(Kuma::Vnet, true, machines.collect());
     lists
 }

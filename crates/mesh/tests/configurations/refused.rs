@@ -1,0 +1,172 @@
+//! Words that are refused, and words that are taken with a warning.
+
+use super::{Flags, Machine, check, resolved};
+use mesh::settings::Setting;
+use mesh::sources::{Given, Raw, Source};
+use mesh::{Mesh, resolve};
+
+/// Words that are refused, whole calls at a time.
+const REFUSED: &[(Mesh, Flags)] = &[
+    (
+        Mesh::Istio,
+        &[
+            ("envoy-port", "0"),
+            ("inbound-capture-port", "99999"),
+            ("istio-inbound-ports", "80,http"),
+            ("istio-local-exclude-ports", "90-80"),
+            ("istio-service-cidr", "10.0.0.0/33"),
+            ("istio-service-exclude-cidr", "10.0.0.1.2"),
+            ("istio-exclude-interfaces", "a-name-that-is-too-long"),
+            ("kube-virt-interfaces", "vm 0"),
+            ("istio-inbound-interception-mode", "HALF"),
+            ("istio-inbound-tproxy-route-table", "255"),
+            ("istio-inbound-tproxy-mark", "none"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "nobody-knows"),
+            ("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "128.0.0.0/8"),
+            ("proxy-uid", "4294967295"),
+            ("redirect-dns", "perhaps"),
+            ("dns-servers", "example.test"),
+        ],
+    ),
+    (Mesh::Istio, &[("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/7")]),
+    (Mesh::Istio, &[("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "::1/128")]),
+    (
+        Mesh::Linkerd,
+        &[
+            ("incoming-proxy-port", "x"),
+            ("ports-to-redirect", "1-"),
+            ("subnets-to-ignore", "10.0.0.0"),
+            ("proxy-uid", "root"),
+        ],
+    ),
+    (
+        Mesh::Kuma,
+        &[
+            ("kuma-dp-user", "nobody-knows"),
+            ("ip-family-mode", "ipv5"),
+            ("exclude-outbound-ports-for-uids", "sctp:1:2:3"),
+            ("vnet", "docker0"),
+        ],
+    ),
+    (Mesh::Ambient, &[("probe-address", "here"), ("reroute-virtual-interfaces", "a/b")]),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "REDIRCT"),
+            ("istio-inbound-ports", "*,80,0"),
+            ("istio-local-exclude-ports", "0,0-5,80"),
+            ("istio-service-exclude-cidr", "*"),
+            ("dual-stack", "tru"),
+            ("pod-ips", "10.0.0"),
+            ("envoy-port", "80\u{7}"),
+        ],
+    ),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "tproxy"),
+            ("inbound-capture-port", "15006-15010"),
+            ("istio-inbound-tproxy-mark", "0x53a"),
+            ("istio-inbound-tproxy-route-table", "0"),
+        ],
+    ),
+    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1")]),
+    (Mesh::Linkerd, &[("incoming-proxy-port", "4140"), ("outgoing-proxy-port", "4140"), ("ipv6", "yes")]),
+    (
+        Mesh::Kuma,
+        &[
+            ("ip-family-mode", "dualstak"),
+            ("exclude-inbound-ports", "0"),
+            ("exclude-outbound-ports-for-uids", "80:;tcp:0:7;1-x"),
+            ("iptables-log-level", "8"),
+            ("redirect-inbound", "perhaps"),
+            ("vnet", "docker0:10.0.0.0/99,:10.0.0.0/8"),
+        ],
+    ),
+    (Mesh::Kuma, &[("redirect-dns", "true"), ("redirect-all-dns-traffic", "true")]),
+    (Mesh::Ambient, &[("probe-address", "127.0.0.1,0.0.0.0,224.0.0.1")]),
+    (Mesh::Ambient, &[("probe-address", "10.0.0.1,10.0.0.2,fd00::1,fd00::1")]),
+    (Mesh::Ambient, &[("HOST_PROBE_SNAT_IP", "fd00::1"), ("HOST_PROBE_SNAT_IPV6", "10.0.0.1")]),
+    (Mesh::Ambient, &[("HOST_PROBE_SNAT_IP", "10.0.0.1,10.0.0.2")]),
+];
+
+/// Words that are taken, with a warning.
+const WARNED: &[(Mesh, Flags)] = &[
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-ports", "80,0"),
+            ("istio-service-cidr", "10.1.2.3/8,::1/128,fd00::/8"),
+            ("istio-service-exclude-cidr", "::1/128"),
+            ("capture-all-dns", "true"),
+            ("istio-outbound-ports", "80"),
+            ("istio-inbound-tproxy-route-table", "7"),
+            ("dns-servers", " "),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "java"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "5"),
+        ],
+    ),
+    (Mesh::Istio, &[("istio-inbound-interception-mode", "TPROXY"), ("kube-virt-interfaces", "vm0")]),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-service-cidr", "*"),
+            ("istio-service-exclude-cidr", "10.0.0.0/8"),
+            ("istio-outbound-ports", "80"),
+            ("istio-inbound-ports", "80"),
+            ("istio-local-exclude-ports", "22"),
+            ("istio-inbound-tproxy-mark", "7"),
+            ("dns-servers", "10.0.0.10"),
+            ("redirect-dns", "true"),
+        ],
+    ),
+    (Mesh::Istio, &[("redirect-dns", "true"), ("dns-servers", "")]),
+    (Mesh::Linkerd, &[("subnets-to-ignore", "10.1.2.3/8"), ("inbound-ports-to-ignore", "0")]),
+    (
+        Mesh::Kuma,
+        &[("ip-family-mode", "ipv4"), ("redirect-dns", "true"), ("vnet", "br0:fd00::/64,br0:10.0.0.0/8")],
+    ),
+    (
+        Mesh::Kuma,
+        &[("ip-family-mode", "dualstack"), ("pod-ips", "10.0.0.9,::1,::6"), ("vnet", "br0:10.0.0.0/8")],
+    ),
+    (Mesh::Kuma, &[("redirect-dns", "true"), ("dns-servers", "")]),
+];
+
+#[test]
+fn refusals_are_as_written() {
+    let mut text = String::new();
+    for (mesh, flags) in REFUSED {
+        let problems = resolved(*mesh, flags).err().unwrap_or_else(|| panic!("{mesh} takes {flags:?}"));
+        text += &format!("---- {mesh}\n{problems}\n");
+    }
+    check("refusals", &text);
+}
+
+#[test]
+fn unusual_words_are_taken_with_warnings_as_written() {
+    let mut text = String::new();
+    for (mesh, flags) in WARNED {
+        let (_, resolved) =
+            resolved(*mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
+        text += &format!("---- {mesh}\n");
+        resolved.warnings.iter().for_each(|warning| text += &format!("{warning}\n"));
+        for unused in resolved.capture.unused() {
+            text += &format!("unused: {:?}: {}; {}\n", unused.setting, unused.because, unused.remedy);
+        }
+    }
+    check("warnings", &text);
+}
+
+#[test]
+fn at_most_64_groups_can_be_included() {
+    let included = |count: u32| {
+        let groups = (1..=count).map(|group| group.to_string()).collect::<Vec<_>>().join(",");
+        let given = Given { value: groups, source: Source::Variable("ISTIO_OUTBOUND_OWNER_GROUPS") };
+        let raw = Raw::of([(Setting::OwnerGroups, given)]);
+        resolve(&raw, &Machine, Vec::new()).map(|_| ()).map_err(|problems| problems.0[0].to_string())
+    };
+    assert_eq!(included(64), Ok(()));
+    let text = "ISTIO_OUTBOUND_OWNER_GROUPS: names 65 groups; at most 64 can be included";
+    assert_eq!(included(65), Err(text.to_owned()));
+}
