@@ -196,14 +196,15 @@ pub struct SocketHolder {
     pub gid: Option<u32>,
 }
 
-/// The processes that hold these sockets, as far as we may see them; of several that share one, that with the lowest id.
+/// The processes that hold these sockets, as far as we may see them; of several that share one, the oldest:
+/// others inherited it, some only until they become another program. Numbers don't tell, as they begin anew.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }
 
 /// The same among these processes, given by their folders.
 pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
-    let mut found: BTreeMap<u64, SocketHolder> = BTreeMap::new();
+    let mut found: BTreeMap<u64, (u64, SocketHolder)> = BTreeMap::new();
     for folder in processes {
         let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
         // What can't be read has ended, or is not ours to see.
@@ -212,15 +213,16 @@ pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, Soc
                 target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
             });
             let Some(inode) = socket.filter(|inode| inodes.contains(inode)) else { continue };
-            if found.get(&inode).is_none_or(|holder| holder.id > id) {
+            let Some(started) = process::started(folder) else { continue };
+            if found.get(&inode).is_none_or(|(earlier, holder)| (*earlier, holder.id) > (started, id)) {
                 let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
                 let name = field(&status, "Name:").unwrap_or_default().to_owned();
                 let gid = field(&status, "Gid:").and_then(|gids| gids.split('\t').nth(1)?.parse().ok());
-                found.insert(inode, SocketHolder { id, name, gid });
+                found.insert(inode, (started, SocketHolder { id, name, gid }));
             }
         }
     }
-    found
+    found.into_iter().map(|(inode, (_, holder))| (inode, holder)).collect()
 }
 
 #[cfg(test)]
@@ -229,7 +231,7 @@ mod tests {
     use crate::sys::namespace;
     use std::{
         net::{TcpListener, TcpStream, UdpSocket},
-        os::fd::AsFd,
+        os::{fd::AsFd, unix::fs::symlink},
         process::{self, Command},
     };
 
@@ -286,6 +288,26 @@ mod tests {
             assert!(holders.values().all(|holder| (holder.id, holder.gid) == (process::id(), Some(0))));
             drop((content, connection, connected));
         });
+    }
+
+    /// Process numbers begin anew after the highest, so that a child's can be lower than its parent's.
+    #[test]
+    fn of_processes_that_share_a_socket_the_oldest_holds_it() {
+        let root = std::env::temp_dir().join(format!("sidecar-init-holders-{}", process::id()));
+        let folder = |id: u32, started: u64| {
+            let folder = root.join(id.to_string());
+            fs::create_dir_all(folder.join("fd")).expect("a folder");
+            symlink("socket:[5]", folder.join("fd/3")).expect("a link");
+            fs::write(folder.join("status"), format!("Name:\tp{id}\nGid:\t0\t{id}\t0\t0\n")).expect("status");
+            let stat = format!("{id} (a) b) S {}{started} 0", "0 ".repeat(18));
+            fs::write(folder.join("stat"), stat).expect("stat");
+            folder
+        };
+        let folders = [folder(7, 200), folder(900, 100), folder(901, 100)];
+        let found = holders_among(&folders, &[5, 6]);
+        fs::remove_dir_all(&root).expect("the folder goes");
+        let oldest = SocketHolder { id: 900, name: "p900".to_owned(), gid: Some(900) };
+        assert_eq!(found, BTreeMap::from([(5, oldest)]));
     }
 
     #[test]

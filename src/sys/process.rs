@@ -86,6 +86,13 @@ pub(super) fn parent(folder: &Path) -> Option<PathBuf> {
     Some(folder.with_file_name(id.to_string()))
 }
 
+/// When a process has started, in clock ticks since the machine has (`proc_pid_stat(5)`); `None` if it has ended.
+pub(super) fn started(folder: &Path) -> Option<u64> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The second field, the program's name, may contain anything; the time is the 22nd.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// A field of `/proc/PID/status`.
 pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
