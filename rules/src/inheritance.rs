@@ -1,12 +1,13 @@
-//! What a predecessor has made and the owner takes over: its rules in base chains, its policy rules, routes and
-//! addresses, none of which says whose it is.
+//! What the mesh's own program, such as `istio-iptables`, has left in base chains and in the routing configuration: rules,
+//! policy rules, routes and addresses that carry no comment, so that nothing says whose they are. That program is the
+//! predecessor here: ours takes over what it made.
 //!
-//! What is proven is inherited: replaced by a change, removed by cleaning. What has a pattern of the predecessor's and is not
-//! proven may belong to any program: it is doubtful, is kept, and is reported.
+//! What is proven to be the predecessor's is inherited: replaced by a change, removed by cleaning. What only looks like it
+//! may belong to any program: it is doubtful, is kept, and is reported.
 
 use crate::field::Field;
 use crate::predecessor::{self, Confidence};
-use crate::routing::{Object, OwnedRoute};
+use crate::routing::{Object, RoutingEntry};
 use crate::{
     Chain, ChainState, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor,
     Rule, State, Table, Target,
@@ -41,7 +42,7 @@ fn claims(
     let of = |desired| rules.iter().filter(move |rule: &&Candidate<'_>| rule.confidence == desired);
     let mut claimed: BTreeSet<(Chain, usize)> = of(Confidence::Certain).map(Candidate::place).collect();
     let base = || base_chains(state, table);
-    let is_ours = |line: &ListedRule| line.typed().is_some_and(|rule| owner.marks_rule(rule));
+    let is_ours = |line: &ListedRule| line.typed().is_some_and(|rule| owner.has_comment_in(rule));
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
         || base().any(|(_, content)| content.lines.iter().any(|line| line.belongs_to(owner)));
@@ -54,8 +55,8 @@ fn claims(
     }
     claimed.extend(of(Confidence::ByTable).map(Candidate::place));
     let by_place = || of(Confidence::ByPosition);
-    // Its jumps come after its rules for interfaces, but for those of virtual machines. Where the owner has made the table,
-    // its jumps precede the rules of other programs.
+    // The predecessor's rules for interfaces come before its jumps, except those for interfaces of virtual machines. Where the
+    // owner has made the table, its jumps precede the rules of other programs.
     let comes_before = |rule: &Candidate<'_>| {
         let lines = state.lines(table, &Chain::Base(rule.hook)).iter().enumerate().skip(rule.index + 1);
         let is_owned = |(index, line): (usize, &ListedRule)| {
@@ -66,11 +67,11 @@ fn claims(
     let twin = |of: &Candidate<'_>, direction| {
         of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, direction))))
     };
-    let leads_on = |rule: &Candidate<'_>| {
-        let is_candidate = |line: &ListedRule| {
+    let has_owned_twin = |rule: &Candidate<'_>| {
+        let is_owned_twin = |line: &ListedRule| {
             line.belongs_to(owner) && line.typed().is_some_and(|other| interface(other) == rule.interface)
         };
-        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_candidate)
+        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_owned_twin)
     };
     let is_outbound =
         |rule: &Candidate<'_>| comes_before(rule) && twin(rule, InterfaceDirection::In).is_some();
@@ -78,7 +79,7 @@ fn claims(
         Some((_, InterfaceDirection::Out)) => is_outbound(rule),
         Some((_, InterfaceDirection::In)) => {
             comes_before(rule)
-                || leads_on(rule)
+                || has_owned_twin(rule)
                 || twin(rule, InterfaceDirection::Out).is_some_and(is_outbound)
         }
         None => comes_before(rule),
@@ -87,16 +88,16 @@ fn claims(
     let is_its_table = !proven.is_empty() || is_inherited_in_part(state);
     let captures_networks = captures_networks(state, table, owner);
     claimed.extend(proven);
-    // Its rules for interfaces of virtual machines are at the head of their chain. In a table that is not surely its own,
-    // they are known by the rules beside them that capture what the machines send; where no network is captured, there
-    // are none, and they are alone.
+    // The predecessor's rules for interfaces of virtual machines are at the head of their chain. In a table that is not proven
+    // to be its own, the rules after them identify them, which capture what the machines send. Where no network is captured,
+    // there are no such rules, and the chain holds nothing else of the owner's.
     for (chain, content) in base() {
         if is_its_table || !(captures_networks || content.lines.iter().any(|line| line.belongs_to(owner))) {
             for (index, line) in content.lines.iter().enumerate() {
                 let place = (chain.clone(), index);
-                let is_candidate = by_place()
+                let is_input = by_place()
                     .any(|rule| rule.place() == place && rule.has_direction(InterfaceDirection::In));
-                if is_candidate {
+                if is_input {
                     claimed.insert(place);
                 } else if !line.belongs_to(owner) && !claimed.contains(&place) {
                     break;
@@ -237,7 +238,7 @@ impl Evidence {
             evidence.captures_ipv6 |= family == Family::V6 && owner.owns_chain(chain);
             for line in content.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
                 match line {
-                    ListedRule::Typed(rule) => evidence.owned |= owner.marks_rule(rule),
+                    ListedRule::Typed(rule) => evidence.owned |= owner.has_comment_in(rule),
                     ListedRule::Inherited(rule) => {
                         evidence.inherited = true;
                         evidence.marks.extend(predecessor::marks(rule));
@@ -266,11 +267,11 @@ impl Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     /// The predecessor's.
-    pub routing: BTreeSet<OwnedRoute>,
+    pub routing: BTreeSet<RoutingEntry>,
     /// Of those that the owner is joined with, by their protocols.
-    pub joined: BTreeSet<OwnedRoute>,
+    pub joined: BTreeSet<RoutingEntry>,
     /// What may be the predecessor's, or any other program's.
-    pub doubtful: BTreeSet<OwnedRoute>,
+    pub doubtful: BTreeSet<RoutingEntry>,
 }
 
 impl Inheritance {
@@ -284,7 +285,7 @@ impl Inheritance {
     }
 
     /// All that is taken over.
-    pub fn taken(&self) -> impl Iterator<Item = &OwnedRoute> {
+    pub fn taken(&self) -> impl Iterator<Item = &RoutingEntry> {
         self.routing.iter().chain(&self.joined)
     }
 }
@@ -294,10 +295,10 @@ impl Inheritance {
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
-pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<OwnedRoute>) -> Inheritance {
+pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<RoutingEntry>) -> Inheritance {
     let mut found = Inheritance::default();
     let Some(predecessor) = owner.predecessor.filter(|one| one.policy_rule.is_some()) else { return found };
-    let of_others: BTreeSet<OwnedRoute> =
+    let of_others: BTreeSet<RoutingEntry> =
         of_others.iter().copied().filter(|route| route.protocol <= STATIC).collect();
     let exists = |desired: Object| of_others.iter().any(|route| route.object == desired);
     for &route in &of_others {
@@ -312,11 +313,11 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Owne
             }
         }
     }
-    let leads = |rules: &BTreeSet<OwnedRoute>, of: Family, to: u32| {
-        let is_candidate = |route: &OwnedRoute| matches!(route.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
-        rules.iter().any(is_candidate)
+    let leads = |rules: &BTreeSet<RoutingEntry>, of: Family, to: u32| {
+        let points_to_table = |route: &RoutingEntry| matches!(route.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
+        rules.iter().any(points_to_table)
     };
-    let is_ipv6 = |route: &OwnedRoute| route.object.family() == Family::V6;
+    let is_ipv6 = |route: &RoutingEntry| route.object.family() == Family::V6;
     // It adds the address where it captures IPv6. Where nothing distinguishes the owner's rules from the predecessor's, they count
     // as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))

@@ -87,9 +87,9 @@ pub enum Action {
     /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.
     Notrack,
     /// A target that changes marks in a way that is not followed.
-    Marks(String),
+    UnknownMark(String),
     /// A target that puts connections in a zone that the model can't say, such as one for a single direction.
-    Zone(String),
+    UnknownZone(String),
     /// Any other, as it is written.
     Unknown(String),
 }
@@ -186,7 +186,7 @@ impl Action {
 
     /// Whether it puts connections in a zone.
     pub fn sets_zone(&self) -> bool {
-        matches!(self, Self::Zone(_) | Self::Target(Target::SetZone(_)))
+        matches!(self, Self::UnknownZone(_) | Self::Target(Target::SetZone(_)))
     }
 
     /// Whether it writes the packet's type of service, by which routes may be chosen.

@@ -152,7 +152,7 @@ impl Ownership {
     }
 
     /// Whether a rule carries the comment that no other program uses, its predecessor included.
-    pub fn marks_rule(&self, rule: &Rule) -> bool {
+    pub fn has_comment_in(&self, rule: &Rule) -> bool {
         comments(rule).any(|comment| comment == self.comment)
     }
 

@@ -22,9 +22,9 @@ pub enum Object {
     },
 }
 
-/// An object of another owner.
+/// An object of the routing configuration as it is there, with what the kernel keeps beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnedRoute {
+pub struct RoutingEntry {
     pub object: Object,
     /// The routing protocol that it carries; 0 for none.
     pub protocol: u8,
@@ -32,7 +32,7 @@ pub struct OwnedRoute {
     pub preference: u32,
 }
 
-impl From<Object> for OwnedRoute {
+impl From<Object> for RoutingEntry {
     fn from(object: Object) -> Self {
         let preference = match object {
             Object::Rule { preference, .. } => preference.unwrap_or(0),

@@ -5,7 +5,7 @@ use super::{
     nftables::{self, Hindered, Obstacle, bytecode},
 };
 use rules::inheritance::{self, Evidence, Inheritance};
-use rules::routing::{Object, OwnedRoute};
+use rules::routing::{Object, RoutingEntry};
 use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ pub struct Snapshot {
     /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
     /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
-    pub routes_of_others: BTreeSet<OwnedRoute>,
+    pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
@@ -261,7 +261,7 @@ impl Snapshot {
     }
 
     /// What another owner has put there, by its protocol.
-    pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &OwnedRoute> {
+    pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &RoutingEntry> {
         let protocol = other.protocol;
         self.routes_of_others.iter().filter(move |route| route.protocol == protocol)
     }

@@ -1,7 +1,7 @@
 //! What a backend does: it reads a namespace, and commits one step after the other.
 
 use super::{Error, Snapshot, Variant, nftables::bytecode, of_iptables};
-use rules::routing::{Object, OwnedRoute};
+use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, fmt};
 
@@ -32,9 +32,9 @@ pub enum CommitStep {
     /// A policy rule, route or address goes.
     Remove(Object),
     /// A policy rule that is inherited goes.
-    RemoveInherited(OwnedRoute),
+    RemoveInherited(RoutingEntry),
     /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
-    GiveBack(OwnedRoute),
+    GiveBack(RoutingEntry),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so nothing may come after it that can fail.
     RemoveTables(Vec<String>),
@@ -136,8 +136,8 @@ impl fmt::Display for CommitStep {
             Self::Add(object) => write!(f, "adding {object}"),
             Self::Adopt(object) => write!(f, "taking over {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),
-            Self::RemoveInherited(OwnedRoute { object, .. }) => write!(f, "removing {object} (inherited)"),
-            Self::GiveBack(OwnedRoute { object, .. }) => write!(f, "giving back {object}"),
+            Self::RemoveInherited(RoutingEntry { object, .. }) => write!(f, "removing {object} (inherited)"),
+            Self::GiveBack(RoutingEntry { object, .. }) => write!(f, "giving back {object}"),
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }

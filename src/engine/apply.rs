@@ -119,8 +119,8 @@ pub fn plan(
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let target = DesiredState::of(desired, name, &before);
-    shown(&before, &target, |_| false)?;
-    let steps = unhindered(&before, &target, steps(&before, &target, options.force))?;
+    require_listable(&before, &target, |_| false)?;
+    let steps = require_effective(&before, &target, steps(&before, &target, options.force))?;
     // Where nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
@@ -156,6 +156,7 @@ pub fn apply(
         steps,
         forgotten_flows,
         left: Vec::new(),
+        // `--replace` joins the ownerships of other meshes to the owner's.
         removed: before
             .others(&desired.owner.alone(), desired.owner.joined)
             .map(|(other, _)| other)
@@ -163,15 +164,15 @@ pub fn apply(
     })
 }
 
-/// Plans the removal of all that is the owner's. Changes nothing. `all` are the owners that may capture here: what other
+/// Plans the removal of all that is the owner's. Changes nothing. `known_owners` may capture here: what other
 /// owners have is logged and kept.
 pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
-    all: &'static [Ownership],
+    known_owners: &'static [Ownership],
 ) -> Result<ApplyPlan, EngineError> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
-    for (other, by_what) in before.others(&owner, all) {
+    for (other, by_what) in before.others(&owner, known_owners) {
         tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
     }
     if !owner.joined.is_empty() {
@@ -181,11 +182,11 @@ pub fn plan_clean(
             }
         }
     }
-    let steps = unhindered(&before, &target, steps(&before, &target, false))?;
+    let steps = require_effective(&before, &target, steps(&before, &target, false))?;
     Ok(ApplyPlan { before, target, steps })
 }
 
-/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `all` as
+/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `known_owners` as
 /// for [`plan_clean`].
 ///
 /// # Errors
@@ -193,9 +194,10 @@ pub fn plan_clean(
 pub fn clean(
     backend: &mut dyn Backend,
     owner: Ownership,
-    all: &'static [Ownership],
+    known_owners: &'static [Ownership],
 ) -> Result<Summary, EngineError> {
-    let ApplyPlan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner, all))?;
+    let ApplyPlan { before, steps, .. } =
+        carry_out(backend, |backend| plan_clean(backend, owner, known_owners))?;
     // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
     let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
@@ -211,13 +213,13 @@ pub fn check(
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let target = DesiredState::of(desired, name, &snapshot);
-    shown(&snapshot, &target, |hidden| hidden.holds_any_of(&target.owner))?;
+    require_listable(&snapshot, &target, |hidden| hidden.holds_any_of(&target.owner))?;
     let differences = compare(&snapshot, &target);
     Ok(LiveComparison { backend: name, differences, there: snapshot })
 }
 
 /// The steps, if nothing keeps them from having their effect.
-fn unhindered(
+fn require_effective(
     before: &Snapshot,
     target: &DesiredState,
     steps: Vec<CommitStep>,
@@ -235,7 +237,7 @@ fn readable(backend: &mut dyn Backend) -> Result<Snapshot, EngineError> {
 }
 
 /// Fails if a table is hidden in which rules are desired, or that `is_relevant`.
-fn shown(
+fn require_listable(
     there: &Snapshot,
     target: &DesiredState,
     is_relevant: impl Fn(&Hidden) -> bool,

@@ -136,7 +136,7 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     let lines: Vec<&ListedRule> = base.flat_map(|(_, content)| &content.lines).collect();
     if lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))) {
         Some(Maker::Predecessor)
-    } else if lines.iter().any(|line| matches!(line, ListedRule::Typed(rule) if owner.marks_rule(rule))) {
+    } else if lines.iter().any(|line| matches!(line, ListedRule::Typed(rule) if owner.has_comment_in(rule))) {
         Some(Maker::Owner)
     } else {
         state.holds_any_of(owner).then_some(Maker::Either)

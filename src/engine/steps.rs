@@ -7,7 +7,7 @@ use super::bridge::{Bridge, is_transparent};
 use super::desired_state::DesiredState;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
 use rules::inheritance::Inheritance;
-use rules::routing::{Object, OwnedRoute};
+use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Ownership, State, Table, TableChange, plan};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -46,10 +46,10 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
 
 /// Inherited routing becomes the owner's before anything else, desired or not: the evidence of its provenance may be
 /// gone when a run is cut short. A policy rule is replaced by adding the owner's and then removing the other.
-fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<CommitStep> {
+fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<CommitStep> {
     let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(CommitStep::Adopt);
-    let is_rule = |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. });
+    let is_rule = |route: &&RoutingEntry| matches!(route.object, Object::Rule { .. });
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
@@ -58,14 +58,14 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<CommitSt
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
-    joined: &BTreeSet<OwnedRoute>,
+    joined: &BTreeSet<RoutingEntry>,
 ) -> Vec<CommitStep> {
     let is_desired = |object: &Object| desired.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| is_desired(object) && !before.routes.contains(object));
     // One that is adopted in place is gone already.
     let is_removed =
-        |route: &&OwnedRoute| matches!(route.object, Object::Rule { .. }) || !is_desired(&route.object);
+        |route: &&RoutingEntry| matches!(route.object, Object::Rule { .. }) || !is_desired(&route.object);
     adopted
         .map(CommitStep::Adopt)
         .chain(joined.iter().rev().filter(is_removed).copied().map(CommitStep::RemoveInherited))
@@ -242,9 +242,9 @@ pub(super) fn way_back(
     // comes back as the owner's, and adopted, it remains so. Packets see no difference.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
-    let lost: Vec<OwnedRoute> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
+    let lost: Vec<RoutingEntry> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
     let inherited = attempted.iter().filter_map(|step| match step {
-        CommitStep::RemoveInherited(OwnedRoute { object, .. }) | CommitStep::Adopt(object) => Some(*object),
+        CommitStep::RemoveInherited(RoutingEntry { object, .. }) | CommitStep::Adopt(object) => Some(*object),
         _ => None,
     });
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();

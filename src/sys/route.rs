@@ -10,7 +10,7 @@ use nix::{
     net::if_::InterfaceFlags,
     sys::socket::SockProtocol,
 };
-use rules::routing::{Object, OwnedRoute};
+use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
     collections::BTreeSet,
@@ -35,9 +35,9 @@ const DISCARD: u16 = 9;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
     /// Duplicates included.
-    pub ours: Vec<OwnedRoute>,
+    pub ours: Vec<RoutingEntry>,
     /// The same, put there by others.
-    pub of_others: Vec<OwnedRoute>,
+    pub of_others: Vec<RoutingEntry>,
     /// What carries the owner's protocol and is nothing that the owner would make, in words.
     pub unexpected: Vec<String>,
     /// Whether `lo` has its IPv6 address.
@@ -82,7 +82,7 @@ impl NamespaceRouting {
         for &(address, protocol) in addresses.iter().filter(|(there, _)| desired.contains(there)) {
             let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
             let owned_route =
-                OwnedRoute { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+                RoutingEntry { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
             match is_ours {
                 true => found.ours.push(self.own(owned_route.object)),
                 false => found.of_others.push(owned_route),
@@ -125,7 +125,7 @@ impl NamespaceRouting {
 
     /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
     /// owner's, a policy rule beside it.
-    pub fn give_back(&mut self, owned_route: OwnedRoute) -> io::Result<()> {
+    pub fn give_back(&mut self, owned_route: RoutingEntry) -> io::Result<()> {
         match owned_route.object {
             Object::Rule { .. } => self.send(owned_route, NEW, NLM_F_CREATE),
             Object::Route { .. } => self.send(owned_route, NEW, NLM_F_CREATE | NLM_F_REPLACE),
@@ -151,7 +151,7 @@ impl NamespaceRouting {
     }
 
     /// Removes an object of any program. One that is gone already is fine.
-    pub fn remove_owned(&mut self, owned_route: OwnedRoute) -> io::Result<()> {
+    pub fn remove_owned(&mut self, owned_route: RoutingEntry) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
         match self.send(owned_route, DELETE, 0) {
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
@@ -176,11 +176,11 @@ impl NamespaceRouting {
     }
 
     /// An object as the owner makes it. A preference of 0 is one that the kernel chooses, or any.
-    fn own(&self, object: Object) -> OwnedRoute {
-        OwnedRoute { protocol: self.owner.protocol, ..object.into() }
+    fn own(&self, object: Object) -> RoutingEntry {
+        RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, owned_route: OwnedRoute, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+    fn send(&mut self, owned_route: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
         let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, kinds);
         self.socket
             .request(&NetlinkRequest { kind, flags, head: &head }, |message| fill(message, &attributes))
@@ -189,7 +189,7 @@ impl NamespaceRouting {
 
 /// The message that adds an object as its owner makes it, for callers that send it otherwise.
 pub fn addition(owner: &Ownership, object: Object) -> Messages {
-    let owned_route = OwnedRoute { protocol: owner.protocol, ..object.into() };
+    let owned_route = RoutingEntry { protocol: owner.protocol, ..object.into() };
     let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, NEW);
     let mut message = Messages::default();
     message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
@@ -205,8 +205,8 @@ struct RouteMessage {
 }
 
 impl RouteMessage {
-    fn of(owned_route: OwnedRoute, [address, route, rule]: [u16; 3]) -> Self {
-        let OwnedRoute { object, protocol, preference } = owned_route;
+    fn of(owned_route: RoutingEntry, [address, route, rule]: [u16; 3]) -> Self {
+        let RoutingEntry { object, protocol, preference } = owned_route;
         let number = |number: u32| number.to_ne_bytes().to_vec();
         match object {
             Object::Address(ip) => {
@@ -304,7 +304,7 @@ fn ifaddrmsg() -> IfAddrMsg {
 /// A policy rule or a route.
 enum ParsedRoute {
     /// One of the form that the owner makes.
-    Matching(OwnedRoute),
+    Matching(RoutingEntry),
     /// Any other.
     Unexpected { protocol: u8, what: String },
 }
@@ -338,7 +338,7 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedRoute> {
         (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
-            ParsedRoute::Matching(OwnedRoute { object, protocol, preference })
+            ParsedRoute::Matching(RoutingEntry { object, protocol, preference })
         }
         _ => ParsedRoute::Unexpected {
             protocol,
@@ -359,7 +359,7 @@ fn route(payload: &[u8]) -> Option<ParsedRoute> {
         && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
         && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
     Some(match is_ours_in_form {
-        true => ParsedRoute::Matching(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
+        true => ParsedRoute::Matching(RoutingEntry { protocol, ..Object::Route { family, table }.into() }),
         false => ParsedRoute::Unexpected { protocol, what: format!("{family} route in table {table}") },
     })
 }

@@ -4,7 +4,7 @@ use super::{
     ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
 use mesh::istio::OWNERSHIP;
-use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::OwnedRoute};
+use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::RoutingEntry};
 use sidecar_init::{
     backend::{Backend, BackendName, CommitStep, Snapshot, Variant},
     engine::{Choice, Preference},
@@ -137,7 +137,7 @@ fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
 /// Policy rules stand side by side for a moment; a route changes hands where it stands.
 #[test]
 fn routing_of_the_predecessor_becomes_ours() {
-    let theirs = [1, 2].map(|preference| OwnedRoute { preference, ..V4_MARK.into() });
+    let theirs = [1, 2].map(|preference| RoutingEntry { preference, ..V4_MARK.into() });
     let mut memory = shared();
     memory.snapshot.routes_of_others = [V4_ROUTE.into(), theirs[0], theirs[1]].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;

@@ -2,7 +2,7 @@
 
 use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
 use mesh::istio::OWNERSHIP;
-use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::OwnedRoute};
+use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
 use sidecar_init::backend::{Backend, BackendName, Snapshot, Variant, memory::Memory};
 
 /// What upstream makes with TPROXY, beside the rules of strangers.
@@ -24,8 +24,8 @@ fn upstream(variant: Variant) -> Memory {
         inheritance::claim(&mut state, &OWNERSHIP);
         memory.snapshot.set_iptables(variant, family, state);
     }
-    let again = OwnedRoute { preference: 1, ..V4_MARK.into() };
-    let objects = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS].map(OwnedRoute::from);
+    let again = RoutingEntry { preference: 1, ..V4_MARK.into() };
+    let objects = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS].map(RoutingEntry::from);
     memory.snapshot.routes_of_others = objects.into_iter().chain([again]).collect();
     memory
 }

@@ -5,7 +5,7 @@ use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh, OWNERS};
 use rules::{
     Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, desired::Desired, parse, render,
-    routing::OwnedRoute,
+    routing::RoutingEntry,
 };
 use sidecar_init::{
     backend::{BackendName, Snapshot, Variant, memory::Memory},
@@ -206,7 +206,7 @@ pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> 
             }
         }
     }
-    let own = snapshot.routes.iter().map(|object| OwnedRoute { protocol: by.protocol, ..(*object).into() });
+    let own = snapshot.routes.iter().map(|object| RoutingEntry { protocol: by.protocol, ..(*object).into() });
     for standing in own.chain(snapshot.routes_of_others.iter().copied()) {
         match standing.protocol == reader.protocol {
             true => drop(read.routes.insert(standing.object)),

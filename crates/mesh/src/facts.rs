@@ -1,5 +1,5 @@
-//! Facts about a policy, beside its rules: who the proxy is, where it listens, and
-//! what the lists name.
+//! Facts about a mesh's capture configuration, beside its rules: who the proxy is, where it listens, and what the settings name
+//! that include or exclude traffic.
 
 use crate::settings::Setting;
 use rules::nft::Condition;
@@ -50,12 +50,13 @@ pub struct Proxy {
     pub gids: Vec<Gid>,
     /// The mark of its own packets, where it is known by that.
     pub mark: Option<Mark>,
-    /// The addresses from which it hands calls to the application, where it has its own for that.
+    /// The source addresses of its connections to the application, where it has its own for that: 127.0.0.6 and ::6 of
+    /// Istio's.
     pub passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
 }
 
 impl Proxy {
-    /// The address of a family from which it hands calls to the application.
+    /// The source address of its connections to the application in a family.
     pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
         self.passthrough.map(|(v4, v6)| match family {
             Family::V4 => v4.into(),

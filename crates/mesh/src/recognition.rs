@@ -1,4 +1,6 @@
-//! Live rules back into the policies' words: which of them are a mesh's, and why each is there.
+//! Live rules back into the policies' words: which of them are a mesh's, and why each is there. A *reason* is why a rule was
+//! written, by the setting that made it; its *meaning* is what the rule does to packets in its place. The tests of each mesh's
+//! `reading` show listings with both.
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
 //! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
@@ -45,7 +47,7 @@ impl RecognizedRule<'_> {
             Meaning::Dns if !captures(rule) => Meaning::DnsZone,
             Meaning::OutboundNetwork if summary.in_interface.is_some() => Meaning::VirtualMachine,
             Meaning::ExcludedSource if summary.source.is_none() => Meaning::ExcludedDestination,
-            Meaning::ProxyToApplication if !returns(rule) => Meaning::ProxyAnswers,
+            Meaning::ProxyToApplication if !passes(rule) => Meaning::ProxyAnswers,
             meaning => meaning,
         })
     }
@@ -263,7 +265,7 @@ pub fn reasons(view: &View) -> Vec<(At, Option<RuleReason>)> {
     recognized(view).into_iter().map(|recognized| (recognized.at, recognized.reason)).collect()
 }
 
-/// Reports to a listener change nothing.
+/// LOG, NFLOG and rules that only count change nothing. A rule of ours with a known origin counts, whatever it does.
 fn has_no_effect(rule: &ViewRule) -> bool {
     rule.origin.is_none() && rule.action.surely_continues()
 }
@@ -276,8 +278,8 @@ pub fn captures(rule: &ViewRule) -> bool {
     )
 }
 
-/// Whether a rule ends the way through the chains of its hook, or through its own.
-pub fn returns(rule: &ViewRule) -> bool {
+/// Whether a rule excludes its packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
+pub fn passes(rule: &ViewRule) -> bool {
     matches!(rule.action, Action::Target(Target::Return | Target::Accept))
 }
 

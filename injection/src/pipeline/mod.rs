@@ -63,7 +63,7 @@ pub fn inject(
     size::check(pod)?;
     let given = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // What a template says of it, controllers pass over.
+    // Controllers make pods in their own namespace, whatever the pod template says: only a bare pod names its own.
     if admission.workload.is_none() && !given.meta("namespace").is_empty() {
         given.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -83,17 +83,17 @@ pub fn inject(
     if admission.workload.is_none() {
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
-    let job = Job::of(given, &admission, configuration)?;
-    let (pod, warnings) = job.done(&admission, configuration)?;
+    let prepared = PreparedInjection::of(given, &admission, configuration)?;
+    let (pod, warnings) = prepared.done(&admission, configuration)?;
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
 /// All that is known before anything is changed.
-struct Job<'a> {
+struct PreparedInjection<'a> {
     given: CheckedPod,
     /// Of an earlier injection.
     status: Option<InjectionStatus>,
-    /// The pod without that.
+    /// The pod as it was before an earlier injection.
     own: CheckedPod,
     sidecar: Sidecar,
     patches: Vec<Patch<'a>>,
@@ -101,7 +101,7 @@ struct Job<'a> {
     warnings: Vec<String>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> PreparedInjection<'a> {
     fn of(
         given: CheckedPod,
         admission: &AdmissionContext,

@@ -26,7 +26,7 @@ pub(super) struct Files(pub(super) Vec<WatchedFile>);
 
 /// By what a change is seen: for each file its device, number, size and times; `None` where the file does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Marks(Vec<Option<[u64; 7]>>);
+pub(super) struct FileStamps(Vec<Option<[u64; 7]>>);
 
 /// What was read; the texts in the order of the files.
 #[derive(Clone, Debug)]
@@ -45,23 +45,23 @@ pub(super) enum FileReadError {
 }
 
 impl Files {
-    pub(super) fn marks(&self) -> Marks {
-        let mark = |path: &Path| {
+    pub(super) fn stamps(&self) -> FileStamps {
+        let stamp = |path: &Path| {
             let file = fs::metadata(path).ok()?;
             let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
             let [a, b, c, d] = times.map(i64::cast_unsigned);
             Some([file.dev(), file.ino(), file.size(), a, b, c, d])
         };
-        Marks(self.0.iter().map(|file| mark(&file.path)).collect())
+        FileStamps(self.0.iter().map(|file| stamp(&file.path)).collect())
     }
 
     /// Reads all of them, as they are at one moment.
     pub(super) fn read(&self) -> Result<FileContents, FileReadError> {
         let mut failed = None;
         for _ in 0..ATTEMPTS {
-            let before = self.marks();
+            let before = self.stamps();
             let texts: Result<Vec<_>, _> = self.0.iter().map(read).collect();
-            if self.marks() != before {
+            if self.stamps() != before {
                 continue;
             }
             match texts {

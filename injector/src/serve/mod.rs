@@ -26,7 +26,7 @@ use clap::Args;
 use cluster::{ClusterState, When};
 use configuration::ConfigurationFiles;
 use connections::Acceptor;
-use files::{FileContents, Files, Marks};
+use files::{FileContents, FileStamps, Files};
 use injection::environment::tag;
 use mesh::InputProblem;
 use metrics::ServeMetrics;
@@ -189,7 +189,7 @@ fn prepare(
         }
     };
     let (identity, certificate) = certified;
-    let (configuration, configuration_contents, configuration_marks) = configured;
+    let (configuration, configuration_contents, configuration_stamps) = configured;
     let unfit = configuration::tried(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
@@ -216,7 +216,7 @@ fn prepare(
         Ok(())
     });
     let configuration =
-        Watched::new("configuration", files, &configuration_contents, configuration_marks, take);
+        Watched::new("configuration", files, &configuration_contents, configuration_stamps, take);
     let mut watched = vec![(configuration, metrics.configuration.clone())];
     watched.extend(certificate.map(|certificate| (certificate, metrics.certificate.clone())));
     reload::watch(watched);
@@ -226,7 +226,7 @@ fn prepare(
 /// The identity that files hold, and what takes the next one from them.
 fn certified(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
     let files = configuration::certificate_files(certificate, key);
-    let (identity, contents, marks) = first(&files, |contents| {
+    let (identity, contents, stamps) = first(&files, |contents| {
         let (chain, key) = configuration::certificate(contents)?;
         Ok(ServerIdentity::new(chain, key)?)
     })
@@ -238,17 +238,17 @@ fn certified(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Wat
         let (chain, key) = configuration::certificate(contents)?;
         Ok(shown.set(chain, key)?)
     });
-    Ok((identity, Watched::new("certificate", files, &contents, marks, take)))
+    Ok((identity, Watched::new("certificate", files, &contents, stamps, take)))
 }
 
 /// What files say at the start, with what they looked like then.
 fn first<T>(
     files: &Files,
     understand: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,
-) -> Result<(T, FileContents, Marks), Box<dyn Error>> {
-    let marks = files.marks();
+) -> Result<(T, FileContents, FileStamps), Box<dyn Error>> {
+    let stamps = files.stamps();
     let contents = files.read()?;
-    Ok((understand(&contents)?, contents, marks))
+    Ok((understand(&contents)?, contents, stamps))
 }
 
 async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Box<dyn Error>> {

@@ -3,7 +3,7 @@
 //! Files are looked at ten times a second rather than watched: that sees the exchange of a folder by Kubernetes, a bind mount
 //! and a file system of the network alike. What can't be read or understood leaves the old in place.
 
-use super::files::{FileContents, Files, Marks};
+use super::files::{FileContents, FileStamps, Files};
 use super::metrics::Reloads;
 use crate::output::chain;
 use std::{error::Error, thread, time::Duration};
@@ -23,7 +23,7 @@ pub(super) struct Watched {
     what: &'static str,
     files: Files,
     take: Take,
-    marks: Marks,
+    stamps: FileStamps,
     /// Of what was taken, or refused, last.
     digest: u64,
     /// What was wrong last.
@@ -41,21 +41,21 @@ enum Reload {
 }
 
 impl Watched {
-    /// `first` is what was read and taken at the start, when the files had these `marks`.
+    /// `first` is what was read and taken at the start, when the files had these `stamps`.
     pub(super) fn new(
         what: &'static str,
         files: Files,
         first: &FileContents,
-        marks: Marks,
+        stamps: FileStamps,
         take: Take,
     ) -> Self {
-        Self { what, files, take, marks, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
+        Self { what, files, take, stamps, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
     }
 
     fn look(&mut self) -> Reload {
-        let marks = self.files.marks();
-        if marks != self.marks {
-            self.marks = marks;
+        let stamps = self.files.stamps();
+        if stamps != self.stamps {
+            self.stamps = stamps;
             self.untrusted = UNTRUSTED_POLLS;
             return Reload::Nothing;
         }
@@ -165,9 +165,9 @@ mod tests {
                 heard.lock().expect("no test has failed inside").push(text);
                 Ok(())
             };
-            let marks = files.marks();
+            let stamps = files.stamps();
             let first = files.read().expect("texts");
-            let watched = Watched::new("mount", files, &first, marks, Box::new(take));
+            let watched = Watched::new("mount", files, &first, stamps, Box::new(take));
             Self { folder, taken, watched }
         }
 
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!([mount.watched.look(), mount.watched.look()], [Reload::Nothing, Reload::Taken]);
         // As if it had been written within one tick of the kernel's clock.
         fs::write(mount.folder.join("..2/a"), "six").expect("a file");
-        mount.watched.marks = mount.watched.files.marks();
+        mount.watched.stamps = mount.watched.files.stamps();
         assert_eq!(mount.watched.look(), Reload::Taken);
         assert_eq!(mount.taken(), ["two two", "six two"]);
     }

@@ -26,8 +26,8 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
         ("SNAT" | "MASQUERADE" | "NETMAP", _) => Action::Source(text),
         ("NOTRACK", []) | ("CT", ["--notrack"]) => Action::Notrack,
         ("CT", ["--helper" | "--ctevents" | "--timeout", ..]) => Action::Continue(text),
-        ("CT", ["--zone" | "--zone-orig" | "--zone-reply", ..]) => Action::Zone(text),
-        ("CONNMARK" | "MARK" | "HMARK", _) => Action::Marks(text),
+        ("CT", ["--zone" | "--zone-orig" | "--zone-reply", ..]) => Action::UnknownZone(text),
+        ("CONNMARK" | "MARK" | "HMARK", _) => Action::UnknownMark(text),
         _ if CONTINUING.contains(&name) => Action::Continue(text),
         (chain, []) if !DECIDING.contains(&chain) => match chain.parse() {
             Ok(chain) => return (Action::Target(Target::Jump(chain)), true),
@@ -177,7 +177,7 @@ mod tests {
         check("NFQUEUE --queue-num 1", &Action::Unknown("NFQUEUE --queue-num 1".to_owned()));
         check("CT --notrack", &Action::Notrack);
         check("TOS --set-tos 0x10/0x3f", &Action::Continue("TOS --set-tos 0x10/0x3f".to_owned()));
-        check("MARK --and-mark 0x1", &Action::Marks("MARK --and-mark 0x1".to_owned()));
+        check("MARK --and-mark 0x1", &Action::UnknownMark("MARK --and-mark 0x1".to_owned()));
     }
 
     #[test]

@@ -140,8 +140,8 @@ fn effect(action: &Action) -> GraphEffect<'_> {
         }
         Action::Continue(text)
         | Action::Source(text)
-        | Action::Marks(text)
-        | Action::Zone(text)
+        | Action::UnknownMark(text)
+        | Action::UnknownZone(text)
         | Action::Unknown(text) => GraphEffect::Here(text.clone().into()),
     }
 }

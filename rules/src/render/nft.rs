@@ -92,8 +92,8 @@ pub fn action_text(action: &listed::Action) -> String {
         }
         listed::Action::Continue(text)
         | listed::Action::Source(text)
-        | listed::Action::Marks(text)
-        | listed::Action::Zone(text)
+        | listed::Action::UnknownMark(text)
+        | listed::Action::UnknownZone(text)
         | listed::Action::Unknown(text) => text,
     };
     text.to_owned()

@@ -48,12 +48,12 @@ impl<O: Observer> Walker<'_, O> {
             Action::Notrack if self.facts.is_tracked || self.facts.is_zoned => {}
             Action::Notrack if self.perhaps_zoned => return Err((Verdict::Unknown, Some(at))),
             Action::Notrack => self.facts.state = None,
-            Action::Marks(_) => {
+            Action::UnknownMark(_) => {
                 self.facts.mark = None;
                 self.facts.connmark = None;
             }
             // Zones part connections from each other, never a packet from its rules.
-            Action::Zone(_) => self.put_in_zone(at),
+            Action::UnknownZone(_) => self.put_in_zone(at),
             Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
         }
         Ok(None)

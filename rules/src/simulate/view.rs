@@ -84,7 +84,7 @@ impl ViewRule {
     /// Whether rules after it may see another packet than rules before it: another mark, or no connection.
     pub fn changes_packet(&self) -> bool {
         self.first.iter().chain([&self.action]).any(|action| match action {
-            Action::Marks(_) | Action::Notrack => true,
+            Action::UnknownMark(_) | Action::Notrack => true,
             Action::Target(target) => {
                 let writes = target.writes();
                 target.disposition() == Disposition::Continues && (writes.mark || writes.connmark)
@@ -318,9 +318,9 @@ fn tracking(rule: &ViewRule) -> Option<bool> {
         | Action::Destination { .. }
         | Action::Source(_)
         | Action::Notrack
-        | Action::Zone(_) => Some(true),
+        | Action::UnknownZone(_) => Some(true),
         Action::Target(target) => Some(target.tracks_connections()),
-        Action::Unknown(_) | Action::Marks(_) => None,
+        Action::Unknown(_) | Action::UnknownMark(_) => None,
         Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
     };
     let conditions = rule.conditions.iter().map(of_condition);

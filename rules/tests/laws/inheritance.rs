@@ -3,7 +3,7 @@
 use super::arbitrary::OWNER;
 use rules::inheritance::{Evidence, Inheritance, doubtful, routing};
 use rules::predecessor::{Confidence, Pattern, Predecessor};
-use rules::routing::{Object, OwnedRoute};
+use rules::routing::{Object, RoutingEntry};
 use rules::{
     Chain, Family, Hook, ListedRule, Mark, Ownership, State, Table, parse, render::iptables::appended,
 };
@@ -107,8 +107,8 @@ fn rules_are_inherited_where_none_of_the_owners_has_a_comment() {
     check(Table::Nat, &[&dns.replace("udp", "tcp"), JUMP], &[], &[]);
 }
 
-fn route(object: Object, protocol: u8) -> OwnedRoute {
-    OwnedRoute { protocol, ..object.into() }
+fn route(object: Object, protocol: u8) -> RoutingEntry {
+    RoutingEntry { protocol, ..object.into() }
 }
 
 fn rule(family: Family, mark: u32, table: u32) -> Object {
@@ -116,7 +116,7 @@ fn rule(family: Family, mark: u32, table: u32) -> Object {
 }
 
 /// Of routing that others have made, what is proven to be the predecessor's, and what is doubtful.
-fn check_routing(evidence: &Evidence, others: &[OwnedRoute], proven: &[usize], unproven: &[usize]) {
+fn check_routing(evidence: &Evidence, others: &[RoutingEntry], proven: &[usize], unproven: &[usize]) {
     let found = routing(&HEIR, evidence, &others.iter().copied().collect());
     let these = |indices: &[usize]| indices.iter().map(|index| others[*index]).collect();
     assert_eq!((found.routing, found.doubtful), (these(proven), these(unproven)), "{evidence:?} {others:?}");

@@ -144,8 +144,8 @@ fn is_extension(action: &Action) -> bool {
         | Action::Destination { .. }
         | Action::Source(_)
         | Action::Notrack
-        | Action::Marks(_)
-        | Action::Zone(_)
+        | Action::UnknownMark(_)
+        | Action::UnknownZone(_)
         | Action::Unknown(_) => true,
     }
 }

@@ -252,7 +252,7 @@ fn is_repeatable(view: &View, rule: &ViewRule, callers: &mut Vec<usize>) -> bool
         Action::Target(target) => {
             !matches!(target.disposition(), Disposition::Continues) || target.writes() == WriteSet::NOTHING
         }
-        Action::Unknown(_) | Action::Zone(_) => false,
+        Action::Unknown(_) | Action::UnknownZone(_) => false,
         _ => true,
     };
     if !keeps || rule.acts_first() || rule.changes_packet() {

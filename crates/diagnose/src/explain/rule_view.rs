@@ -45,13 +45,13 @@ impl RuleView {
     /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
-        let routing = Routing { local_marks: handed_over(&listing), addresses: pod.addresses.clone() };
+        let routing = Routing { local_marks: tproxy_marks(&listing), addresses: pod.addresses.clone() };
         Self { title: family.to_string(), family, view: View::of_listing(listing), routing }
     }
 }
 
 /// The marks of all TPROXY rules.
-fn handed_over(listing: &Listing) -> Vec<Mark> {
+fn tproxy_marks(listing: &Listing) -> Vec<Mark> {
     let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
     let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());
     let marks = actions.filter_map(|action| match action {

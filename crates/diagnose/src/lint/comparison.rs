@@ -122,7 +122,7 @@ impl<'a> LintComparison<'a> {
         let Self { capture, pod, work, rules, .. } = self;
         let rule_views = self.rule_views.get_or_init(|| walkable(rules, capture, pod));
         rule_views.iter().zip(rules.iter()).any(|(rule_view, rules)| {
-            let mut is_excluded = |packet: &Packet| {
+            let mut stop_if_captured = |packet: &Packet| {
                 if !is_selected(packet) {
                     return ControlFlow::Continue(());
                 }
@@ -133,7 +133,7 @@ impl<'a> LintComparison<'a> {
                     }
                 }
             };
-            each_probe(rules, &pod.addresses, rule_view.family, &[], &mut is_excluded).is_break()
+            each_probe(rules, &pod.addresses, rule_view.family, &[], &mut stop_if_captured).is_break()
         })
     }
 }

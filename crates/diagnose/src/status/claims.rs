@@ -63,8 +63,9 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
     let is_captured = row.effect == TrafficEffect::Captured;
     let listener = listener(view, recognized).filter(|_| is_captured);
     let decides = match meaning {
-        // The mark of another rule, and a separate chain, decide.
+        // With TPROXY it matches a mark that another rule has set, and that one decides.
         Meaning::ApplicationLoopback => !summary.more,
+        // The jump from the kernel's chain has the conditions; the mesh's chain drops all.
         Meaning::Dropped => matches!(recognized.role, Role::Base(_)),
         _ => !is_captured || listener.is_some(),
     };

@@ -9,7 +9,7 @@ use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::summary::{FieldValues, RuleSummary};
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, is_loopback, returns};
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, is_loopback, passes};
 use crate::settings::Setting;
 use rules::simulate::ViewChain;
 use rules::{Action, Family, Hook, Target};
@@ -115,7 +115,7 @@ fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
     if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || captures(rule) {
         return Some(Reason::InboundPort);
     }
-    if !returns(rule) {
+    if !passes(rule) {
         return None;
     }
     if let Some(ports) = &summary.destination_port {
@@ -141,7 +141,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
         }
         _ => {}
     }
-    if !returns(rule) {
+    if !passes(rule) {
         return None;
     }
     let owner = summary.uid.as_ref().or(summary.gid.as_ref());

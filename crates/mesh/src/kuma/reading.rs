@@ -8,7 +8,7 @@ use crate::finding::Code;
 use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, returns};
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, passes};
 use crate::settings::Setting;
 use rules::Family;
 use rules::{ListedCondition, Match};
@@ -94,7 +94,7 @@ fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
         (TableKind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
         (TableKind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
         (TableKind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
-        (TableKind::Nat, Role::Inbound) if returns(rule) => {
+        (TableKind::Nat, Role::Inbound) if passes(rule) => {
             Some(match (&summary.source, &summary.destination_port) {
                 (Some(_), _) => Reason::ExcludedSource,
                 (None, Some(_)) => Reason::ExcludedInboundPort,
@@ -120,7 +120,7 @@ fn base(context: &RuleContext<'_>) -> Option<Reason> {
     let is_list =
         rule.conditions.iter().any(|one| matches!(one, ListedCondition::Known(Match::DestinationPorts(_))));
     match (&summary.uid, &summary.destination) {
-        _ if !returns(rule) => None,
+        _ if !passes(rule) => None,
         (Some(uid), _) if uid.negated => Some(Reason::DnsOverTcp),
         (Some(_), _) if is_list => Some(Reason::ExcludedUser),
         (Some(_), _) => Some(Reason::ProxyDns),
@@ -134,7 +134,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
     match to {
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
         Some(Role::ToOutboundListener) => return Some(Reason::OutboundPort),
-        _ if !returns(rule) => return None,
+        _ if !passes(rule) => return None,
         _ => {}
     }
     Some(match (&summary.source, &summary.uid, &summary.destination, &summary.destination_port) {

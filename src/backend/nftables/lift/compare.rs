@@ -1,6 +1,6 @@
 //! Conditions: what comparisons and look-ups ask of the register.
 
-use super::{Lifter, RegisterValue};
+use super::{BitwiseOperands, Lifter, RegisterValue};
 use crate::backend::nftables::bytecode::{Element, EncodedSet};
 use crate::backend::nftables::expression::{CmpOperator, WORD};
 use crate::backend::nftables::listed::values;
@@ -16,7 +16,7 @@ impl Lifter<'_> {
     /// The field of which the register has all `length` bytes, the most significant first.
     pub(super) fn ordered(&self, length: usize) -> Option<Field> {
         let (field, content) = match &self.content {
-            RegisterValue::Field { field, length: content, mask: None }
+            RegisterValue::Field { field, length: content, bitwise: None }
                 if !field.data_type().is_reversed(false) =>
             {
                 (*field, *content)
@@ -32,7 +32,7 @@ impl Lifter<'_> {
         let is_equality = matches!(operator, CmpOperator::Eq | CmpOperator::Neq);
         match self.content.clone() {
             // A whole word of bits.
-            RegisterValue::Field { field: Field::ConnState, mask: None, .. } => {
+            RegisterValue::Field { field: Field::ConnState, bitwise: None, .. } => {
                 let bits = <[u8; 4]>::try_from(bytes).map_or(0, u32::from_ne_bytes);
                 match bits.count_ones() {
                     1 if is_equality => {
@@ -42,7 +42,7 @@ impl Lifter<'_> {
                     _ => self.strange_condition(),
                 }
             }
-            RegisterValue::Field { field, length, mask: None } if is_equality && bytes.len() <= length => {
+            RegisterValue::Field { field, length, bitwise: None } if is_equality && bytes.len() <= length => {
                 let is_name = matches!(field, Field::InInterface | Field::OutInterface);
                 if bytes.len() < length && !is_name {
                     return self.strange_condition();
@@ -64,16 +64,16 @@ impl Lifter<'_> {
                 let number = field.data_type().decode(bytes, true);
                 self.require(field, negated, number, number);
             }
-            RegisterValue::Field { field, mask: None, .. } | RegisterValue::NetworkOrder(field)
+            RegisterValue::Field { field, bitwise: None, .. } | RegisterValue::NetworkOrder(field)
                 if self.ordered(bytes.len()) == Some(field) =>
             {
                 self.compare_order(field, operator, field.data_type().decode(bytes, true));
             }
-            RegisterValue::Field { field, length, mask: Some((bits, flips)) }
-                if is_equality && bytes.len() == length && flips.iter().all(|byte| *byte == 0) =>
+            RegisterValue::Field { field, length, bitwise: Some(BitwiseOperands { mask, xor }) }
+                if is_equality && bytes.len() == length && xor.iter().all(|byte| *byte == 0) =>
             {
                 let number = |bytes: &[u8]| field.data_type().decode(bytes, false);
-                self.compare_bits(field, negated, number(&bits), number(bytes));
+                self.compare_bits(field, negated, number(&mask), number(bytes));
             }
             RegisterValue::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
                 Some(index) if is_equality => match self.context.interfaces.name(index) {
@@ -273,7 +273,7 @@ impl RegisterValue {
     /// The field, if the register has all of it in the form of a set's keys. Of ranges, keys are compared byte by byte.
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {
-            Self::Field { field, length, mask: None }
+            Self::Field { field, length, bitwise: None }
                 if *length == width(*field) && !(has_ranges && field.data_type().is_reversed(false)) =>
             {
                 Some(*field)

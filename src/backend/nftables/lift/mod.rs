@@ -31,6 +31,13 @@ pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveR
     lifter.finish(rule.comment())
 }
 
+/// The operands of `NFT_BITWISE_MASK_XOR`, as long as the value.
+#[derive(Clone, Debug)]
+struct BitwiseOperands {
+    mask: Vec<u8>,
+    xor: Vec<u8>,
+}
+
 /// What the first register holds.
 #[derive(Clone, Debug)]
 enum RegisterValue {
@@ -38,7 +45,7 @@ enum RegisterValue {
     Field {
         field: Field,
         length: usize,
-        mask: Option<(Vec<u8>, Vec<u8>)>,
+        bitwise: Option<BitwiseOperands>,
     },
     /// A field in host byte order, converted to network byte order (`NFT_BYTEORDER_HTON`).
     NetworkOrder(Field),
@@ -118,7 +125,7 @@ impl<'a> Lifter<'a> {
             Expression::ToPacketOrder => {
                 self.content = match self.content {
                     // States are bits, which no order makes sense of.
-                    RegisterValue::Field { field, mask: None, length }
+                    RegisterValue::Field { field, bitwise: None, length }
                         if length == 4
                             && length == field.data_type().width()
                             && field != Field::ConnState =>
@@ -139,17 +146,19 @@ impl<'a> Lifter<'a> {
             }
             Expression::SetCtMark => {
                 let target = match &self.content {
-                    RegisterValue::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
+                    RegisterValue::Field { field: Field::Mark(_), bitwise: None, .. } => {
+                        Some(Target::SaveMark)
+                    }
                     content => {
                         set_by(content, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
                     }
                 };
-                let other = || Action::Marks("ct mark set".to_owned());
+                let other = || Action::UnknownMark("ct mark set".to_owned());
                 self.act(target.map_or_else(other, Action::Target));
             }
             Expression::SetCtZone => {
                 let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
-                let other = || Action::Zone("ct zone set".to_owned());
+                let other = || Action::UnknownZone("ct zone set".to_owned());
                 self.act(zone.map_or_else(other, |zone| Action::Target(Target::SetZone(zone))));
             }
             Expression::Redir { range } => {
@@ -182,10 +191,10 @@ impl<'a> Lifter<'a> {
             |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
         let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(tests_family));
         let whole =
-            |field: Field| RegisterValue::Field { field, length: field.data_type().width(), mask: None };
+            |field: Field| RegisterValue::Field { field, length: field.data_type().width(), bitwise: None };
         self.content = match (expression, lower::loaded(expression, family)) {
             (Expression::Payload { length, .. }, Some(field)) => {
-                RegisterValue::Field { field, length: *length as usize, mask: None }
+                RegisterValue::Field { field, length: *length as usize, bitwise: None }
             }
             (_, Some(field)) => whole(field),
             (Expression::Payload { header, offset, length: 1 }, None) => match (header, family, offset) {
@@ -199,12 +208,12 @@ impl<'a> Lifter<'a> {
         };
     }
 
-    fn bitwise(&mut self, bits: &[u8], xor: &[u8]) {
+    fn bitwise(&mut self, mask: &[u8], xor: &[u8]) {
         match &mut self.content {
-            RegisterValue::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
-                *mask = Some((bits.to_vec(), xor.to_vec()));
+            RegisterValue::Field { length, bitwise: bitwise @ None, .. } if *length == mask.len() => {
+                *bitwise = Some(BitwiseOperands { mask: mask.to_vec(), xor: xor.to_vec() });
             }
-            RegisterValue::TcpFlags(mask @ None) if xor == [0] => *mask = bits.first().copied(),
+            RegisterValue::TcpFlags(flags @ None) if xor == [0] => *flags = mask.first().copied(),
             _ => self.content = RegisterValue::Other("bitwise".to_owned()),
         }
     }
@@ -233,10 +242,12 @@ impl<'a> Lifter<'a> {
     /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
         let target = match &self.content {
-            RegisterValue::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
+            RegisterValue::Field { field: Field::Connmark(_), bitwise: None, .. } => {
+                Some(Target::RestoreMark)
+            }
             content => set_by(content, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
         };
-        target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
+        target.map_or_else(|| Action::UnknownMark("meta mark set".to_owned()), Action::Target)
     }
 
     fn finish(mut self, userdata: &str) -> LiveRule {
@@ -286,9 +297,11 @@ fn verdict_action(verdict: &EncodedVerdict) -> Action {
 /// Whether the rest of the rule is looked at once this is done.
 fn goes_on(action: &Action) -> bool {
     match action {
-        Action::Continue(_) | Action::Notrack | Action::Marks(_) | Action::Zone(_) | Action::Unknown(_) => {
-            true
-        }
+        Action::Continue(_)
+        | Action::Notrack
+        | Action::UnknownMark(_)
+        | Action::UnknownZone(_)
+        | Action::Unknown(_) => true,
         Action::Target(target) => target.disposition() == Disposition::Continues,
         Action::Goto(_)
         | Action::Call { .. }
@@ -304,8 +317,10 @@ fn set_by(content: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mar
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
     match content {
         RegisterValue::Value(bytes) => word(bytes).map(Mark::whole),
-        RegisterValue::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
-            word(bits).zip(word(flips)).map(|(bits, value)| Mark { value, mask: !bits })
+        RegisterValue::Field { field, bitwise: Some(BitwiseOperands { mask, xor }), .. }
+            if is_own(*field) =>
+        {
+            word(mask).zip(word(xor)).map(|(mask, value)| Mark { value, mask: !mask })
         }
         _ => None,
     }

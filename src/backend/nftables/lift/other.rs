@@ -26,7 +26,7 @@ impl Lifter<'_> {
         let stores = |kind| number(kind).is_some();
         match name {
             "meta" if stores(NFTA_META_SREG) => match number(NFTA_META_KEY) {
-                Some(NFT_META_MARK) => self.act(Action::Marks("meta mark set".to_owned())),
+                Some(NFT_META_MARK) => self.act(Action::UnknownMark("meta mark set".to_owned())),
                 // No rule that we follow tests these.
                 Some(NFT_META_PRIORITY | NFT_META_NFTRACE) => self.words.push("meta set".to_owned()),
                 _ => self.act(Action::Unknown("meta set".to_owned())),
@@ -41,8 +41,8 @@ impl Lifter<'_> {
                 }
             }
             "ct" if stores(NFTA_CT_SREG) => match number(NFTA_CT_KEY) {
-                Some(NFT_CT_MARK) => self.act(Action::Marks("ct mark set".to_owned())),
-                Some(NFT_CT_ZONE) => self.act(Action::Zone("ct zone set".to_owned())),
+                Some(NFT_CT_MARK) => self.act(Action::UnknownMark("ct mark set".to_owned())),
+                Some(NFT_CT_ZONE) => self.act(Action::UnknownZone("ct zone set".to_owned())),
                 _ => self.words.push("ct set".to_owned()),
             },
             "payload" if stores(NFTA_PAYLOAD_SREG) => {
