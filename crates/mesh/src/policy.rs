@@ -142,5 +142,5 @@ pub trait Reasons {
     }
 
     /// Mends what was read of each rule by what all together show.
-    fn settle(&self, _all: &mut [RecognizedRule<'_>]) {}
+    fn refine(&self, _all: &mut [RecognizedRule<'_>]) {}
 }

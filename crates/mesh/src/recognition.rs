@@ -250,7 +250,7 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     });
     let mut found: Vec<RecognizedRule<'_>> =
         places.filter_map(|at| whole.recognized(at, reach[at.chain])).collect();
-    Mesh::ALL.iter().for_each(|mesh| mesh.reasons().settle(&mut found));
+    Mesh::ALL.iter().for_each(|mesh| mesh.reasons().refine(&mut found));
     found
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Strictness {
     /// All of it comes from built-in templates, so that any problem is an error.
     BuiltIn,
     /// A configured template or the pod's own container takes part in it, and may differ on purpose.
-    Own,
+    Custom,
 }
 
 /// An injected pod and what it was made of.
@@ -24,7 +24,7 @@ pub(super) enum Strictness {
 pub(super) struct Validation<'a> {
     pub(super) pod: &'a CheckedPod,
     pub(super) overlay: &'a CheckedPod,
-    pub(super) own: &'a CheckedPod,
+    pub(super) original: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
     pub(super) strictness: Strictness,
 }
@@ -38,8 +38,8 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
         .filter(|container| validation.overlay.item(PodSpecList::InitContainers, container.name()).is_some())
         .filter(|container| container.name() != PROXY)
         .collect();
-    let by_user = injected.iter().any(|container| validation.own.container(container.name()).is_some());
-    let strictness = if by_user { Strictness::Own } else { validation.strictness };
+    let by_user = injected.iter().any(|container| validation.original.container(container.name()).is_some());
+    let strictness = if by_user { Strictness::Custom } else { validation.strictness };
     let found = match capture(validation.pod, &injected) {
         _ if validation.sidecar.mode == Mode::None => Vec::new(),
         Ok(Some((name, capture))) => {
@@ -51,7 +51,7 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     };
     match strictness {
         Strictness::BuiltIn if !found.is_empty() => Err(Problems(found)),
-        Strictness::BuiltIn | Strictness::Own => Ok(found.iter().map(ToString::to_string).collect()),
+        Strictness::BuiltIn | Strictness::Custom => Ok(found.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -95,7 +95,7 @@ fn other(
     starting: &[&Value],
     found: &Capture,
 ) -> Option<InputProblem> {
-    if name != INIT || validation.own.container(name).is_some() {
+    if name != INIT || validation.original.container(name).is_some() {
         return None;
     }
     let mut intended = (*starting.iter().find(|container| container.name() == name)?).clone();

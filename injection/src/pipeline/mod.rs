@@ -61,17 +61,17 @@ pub fn inject(
     configuration: &Configuration,
 ) -> Result<InjectionOutcome, Problems> {
     size::check(pod)?;
-    let given = CheckedPod::read("pod", pod.clone())?;
+    let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
     // Controllers make pods in their own namespace, whatever the pod template says: only a bare pod names its own.
-    if admission.workload.is_none() && !given.meta("namespace").is_empty() {
-        given.meta("namespace").clone_into(&mut admission.namespace.name);
+    if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
+        submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
     let decision = decide(
         &InjectionFacts {
             namespace: &admission.namespace.name,
-            host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
-            system: given.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
+            host_network: submitted.spec("hostNetwork").is_some_and(|is| is == true),
+            system: submitted.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
             labels: &texts(pod, "labels"),
             annotations: &texts(pod, "annotations"),
         },
@@ -83,18 +83,18 @@ pub fn inject(
     if admission.workload.is_none() {
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
-    let prepared = PreparedInjection::of(given, &admission, configuration)?;
+    let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
     let (pod, warnings) = prepared.done(&admission, configuration)?;
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
 /// All that is known before anything is changed.
 struct PreparedInjection<'a> {
-    given: CheckedPod,
+    submitted: CheckedPod,
     /// Of an earlier injection.
     status: Option<InjectionStatus>,
     /// The pod as it was before an earlier injection.
-    own: CheckedPod,
+    original: CheckedPod,
     sidecar: Sidecar,
     patches: Vec<Patch<'a>>,
     strictness: Strictness,
@@ -103,12 +103,12 @@ struct PreparedInjection<'a> {
 
 impl<'a> PreparedInjection<'a> {
     fn of(
-        given: CheckedPod,
+        submitted: CheckedPod,
         admission: &AdmissionContext,
         configuration: &'a Configuration,
     ) -> Result<Self, Problems> {
         let mut warnings = Vec::new();
-        let status = InjectionStatus::of(&given).unwrap_or_else(|error| {
+        let status = InjectionStatus::of(&submitted).unwrap_or_else(|error| {
             let text = format!(
                 "{STATUS} is not what an injection writes ({error}); the pod is taken for one that was never injected"
             );
@@ -116,26 +116,28 @@ impl<'a> PreparedInjection<'a> {
             None
         });
         let mut problems = Vec::new();
-        let overrides = Overrides::of(&given).unwrap_or_else(|found| {
+        let overrides = Overrides::of(&submitted).unwrap_or_else(|found| {
             problems.extend(found.0);
             Overrides::default()
         });
-        let mut own = earlier::undone(&given, status.as_ref(), &overrides);
-        if own.items(PodSpecList::Containers).is_empty() {
+        let mut original = earlier::undone(&submitted, status.as_ref(), &overrides);
+        if original.items(PodSpecList::Containers).is_empty() {
             let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
             problems.push(InputProblem::of("spec.containers", text));
         }
-        users::forget_openshifts(&mut own, &admission.namespace);
-        let seen = seen(&own, &admission.namespace.name);
+        users::forget_openshifts(&mut original, &admission.namespace);
+        let template_view = template_view(&original, &admission.namespace.name);
         let Configuration { values, mesh, .. } = configuration;
-        let sidecar =
-            Sidecar::of(&seen, admission, values, mesh).map_err(|found| problems.extend(found.0)).ok();
-        let chosen = templates::chosen(&own, configuration).map_err(|found| problems.extend(found.0)).ok();
+        let sidecar = Sidecar::of(&template_view, admission, values, mesh)
+            .map_err(|found| problems.extend(found.0))
+            .ok();
+        let chosen =
+            templates::chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
         let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
             return Err(Problems(problems));
         };
         chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
-        let context = TemplateContext { pod: &seen, admission, sidecar: &sidecar, values, mesh };
+        let context = TemplateContext { pod: &template_view, admission, sidecar: &sidecar, values, mesh };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
             match template.render(&context, &mut warnings) {
@@ -147,10 +149,10 @@ impl<'a> PreparedInjection<'a> {
             return Err(Problems(problems));
         }
         let built_in = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
-        let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Own };
+        let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Custom };
         warnings.extend(sidecar.warnings.iter().cloned());
-        warnings.extend(dns_warning(&own));
-        Ok(Self { given, status, own, sidecar, patches, strictness, warnings })
+        warnings.extend(dns_warning(&original));
+        Ok(Self { submitted, status, original, sidecar, patches, strictness, warnings })
     }
 
     fn done(
@@ -158,17 +160,17 @@ impl<'a> PreparedInjection<'a> {
         admission: &AdmissionContext,
         configuration: &Configuration,
     ) -> Result<(CheckedPod, Vec<String>), Problems> {
-        let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
+        let Self { submitted, status, original, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
-            overlay::apply(&own, &patches)?;
-        unread::check(&own, &overlay)?;
-        if let Some(name) = lost(&given, &pod) {
+            overlay::apply(&original, &patches)?;
+        unread::check(&original, &overlay)?;
+        if let Some(name) = lost(&submitted, &pod) {
             let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
                         the annotation, or the names that are the application's";
             return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
         }
         warnings.extend(of_overlay);
-        warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
+        warnings.extend(users::settle(&mut pod, &original, &overlay, &sidecar));
         warnings.extend(variables(&mut pod, admission, &sidecar));
         if sidecar.has_agent {
             warnings.extend(agent::serve(&mut pod, &configuration.values, &configuration.mesh)?);
@@ -180,38 +182,39 @@ impl<'a> PreparedInjection<'a> {
             pod.set("annotations", name, text);
         }
         if let Some(status) = &status {
-            earlier::keep_order(&given, status, &own, &mut pod);
+            earlier::keep_order(&submitted, status, &original, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
         let validation =
-            Validation { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
+            Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, strictness };
         warnings.extend(guard::check(&validation)?);
         Ok((pod, warnings))
     }
 }
 
 /// A container of a pod that an injection would leave without any of the containers that it had and that are not injected.
-fn lost<'a>(given: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
+fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let gone = |item: &&Value| pod.container(item.name()).is_none();
     let stays = |item: &Value| item.name() != PROXY && pod.container(item.name()).is_some();
-    let containers = given.items(PodSpecList::Containers);
+    let containers = submitted.items(PodSpecList::Containers);
     let first = containers.iter().find(gone)?;
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
 /// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy after his other
 /// containers.
-fn seen(own: &CheckedPod, namespace: &str) -> Value {
-    let mut seen = own.clone();
-    if let Some(proxy) = seen.take(PodSpecList::Containers, PROXY) {
-        seen.edit(PodSpecList::Containers, |containers| containers.push(proxy));
+fn template_view(original: &CheckedPod, namespace: &str) -> Value {
+    let mut template_view = original.clone();
+    if let Some(proxy) = template_view.take(PodSpecList::Containers, PROXY) {
+        template_view.edit(PodSpecList::Containers, |containers| containers.push(proxy));
     }
-    seen.place(namespace);
-    seen.into_value()
+    template_view.place(namespace);
+    template_view.into_value()
 }
 
-fn dns_warning(own: &CheckedPod) -> Option<String> {
-    let policy = own.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
+fn dns_warning(original: &CheckedPod) -> Option<String> {
+    let policy =
+        original.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     Some(format!(
         "dnsPolicy is {policy}, so that the proxy may not find the mesh's control plane; ClusterFirst finds it"
     ))

@@ -29,7 +29,7 @@ pub(super) struct LintComparison<'a> {
     pub(super) capture: &'a Capture,
     configured: Configured,
     /// The configuration after all advice so far, if there was any.
-    followed: Option<Followed>,
+    after_change: Option<AfterChange>,
     pod: PodContext,
     /// The rules that the configuration makes, one set a family.
     pub(super) rules: Vec<Checked>,
@@ -52,7 +52,7 @@ impl<'a> LintComparison<'a> {
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
         let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
-        Self { raw, capture, configured, followed: None, pod, rules, rule_views, reachability, work }
+        Self { raw, capture, configured, after_change: None, pod, rules, rule_views, reachability, work }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -60,7 +60,7 @@ impl<'a> LintComparison<'a> {
         self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
-    /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
+    /// Those pieces of advice after which every packet ends as before, whether each is after_change alone or all are; the first
     /// of those that are equal.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
@@ -79,26 +79,26 @@ impl<'a> LintComparison<'a> {
         idle
     }
 
-    /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
+    /// Whether every packet ends as before once this advice is after_change, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
-        let Self { capture, configured, followed, pod, rules, rule_views, reachability, work, .. } = self;
+        let Self { capture, configured, after_change, pod, rules, rule_views, reachability, work, .. } = self;
         let rule_views = rule_views.get_or_init(|| walkable(rules, capture, pod));
         let reachability =
             reachability.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
         let start = Baseline { capture, rules, rule_views, reachability };
         let mut experiment = Experiment { rules_tried: rules, pod, work };
-        let alone = change.follow(configured).and_then(|after| experiment.same(&start, after));
-        let all = match (&alone, &followed) {
+        let alone = change.follow(configured).and_then(|after| experiment.if_equivalent(&start, after));
+        let all = match (&alone, &after_change) {
             // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
-            (Some(_), Some(so_far)) => {
-                change.follow(&so_far.configured).and_then(|after| experiment.same(&so_far.scenery(), after))
-            }
+            (Some(_), Some(so_far)) => change
+                .follow(&so_far.configured)
+                .and_then(|after| experiment.if_equivalent(&so_far.baseline(), after)),
             (Some(_), None) | (None, _) => alone,
         };
         let is_redundant = all.is_some();
         if is_redundant {
-            *followed = all;
+            *after_change = all;
         }
         is_redundant
     }
@@ -195,15 +195,15 @@ struct Baseline<'a> {
 }
 
 /// What came of advice.
-struct Followed {
+struct AfterChange {
     configured: Configured,
     rules: Vec<Checked>,
     rule_views: Vec<RuleView>,
     reachability: Vec<Reachability>,
 }
 
-impl Followed {
-    fn scenery(&self) -> Baseline<'_> {
+impl AfterChange {
+    fn baseline(&self) -> Baseline<'_> {
         let Self { configured, rules, rule_views, reachability } = self;
         Baseline { capture: &configured.capture, rules, rule_views, reachability }
     }
@@ -219,10 +219,10 @@ struct Experiment<'a> {
 
 impl Experiment<'_> {
     /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
-    fn same(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<Followed> {
-        let mut followed =
-            Followed { configured, rules: Vec::new(), rule_views: Vec::new(), reachability: Vec::new() };
-        let capture = &followed.configured.capture;
+    fn if_equivalent(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<AfterChange> {
+        let mut after_change =
+            AfterChange { configured, rules: Vec::new(), rule_views: Vec::new(), reachability: Vec::new() };
+        let capture = &after_change.configured.capture;
         if capture.families().ne(before.capture.families()) {
             return None;
         }
@@ -240,11 +240,11 @@ impl Experiment<'_> {
                     return None;
                 }
             }
-            followed.reachability.push(Reachability::of(rules.rules()));
-            followed.rules.push(rules);
-            followed.rule_views.push(after);
+            after_change.reachability.push(Reachability::of(rules.rules()));
+            after_change.rules.push(rules);
+            after_change.rule_views.push(after);
         }
-        Some(followed)
+        Some(after_change)
     }
 
     /// Whether a packet ends in another way, or there is not enough work left to compare.

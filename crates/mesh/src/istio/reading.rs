@@ -64,7 +64,7 @@ impl Reasons for Known {
         owns(context)
     }
 
-    fn settle(&self, all: &mut [RecognizedRule<'_>]) {
+    fn refine(&self, all: &mut [RecognizedRule<'_>]) {
         groups_of_the_proxy(all);
     }
 }

@@ -63,7 +63,7 @@ impl Reasons for Known {
     }
 
     /// A list of ports has not made the rule that captures all of them.
-    fn settle(&self, all: &mut [RecognizedRule<'_>]) {
+    fn refine(&self, all: &mut [RecognizedRule<'_>]) {
         let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::RuleReason::from);
         for recognized in all {
             if recognized.summary.destination_port.is_none()

@@ -39,13 +39,13 @@ impl Lifter<'_> {
                         let bit = bits.trailing_zeros().into();
                         self.require(Field::ConnState, negated, bit, bit);
                     }
-                    _ => self.strange_condition(),
+                    _ => self.unknown_condition(),
                 }
             }
             RegisterValue::Field { field, length, bitwise: None } if is_equality && bytes.len() <= length => {
                 let is_name = matches!(field, Field::InInterface | Field::OutInterface);
                 if bytes.len() < length && !is_name {
-                    return self.strange_condition();
+                    return self.unknown_condition();
                 }
                 // Fewer bytes are a prefix: of a name, or of an address.
                 let free = 8 * (width(field) - bytes.len());
@@ -81,15 +81,15 @@ impl Lifter<'_> {
                         let name = nft::interface_number(name);
                         self.require(field, negated, name, name);
                     }
-                    None => self.strange_condition(),
+                    None => self.unknown_condition(),
                 },
-                _ => self.strange_condition(),
+                _ => self.unknown_condition(),
             },
             RegisterValue::EtherType if is_equality => match bytes {
                 // `ETH_P_IP` and `ETH_P_IPV6` of `linux/if_ether.h`.
                 [0x08, 0x00] => self.ask_family(negated, Family::V4),
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
-                _ => self.strange_condition(),
+                _ => self.unknown_condition(),
             },
             RegisterValue::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => {
                 match (mask & ECN, bytes) {
@@ -101,7 +101,7 @@ impl Lifter<'_> {
                         self.words.push(text.clone());
                         self.put(ListedCondition::TcpFlags { takes_first, text });
                     }
-                    _ => self.strange_condition(),
+                    _ => self.unknown_condition(),
                 }
             }
             RegisterValue::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
@@ -110,7 +110,7 @@ impl Lifter<'_> {
                 self.words.push(format!("fib daddr type {not}local"));
                 self.put(ListedCondition::DestinationLocal(operand));
             }
-            _ => self.strange_condition(),
+            _ => self.unknown_condition(),
         }
     }
 
@@ -139,10 +139,13 @@ impl Lifter<'_> {
             CmpOperator::Gte => Some((than, greatest)),
             CmpOperator::Eq | CmpOperator::Neq => None,
         };
-        let Some((first, last)) = interval else { return self.strange_condition() };
+        let Some((first, last)) = interval else { return self.unknown_condition() };
         // Two of them are a range.
         if let Some(test) = self.tests.last().filter(|test| {
-            test.condition.field == field && !test.condition.negated && test.set.is_none() && !self.is_mixed
+            test.condition.field == field
+                && !test.condition.negated
+                && test.set.is_none()
+                && !self.is_condition_after_action
         }) && let Some(before) = test.condition.values.single()
             && matches!(self.conditions.last(), Some(ListedCondition::Nft(last)) if *last == test.condition)
             && before.first.max(first) <= before.last.min(last)
@@ -168,10 +171,10 @@ impl Lifter<'_> {
                 let free = field.data_type().max() & !mask;
                 match free & free.wrapping_add(1) == 0 && value & free == 0 {
                     true => self.require(field, negated, value, value | free),
-                    false => self.strange_condition(),
+                    false => self.unknown_condition(),
                 }
             }
-            _ => self.strange_condition(),
+            _ => self.unknown_condition(),
         }
     }
 
@@ -191,7 +194,7 @@ impl Lifter<'_> {
                 self.require_values(field, negated, values, is_named.then(|| name.to_owned()));
             }
             (None, Some(set)) if !negated && !has_ranges && set.others == 0 => self.look_up_parts(set),
-            (None, _) => self.strange_condition(),
+            (None, _) => self.unknown_condition(),
         }
     }
 
@@ -209,7 +212,7 @@ impl Lifter<'_> {
         let is_whole = parts.len() > 1 && at == set.key_length as usize && at <= 16;
         let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_TIMEOUT | NFT_SET_CONCAT | NFT_SET_MAP;
         if !is_whole || set.flags & !usual != 0 {
-            return self.strange_condition();
+            return self.unknown_condition();
         }
         for (field, at) in parts {
             let value = |element: &Element| {
@@ -239,7 +242,7 @@ impl Lifter<'_> {
         self.put(ListedCondition::Nft(condition));
     }
 
-    pub(super) fn strange_condition(&mut self) {
+    pub(super) fn unknown_condition(&mut self) {
         let text = match &self.content {
             RegisterValue::Field { field, .. } | RegisterValue::NetworkOrder(field) => {
                 format!("({field:?} in a form that is not known)")
@@ -264,7 +267,7 @@ impl Lifter<'_> {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);
         } else {
-            self.is_mixed = true;
+            self.is_condition_after_action = true;
         }
     }
 }

@@ -77,7 +77,7 @@ struct Lifter<'a> {
     /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
     /// Whether a condition is after an action.
-    is_mixed: bool,
+    is_condition_after_action: bool,
     /// The comment of iptables.
     comment: Option<String>,
 }
@@ -94,7 +94,7 @@ impl<'a> Lifter<'a> {
             words: Vec::new(),
             actions: Vec::new(),
             tproxy: None,
-            is_mixed: false,
+            is_condition_after_action: false,
             comment: None,
         }
     }
@@ -120,7 +120,7 @@ impl<'a> Lifter<'a> {
                     let number = |bytes: &[u8]| field.data_type().decode(bytes, true);
                     self.require(field, *negated, number(first), number(last));
                 }
-                None => self.strange_condition(),
+                None => self.unknown_condition(),
             },
             Expression::ToPacketOrder => {
                 self.content = match self.content {
@@ -263,7 +263,7 @@ impl<'a> Lifter<'a> {
                 _ => Action::Unknown("tproxy".to_owned()),
             }];
         }
-        if self.is_mixed {
+        if self.is_condition_after_action {
             self.actions = vec![Action::Unknown("a condition after an action".to_owned())];
         }
         let mut words = render::nft::conditions(&self.tests);

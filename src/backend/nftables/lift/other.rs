@@ -90,7 +90,7 @@ impl Lifter<'_> {
             // They load something.
             "meta" | "ct" | "payload" | "exthdr" | "rt" | "socket" | "osf" | "numgen" | "hash" | "tunnel"
             | "xfrm" | "bitwise" | "byteorder" => self.lose(name),
-            "cmp" | "range" => self.strange_condition(),
+            "cmp" | "range" => self.unknown_condition(),
             "lookup" => self.look_up_answer(data),
             "limit" | "quota" | "connlimit" | "dynset" => self.strange(format!("({name})")),
             "objref" => match number(NFTA_OBJREF_IMM_TYPE) {
@@ -142,7 +142,7 @@ impl Lifter<'_> {
         let register = number(NFTA_LOOKUP_DREG).filter(|_| is_map);
         match register {
             Some(_) => self.look_up(&name, false),
-            None => self.strange_condition(),
+            None => self.unknown_condition(),
         }
         if register == Some(NFT_REG_VERDICT) {
             let map = self.context.table.sets.iter().find(|set| set.name == name);
