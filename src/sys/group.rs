@@ -1,6 +1,6 @@
 //! The process group of the programs that we start. It ends when we end, however that happens.
 //!
-//! A program that outlived us could change rules after the next run, and it would keep the namespace's lock, which it
+//! A program that outlived us could change rules while the next run works, and it would keep the namespace's lock, which it
 //! inherits. So a small process leads the group and waits at the reading end of a pipe, whose other end only we hold. When
 //! that end is closed, by SIGKILL as by anything else, the leader kills its group.
 //!

@@ -207,12 +207,7 @@ pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, Soc
     let mut found: BTreeMap<u64, (u64, SocketHolder)> = BTreeMap::new();
     for folder in processes {
         let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
-        // What can't be read has ended, or is not ours to see.
-        for file in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
-            let socket = fs::read_link(file.path()).ok().and_then(|target| {
-                target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-            });
-            let Some(inode) = socket.filter(|inode| inodes.contains(inode)) else { continue };
+        for inode in process::sockets(folder).filter(|inode| inodes.contains(inode)) {
             let Some(started) = process::started(folder) else { continue };
             if found.get(&inode).is_none_or(|(earlier, holder)| (*earlier, holder.id) > (started, id)) {
                 let status = fs::read_to_string(folder.join("status")).unwrap_or_default();

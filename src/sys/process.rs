@@ -58,15 +58,20 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
 
 /// The processes that hold a socket, by its inode, as far as we may see them; the lowest number first.
 pub(super) fn holding_socket(inode: u64) -> Vec<u32> {
-    let socket = PathBuf::from(format!("socket:[{inode}]"));
-    let holds = |folder: &PathBuf| {
-        let open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-        open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == socket))
-    };
+    let holds = |folder: &PathBuf| sockets(folder).any(|socket| socket == inode);
     let folders = folders(Path::new("/proc")).unwrap_or_default().into_iter().filter(holds);
     let mut ids: Vec<u32> = folders.filter_map(|folder| folder.file_name()?.to_str()?.parse().ok()).collect();
     ids.sort_unstable();
     ids
+}
+
+/// The sockets that a process has open, by their inodes: of one that has ended, or that we may not look into, none.
+pub(super) fn sockets(folder: &Path) -> impl Iterator<Item = u64> {
+    let open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    open.filter_map(|file| {
+        let target = fs::read_link(file.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
 }
 
 /// The folders of processes below `/proc`, or below where it is mounted.

@@ -16,10 +16,11 @@ use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
 use crate::status::{self, CaptureStatus, InstalledRules, Observation, Record, Socket};
 use crate::{Basis, Subject, compare, picture, plain};
+use mesh::settings::Setting;
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use rules::finding::NamespaceFinding;
-use rules::simulate::{Routing, View};
+use rules::simulate::{Packet, Routing, View};
 use rules::{ByFamily, Family, Gid, Port, Protocol, Uid, parse, render};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -138,6 +139,12 @@ impl Example {
         self.rule_views.iter().find(|rule_view| rule_view.family == family)
     }
 
+    /// A packet of the usual kind.
+    fn packet(&self, sender: Sender, protocol: Protocol, to: &str) -> Packet {
+        let to: SocketAddr = to.parse().expect("an address and a port");
+        usual(sender, &self.pod, &self.pod, protocol, to).expect("a packet")
+    }
+
     fn answers(&self) -> String {
         let dialect = Dialect::of(&self.raw);
         let sections = [
@@ -234,23 +241,7 @@ impl Example {
             process: Some((42, "envoy".to_owned())),
             is_transparent: Some(false),
         };
-        let record = Record {
-            program_version: "0.1.0".to_owned(),
-            command: "apply".to_owned(),
-            at: "2026-03-01T00:00:00Z".to_owned(),
-            settings: None,
-            settings_digest: "1".to_owned(),
-            rules_digest: "2".to_owned(),
-            changed_since: false,
-        };
-        let held = InstalledRules {
-            mesh: self.capture.mesh().name(),
-            backend: "nftables".to_owned(),
-            families: vec!["ipv4"],
-            rules: 9,
-            program: "sidecar-init".to_owned(),
-            made: Some(record),
-        };
+        let held = InstalledRules { mesh: self.capture.mesh().name(), ..held() };
         status::status(Observation {
             views: &views,
             routing: &routing,
@@ -287,8 +278,7 @@ impl Example {
     /// A packet's path, by the rules as a listing shows them.
     fn path(&self) -> String {
         let rule_view = &self.rule_views[0];
-        let to = SocketAddr::new(address(ADDRESSES[0]), 80);
-        let packet = usual(Sender::External, &self.pod, &self.pod, Protocol::Tcp, to).expect("a packet");
+        let packet = self.packet(Sender::External, Protocol::Tcp, "10.1.0.9:80");
         let listing = render::iptables::restore(&self.capture.rules(rule_view.family));
         let listing = parse::listing(&listing, rule_view.family).expect("our own text");
         let listed = RuleView::of_listing(listing, &self.pod);
@@ -320,6 +310,37 @@ impl Example {
         rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));
         text
     }
+}
+
+/// The note of rules that `apply` made.
+fn record() -> Record {
+    Record {
+        program_version: "0.1.0".to_owned(),
+        command: "apply".to_owned(),
+        at: "2026-03-01T00:00:00Z".to_owned(),
+        settings: None,
+        settings_digest: "1".to_owned(),
+        rules_digest: "2".to_owned(),
+        changed_since: false,
+    }
+}
+
+/// Istio's rules in nf_tables, with that note.
+fn held() -> InstalledRules {
+    InstalledRules {
+        mesh: "istio",
+        backend: "nftables".to_owned(),
+        families: vec!["ipv4"],
+        rules: 9,
+        program: "sidecar-init".to_owned(),
+        made: Some(record()),
+    }
+}
+
+/// Settings as flags give them.
+fn raw(flags: &[(Setting, &str)]) -> Raw {
+    let given = flags.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
+    Raw::new(given, |_| false, |_| None)
 }
 
 fn check(name: &str, answers: &str) {

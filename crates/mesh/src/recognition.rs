@@ -1,6 +1,6 @@
 //! Live rules back into the policies' words: which of them are a mesh's, and why each is there. A *reason* is why a rule was
-//! written, by the setting that made it; its *meaning* is what the rule does to packets in its place. The tests of each mesh's
-//! `reading` show listings with both.
+//! written, by the setting that made it; its *meaning* is what the rule does to packets in its place. The files of
+//! `tests/configurations` show both for rules of each mesh.
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
 //! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the

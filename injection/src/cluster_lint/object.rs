@@ -57,8 +57,8 @@ const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
     NeededResource { name, is_namespaced }
 }
 
-/// All that findings are based on, but for the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: pods name the
-/// Deployment after theirs.
+/// All that findings are based on, but for the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: the names
+/// of pods show the Deployment that owns theirs.
 pub const RESOURCES: &[NeededResource] = &[
     needed("namespaces", false),
     needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),

@@ -94,7 +94,7 @@ type RivalPair<'a> = (&'a InjectorWebhook<'a>, &'a InjectorWebhook<'a>);
 fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
     let all = &injectors.webhooks;
     for (at, first) in all.iter().enumerate() {
-        for second in all[at..].iter().filter(|second| second.client != first.client) {
+        for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
             let pair: RivalPair<'_> = (first, second);
             let [namespace, object] = [
                 are_compatible(&first.webhook.namespace, &second.webhook.namespace),

@@ -20,9 +20,9 @@ pub(super) struct ConditionKey {
 /// What of a condition is part of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyPart {
-    /// A block of numbers, with so many bits after those that they share.
+    /// A block of numbers, which share all but so many low bits.
     Block(u32),
-    /// Nothing: its range is looked for after the key.
+    /// Nothing: its range is looked for under the key.
     Range,
     Whole,
 }
@@ -37,7 +37,7 @@ enum Key {
 /// The conditions of a shape: their fields, whether they are negated, and what of them is part of the key.
 type Parts = Vec<(Field, bool, KeyPart)>;
 
-/// Of the rules after one key, the ranges that lie in no other's, with the place of their rule. Rules whose key says all
+/// Of the rules under one key, the ranges that lie in no other's, with the place of their rule. Rules whose key says all
 /// have every number.
 #[derive(Default)]
 struct Ranges(BTreeMap<u128, (u128, usize)>);
@@ -144,7 +144,7 @@ impl Ranges {
     }
 }
 
-/// The keys under which a shape keeps rules that ask for less than these conditions, and the range to look for after them.
+/// The keys under which a shape keeps rules that ask for less than these conditions, and the range to look for under them.
 fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, Interval)> {
     let mut keys: Vec<Vec<&ConditionKey>> = vec![Vec::new()];
     let mut range = EVERY;

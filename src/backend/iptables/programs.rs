@@ -18,7 +18,7 @@ const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
 #[derive(Clone, Debug)]
 pub struct Programs {
     variant: Variant,
-    /// Prefix of the program names after `iptables` and `ip6tables`: `-legacy`, `-nft`, or nothing.
+    /// What follows `iptables` and `ip6tables` in the names of the programs: `-legacy`, `-nft`, or nothing.
     infix: &'static str,
     waits: bool,
     v4: Option<Pair>,

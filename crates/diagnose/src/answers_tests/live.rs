@@ -1,7 +1,7 @@
 //! What is said of live rules: with counters, with what other programs have added, and of how they were made.
 
-use super::{ADDRESSES, Example, ExampleFlags, WIDTH, address, check};
-use crate::explain::{PodContext, RuleView, Sender, explain, usual};
+use super::{ADDRESSES, Example, ExampleFlags, WIDTH, address, check, held, record};
+use crate::explain::{PodContext, RuleView, Sender, explain};
 use crate::probe::{ProbeContext, calls_by_rules};
 use crate::status::{CaptureStatus, InstalledRules, Observation, Record, status};
 use crate::{Basis, compare, lint, plain};
@@ -21,7 +21,7 @@ const FLAGS: ExampleFlags = &[
     ("capture-all-dns", "true"),
 ];
 
-/// What somebody did to the listing of the rules: a text in it, and what is there instead.
+/// Changes of the listing of the rules: parts of it, each with its replacement.
 const CHANGES: &[(&str, &[(&str, &str)])] = &[
     ("as they were made", &[]),
     (
@@ -136,8 +136,7 @@ fn live_rules_are_told_with_what_others_did_to_them() {
             (Sender::External, Protocol::Tcp, "10.1.0.9:8080"),
             (Sender::External, Protocol::Tcp, "10.1.0.9:22"),
         ] {
-            let to = to.parse().expect("an address and a port");
-            let packet = usual(sender, &example.pod, &example.pod, protocol, to).expect("a packet");
+            let packet = example.packet(sender, protocol, to);
             let explained = explain(&rules.view, &rules.routing, &packet);
             let (captured, rule) = (explained.is_captured(), explained.deciding_rule());
             let _ = writeln!(
@@ -156,21 +155,17 @@ fn live_rules_are_told_with_what_others_did_to_them() {
 #[test]
 fn rules_are_told_with_how_they_were_made() {
     let record = |settings: Option<&str>, changed_since| Record {
-        program_version: "0.1.0".to_owned(),
         command: "istio-iptables".to_owned(),
-        at: "2026-03-01T00:00:00Z".to_owned(),
         settings: settings.map(str::to_owned),
         settings_digest: "0123".to_owned(),
-        rules_digest: "2".to_owned(),
         changed_since,
+        ..record()
     };
     let held = |backend: &str, made: Option<Record>| InstalledRules {
-        mesh: "istio",
         backend: backend.to_owned(),
         families: vec!["ipv4", "ipv6"],
-        rules: 9,
-        program: "sidecar-init".to_owned(),
         made,
+        ..held()
     };
     let rules = changed(&example(), &[]);
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! What is said of the pods of a manifest, with flags over their settings.
 
-use super::{WIDTH, check};
+use super::{WIDTH, check, raw};
 use crate::lint::annotate::{FindingLocation, github, sarif, sarif_results};
 use crate::lint::{self, runs_as_proxy};
 use crate::subject::each;
@@ -85,8 +85,7 @@ const FLAGS: &[&[(Setting, &str)]] = &[
 ];
 
 fn subjects(flags: &[(Setting, &str)], manifest: &str) -> Vec<Subject> {
-    let given = flags.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
-    let raw = Raw::new(given, |_| false, |_| None);
+    let raw = raw(flags);
     Subject::of_manifest(&raw, &[], "shop.yaml", manifest, |_| Box::new(NullHost)).expect("a manifest")
 }
 

@@ -1,6 +1,6 @@
 //! The namespaces of a node, of every state.
 
-use super::{CASES, Example, WIDTH, check};
+use super::{CASES, Example, WIDTH, check, record};
 use crate::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
 use crate::plain;
 use crate::status::{CaptureStatus, InstalledRules, Listening, Record};
@@ -13,18 +13,9 @@ fn label(name: &str) -> NamespaceLabel {
 
 /// Rules that a command made at this minute.
 fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> InstalledRules {
-    let made = Record {
-        program_version: "0.1.0".to_owned(),
-        command: command.to_owned(),
-        at: format!("2026-03-01T10:{minute:02}:00Z"),
-        settings: None,
-        settings_digest: "1".to_owned(),
-        rules_digest: "2".to_owned(),
-        changed_since,
-    };
-    let families = vec!["ipv4"];
-    let (backend, program) = ("nftables".to_owned(), "sidecar-init".to_owned());
-    InstalledRules { mesh, backend, families, rules: 9, program, made: Some(made) }
+    let at = format!("2026-03-01T10:{minute:02}:00Z");
+    let made = Record { command: command.to_owned(), at, changed_since, ..record() };
+    InstalledRules { mesh, made: Some(made), ..super::held() }
 }
 
 fn listening(missing: Option<Vec<&'static str>>, fault: Option<&'static str>) -> Listening {
@@ -41,7 +32,7 @@ fn listening(missing: Option<Vec<&'static str>>, fault: Option<&'static str>) ->
     }
 }
 
-/// Captured in these directions, by rules of which no note tells who made them.
+/// Captured in these directions, by rules without a note of who made them.
 fn captured(directions: &[&'static str]) -> CaptureStatus {
     let (_, mesh, flags) = CASES[0];
     let whole = Example::of(mesh, flags).observed();

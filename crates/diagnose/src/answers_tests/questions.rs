@@ -1,6 +1,6 @@
 //! The packet that each question is about, or what is wrong with the question.
 
-use super::{ADDRESSES, OneInterface, address, check};
+use super::{ADDRESSES, OneInterface, address, check, raw};
 use crate::explain::{
     Arrival, Arriving, Leaving, PodContext, QuestionContext, Route, Routes, RuleView, explain, packet,
 };
@@ -102,8 +102,7 @@ fn names(name: &str) -> Option<io::Result<Vec<IpAddr>>> {
 }
 
 fn answer(words: PacketWords, pod: &PodContext, routes: &dyn Routes) -> String {
-    let given = words.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
-    let raw = Raw::new(given, |_| false, |_| None);
+    let raw = raw(words);
     let mut reader = SettingReader::new(&raw, Vec::new());
     let question = packet(&mut reader, &QuestionContext { pod, routes, names: &names });
     let Some(question) = question else {

@@ -1,7 +1,7 @@
 //! Packets as the kernel reports the rules that they meet.
 
 use super::{Example, WIDTH, check};
-use crate::explain::{Sender, explain, usual};
+use crate::explain::{Sender, explain};
 use crate::plain;
 use crate::trace::{self, Block, of_reports, of_walk};
 use mesh::Mesh;
@@ -9,7 +9,7 @@ use rules::report::{PacketBytes, Report, Traced, TracedStep};
 use rules::simulate::{At, Direction, Packet, Routing, View};
 use rules::{Family, Protocol};
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 fn now() -> SystemTime {
@@ -55,11 +55,6 @@ fn bytes(packet: &Packet, protocol: u8) -> PacketBytes {
 }
 
 impl Example {
-    fn packet(&self, sender: Sender, to: &str) -> Packet {
-        let to: SocketAddr = to.parse().expect("an address and a port");
-        usual(sender, &self.pod, &self.pod, Protocol::Tcp, to).expect("a packet")
-    }
-
     fn step(&self, at: At, step: TracedStep) -> Traced {
         let chain = &self.rule_views[0].view.chains()[at.chain];
         let (table, chain) = (chain.table.to_string(), chain.chain.clone());
@@ -107,7 +102,7 @@ pub(super) fn ways_of(example: &Example) -> String {
     for (sender, to) in
         [(Sender::App, "192.0.2.1:80"), (Sender::Proxy, "192.0.2.1:80"), (Sender::External, "10.1.0.9:8080")]
     {
-        let packet = example.packet(sender, to);
+        let packet = example.packet(sender, Protocol::Tcp, to);
         let rules = TracedRules(example);
         let block = of_walk(&walk(&packet, 6, example.steps(&packet)), Some(&rules));
         text.push_str(&block.unwrap_or_else(|block| *block).text(WIDTH));
@@ -127,8 +122,10 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
         ],
     );
     let rules = TracedRules(&example);
-    let (call, arrival) =
-        (example.packet(Sender::App, "192.0.2.1:80"), example.packet(Sender::External, "10.1.0.9:8080"));
+    let (call, arrival) = (
+        example.packet(Sender::App, Protocol::Tcp, "192.0.2.1:80"),
+        example.packet(Sender::External, Protocol::Tcp, "10.1.0.9:8080"),
+    );
     let (called, arrived) = (example.steps(&call), example.steps(&arrival));
     let chains = example.rule_views[0].view.chains();
     let base = chains.iter().position(|chain| chain.base.is_some()).expect("a chain of the kernel's");
@@ -214,14 +211,14 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
         (Sender::Proxy, "192.0.2.1:80"),
         (Sender::External, "10.1.0.9:8080"),
     ] {
-        let packet = logging.packet(sender, to);
+        let packet = logging.packet(sender, Protocol::Tcp, to);
         let reports: Vec<Report> =
             prefixes(&packet).iter().map(|prefix| report(&packet, prefix, 6)).collect();
         let _ = writeln!(text, "==== {sender:?} to {to}");
         text += &shown(of_reports(&reports, now(), Some(&TracedRules(&logging))));
         text += &shown(of_reports(&reports, now(), None));
     }
-    let call = logging.packet(Sender::App, "192.0.2.1:80");
+    let call = logging.packet(Sender::App, Protocol::Tcp, "192.0.2.1:80");
     let timed = Report { time: Some(now() - Duration::from_secs(1)), ..report(&call, "outbound-network", 6) };
     let unread = Report { packet: Vec::new(), ..timed.clone() };
     for (name, reports) in [

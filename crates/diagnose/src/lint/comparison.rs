@@ -194,7 +194,7 @@ struct Baseline<'a> {
     reachability: &'a [Reachability],
 }
 
-/// What came of advice.
+/// A configuration after an advised change, with its rules.
 struct AfterChange {
     configured: Configured,
     rules: Vec<Checked>,

@@ -101,7 +101,7 @@ fn items(about: About, is_captured: bool, summary: &RuleSummary) -> Vec<String> 
 
 /// What a rule that captures excludes by its own conditions.
 fn exclusions(meaning: Meaning, summary: &RuleSummary) -> Vec<Exclusion> {
-    // Which of its own calls the proxy gets back says nothing of what comes from outside.
+    // The proxy's calls to its own pod do not arrive from outside.
     let arrives = meaning.row().direction == "inbound" && meaning != Meaning::ProxyCallsOwnPod;
     let but = |values: &Option<FieldValues>| {
         values.as_ref().filter(|values| values.negated).map(|values| values.items.clone())

@@ -32,55 +32,40 @@ struct SparseMachine {
     is_readable: bool,
 }
 
+/// Without an address, and with a server.
+const MACHINE: SparseMachine = SparseMachine {
+    addresses: Some(&[]),
+    may_lack_addresses: false,
+    servers: Some(&["10.0.0.10"]),
+    is_readable: true,
+};
+
 const MACHINES: &[(&str, SparseMachine)] = &[
-    (
-        "nothing can be read",
-        SparseMachine { addresses: None, may_lack_addresses: false, servers: None, is_readable: false },
-    ),
-    (
-        "no address, no server",
-        SparseMachine {
-            addresses: Some(&[]),
-            may_lack_addresses: false,
-            servers: Some(&[]),
-            is_readable: true,
-        },
-    ),
+    ("nothing can be read", SparseMachine { addresses: None, servers: None, is_readable: false, ..MACHINE }),
+    ("no address, no server", SparseMachine { servers: Some(&[]), ..MACHINE }),
     (
         "no address yet",
         SparseMachine {
             addresses: Some(&["127.0.0.1", "::1"]),
             may_lack_addresses: true,
             servers: Some(&["fd00::a"]),
-            is_readable: true,
+            ..MACHINE
         },
     ),
     (
         "addresses that nobody can call",
         SparseMachine {
             addresses: Some(&["127.0.0.1", "169.254.0.9", "fe80::1", "224.0.0.1", "ff02::1"]),
-            may_lack_addresses: false,
-            servers: Some(&["10.0.0.10"]),
-            is_readable: true,
+            ..MACHINE
         },
     ),
     (
         "IPv6 first",
-        SparseMachine {
-            addresses: Some(&["127.0.0.1", "fe80::1", "fd00::9", "10.0.0.9"]),
-            may_lack_addresses: false,
-            servers: Some(&["10.0.0.10"]),
-            is_readable: true,
-        },
+        SparseMachine { addresses: Some(&["127.0.0.1", "fe80::1", "fd00::9", "10.0.0.9"]), ..MACHINE },
     ),
     (
         "IPv4 first",
-        SparseMachine {
-            addresses: Some(&["127.0.0.1", "169.254.0.9", "10.0.0.9", "fd00::9"]),
-            may_lack_addresses: false,
-            servers: Some(&["10.0.0.10"]),
-            is_readable: true,
-        },
+        SparseMachine { addresses: Some(&["127.0.0.1", "169.254.0.9", "10.0.0.9", "fd00::9"]), ..MACHINE },
     ),
 ];
 

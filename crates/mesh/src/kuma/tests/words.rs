@@ -144,17 +144,17 @@ fn long_options_say_the_same() {
 }
 
 #[test]
-fn a_user_that_nobody_knows_is_told_where_none_is_given() {
+fn an_unknown_default_user_is_reported_where_none_is_given() {
     let unknown = |value: Option<&str>, host: &dyn crate::sources::Host| {
         let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("kuma-dp-user") };
         unknown_user(&Raw::of(value.map(|value| (Kuma::ProxyUser, given(value)))), host)
     };
-    let nobody = Nobody { is_readable: true };
+    let no_users = UserlessMachine { is_readable: true };
     let text = "--kuma-dp-user: neither a user 5678 nor one called kuma-dp is known here; 5678 counts as the proxy's";
-    assert_eq!(unknown(None, &nobody).as_deref(), Some(text));
-    assert_eq!(unknown(Some(" "), &nobody).as_deref(), Some(text));
-    assert_eq!(unknown(Some("7"), &nobody), None);
-    assert_eq!(unknown(None, &Nobody { is_readable: false }), None);
+    assert_eq!(unknown(None, &no_users).as_deref(), Some(text));
+    assert_eq!(unknown(Some(" "), &no_users).as_deref(), Some(text));
+    assert_eq!(unknown(Some("7"), &no_users), None);
+    assert_eq!(unknown(None, &UserlessMachine { is_readable: false }), None);
     assert_eq!(unknown(None, &POD), None);
     // The name is known there.
     assert_eq!(unknown(None, &Pod { has_standard_user: false, ..POD }), None);
@@ -162,11 +162,11 @@ fn a_user_that_nobody_knows_is_told_where_none_is_given() {
 }
 
 /// A machine without any user, or without a database of them.
-struct Nobody {
+struct UserlessMachine {
     is_readable: bool,
 }
 
-impl crate::sources::Host for Nobody {
+impl crate::sources::Host for UserlessMachine {
     fn has_user(&self, _: rules::Uid) -> std::io::Result<bool> {
         if self.is_readable { Ok(false) } else { Err(std::io::ErrorKind::NotFound.into()) }
     }
