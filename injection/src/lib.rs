@@ -34,10 +34,10 @@ mod quantity;
 mod reader;
 pub mod review;
 pub mod sidecar;
+mod syntax;
 pub mod template;
 pub mod trial;
 pub mod webhook;
-mod words;
 
 pub use configuration::Configuration;
 pub use namespaces::Namespaces;

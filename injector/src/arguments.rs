@@ -1,7 +1,7 @@
 //! The flags, and what help adds to them. Those of a command are beside the command.
 
 use clap::{Parser, Subcommand};
-use command_line::program::Sections;
+use command_line::program::CommandHelp;
 use command_line::sections::Exits;
 
 /// Adds the init container and the proxy of a service mesh to pods.
@@ -37,8 +37,8 @@ pub(crate) enum InjectorCommand {
 const EXITS: &Exits = &[("0", "done"), ("1", "failed, or invalid input"), ("2", "invalid flags")];
 
 /// What help adds to the flags of each command.
-pub(crate) const SECTIONS: &[Sections] = &[
-    Sections {
+pub(crate) const SECTIONS: &[CommandHelp] = &[
+    CommandHelp {
         command: "inject",
         examples: &[
             "sidecar-injector inject -f shop.yaml | kubectl apply -f -",
@@ -50,7 +50,7 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("2", "invalid flags; with --diff, also invalid input"),
         ],
     },
-    Sections {
+    CommandHelp {
         command: "explain",
         examples: &[
             "sidecar-injector explain -f shop.yaml --namespace-labels istio-injection=enabled",
@@ -64,7 +64,7 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("other", "with --explain, the exit status of sidecar-init where it fails"),
         ],
     },
-    Sections {
+    CommandHelp {
         command: "lint",
         examples: &[
             "sidecar-injector lint -f shop.yaml --deny",
@@ -77,14 +77,14 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("2", "invalid flags or input"),
         ],
     },
-    Sections {
+    CommandHelp {
         command: "manifests",
         examples: &[
             "sidecar-injector manifests --image registry.example/sidecar-injector:0.1.0 --proxy-image istio/proxyv2:1.31.0",
         ],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "check",
         examples: &["sidecar-injector check", "sidecar-injector check --revision canary -o json"],
         exits: &[
@@ -94,17 +94,17 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("3", "a check failed"),
         ],
     },
-    Sections {
+    CommandHelp {
         command: "uninstall",
         examples: &["sidecar-injector uninstall | kubectl delete --ignore-not-found -f -"],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "serve",
         examples: &["sidecar-injector serve --self-signed"],
         exits: &[("0", "ended by a signal"), ("1", "failed, or invalid input"), ("2", "invalid flags")],
     },
-    Sections {
+    CommandHelp {
         command: "check-templates",
         examples: &[
             "kubectl -n istio-system get configmap istio-sidecar-injector istio -o yaml > maps.yaml",
@@ -117,32 +117,32 @@ pub(crate) const SECTIONS: &[Sections] = &[
             ("3", "a template fails, or a pod would differ"),
         ],
     },
-    Sections {
+    CommandHelp {
         command: "environment routes",
         examples: &["sidecar-injector environment routes -f shop.yaml"],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "environment crd",
         examples: &["sidecar-injector environment crd | kubectl apply -f -"],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "environment operator",
         examples: &["sidecar-injector environment operator --namespace shop"],
         exits: &[("0", "ended by a signal"), ("1", "failed"), ("2", "invalid flags")],
     },
-    Sections {
+    CommandHelp {
         command: "environment inspect status",
         examples: &["sidecar-injector environment inspect status"],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "environment inspect version",
         examples: &["sidecar-injector environment inspect version --address 10.1.2.3:8000"],
         exits: EXITS,
     },
-    Sections {
+    CommandHelp {
         command: "environment inspect log",
         examples: &["sidecar-injector environment inspect log level=DEBUG"],
         exits: EXITS,

@@ -4,6 +4,7 @@ use crate::inject::webhook_path;
 use crate::output::{self, ColourChoice, chain, fail, warn};
 use crate::{input, sources};
 use clap::Args;
+use command_line::program::BAD_INPUT;
 use diagnose::Style;
 use injection::compare::{ComparisonVerdict, PodComparison, compare, try_templates};
 use injection::{Configuration, Namespaces, path};
@@ -18,8 +19,6 @@ use std::{
 
 /// The exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;
-/// The exit code for invalid input.
-const BAD_INPUT: u8 = 2;
 
 /// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and no pod names them.
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];

@@ -3,6 +3,7 @@
 use crate::input::Input;
 use crate::output::{self, ColourChoice};
 use clap::{Args, ValueEnum};
+use command_line::program::BAD_INPUT;
 use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterFindings, ClusterObject, ClusterQuestion, lint_cluster, report, sarif, text,
@@ -17,8 +18,6 @@ use std::{
 
 /// The exit code if a finding is denied.
 const DENIED: u8 = 1;
-/// The exit code for invalid input.
-const BAD_INPUT: u8 = 2;
 /// The columns of a text that no terminal shows.
 const WIDTH: usize = 80;
 

@@ -1,7 +1,7 @@
 //! The command line, as values.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
-use command_line::program::Sections;
+use command_line::program::CommandHelp;
 use mesh::finding::Code;
 use mesh::sources::duration;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -41,8 +41,8 @@ const READ: (&str, &str) = ("1", "the cluster or the rules could not be read");
 const INVALID: (&str, &str) = ("2", "invalid input");
 
 /// What help adds to the flags of each command.
-pub(crate) const SECTIONS: &[Sections] = &[
-    Sections {
+pub(crate) const SECTIONS: &[CommandHelp] = &[
+    CommandHelp {
         command: "explain",
         examples: &[
             "kubectl capture explain web-0 8080",
@@ -51,22 +51,22 @@ pub(crate) const SECTIONS: &[Sections] = &[
         ],
         exits: &[("0", "answered"), READ, INVALID, ("3", "a packet does not end as --expect says")],
     },
-    Sections {
+    CommandHelp {
         command: "status",
         examples: &["kubectl capture status deployment/web -n shop"],
         exits: &[("0", "shown"), READ, INVALID],
     },
-    Sections {
+    CommandHelp {
         command: "trace",
         examples: &["kubectl capture trace web-0 --for 30s --verdict passed"],
         exits: &[("0", "ended as requested"), READ, INVALID],
     },
-    Sections {
+    CommandHelp {
         command: "diff",
         examples: &["kubectl capture diff deployment/web -n shop"],
         exits: &[("0", "no difference"), READ, INVALID, ("3", "the rules differ")],
     },
-    Sections {
+    CommandHelp {
         command: "lint",
         examples: &["kubectl capture lint -A", "kubectl capture lint -n shop --deny --allow SI033"],
         exits: &[("0", "shown"), READ, INVALID, ("3", "--deny, and there is a warning")],

@@ -29,8 +29,6 @@ use error::CaptureFailure;
 use outcome::CommandOutcome;
 use std::process::ExitCode;
 
-/// As for `sidecar-init`.
-const BAD_INPUT: u8 = 2;
 const DIFFERENT: u8 = 3;
 
 fn main() -> ExitCode {
@@ -51,7 +49,7 @@ fn main() -> ExitCode {
         Err(error) => {
             print::failure(&error);
             match error {
-                CaptureFailure::Input(_) => ExitCode::from(BAD_INPUT),
+                CaptureFailure::Input(_) => ExitCode::from(program::BAD_INPUT),
                 CaptureFailure::Call(_)
                 | CaptureFailure::NoPod { .. }
                 | CaptureFailure::Remote { .. }

@@ -7,7 +7,7 @@ use clap::{
     builder::{NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
     value_parser,
 };
-use command_line::program::Sections;
+use command_line::program::CommandHelp;
 use sidecar_init::engine::Choice;
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
@@ -33,8 +33,8 @@ pub(crate) enum NodeCommand {
 }
 
 /// What help adds to the flags of each command.
-pub(crate) const SECTIONS: &[Sections] = &[
-    Sections {
+pub(crate) const SECTIONS: &[CommandHelp] = &[
+    CommandHelp {
         command: "repair",
         examples: &[
             "sidecar-node repair --watch --node worker-1",
@@ -42,7 +42,7 @@ pub(crate) const SECTIONS: &[Sections] = &[
         ],
         exits: &[("0", "done"), ("1", "a pod could not be repaired"), ("2", "invalid input")],
     },
-    Sections {
+    CommandHelp {
         command: "pod",
         examples: &["sidecar-node pod --kubeconfig plugin.conf --namespace shop --name web-0"],
         exits: &[

@@ -35,8 +35,6 @@ use tokio::{
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// As for `sidecar-init`: nothing was done, because the input is invalid.
-const BAD_INPUT: u8 = 2;
 const NO_SUCH_POD: u8 = 4;
 
 fn main() -> ExitCode {
@@ -54,7 +52,7 @@ fn main() -> ExitCode {
             match LocalSet::new().block_on(&runtime, run(&repair)) {
                 Ok(ControllerOutcome::Success) => ExitCode::SUCCESS,
                 Ok(ControllerOutcome::Failure) => ExitCode::FAILURE,
-                Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
+                Err(error) => failed(&*error, ExitCode::from(program::BAD_INPUT)),
             }
         }
         NodeCommand::Pod(lookup) => print_pod(&runtime, &lookup),
@@ -77,7 +75,7 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
             // Standard error may be closed; the exit code is enough.
             let _ = writeln!(io::stderr(), "{}", describe(&unknown));
             match unknown {
-                PodLookupError::Input(_) | PodLookupError::Name(_) => ExitCode::from(BAD_INPUT),
+                PodLookupError::Input(_) | PodLookupError::Name(_) => ExitCode::from(program::BAD_INPUT),
                 PodLookupError::NoSuchPod(_) => ExitCode::from(NO_SUCH_POD),
                 PodLookupError::Forbidden(_) | PodLookupError::TimeIsUp { .. } => ExitCode::FAILURE,
             }

@@ -63,7 +63,10 @@ fn is_injected(pod: &Pod) -> bool {
         ..pod::Pod::annotated(&pod.name_any(), &namespace, pod.annotations().clone())
     };
     let nowhere: [&str; 0] = [];
-    !matches!(pod::skip_of(&known, &nowhere), Some(Skip::NotInjected | Skip::OfMesh { before: true, .. }))
+    !matches!(
+        pod::skip_unnamed(&known, &nowhere),
+        Some(Skip::NotInjected | Skip::OfMesh { before: true, .. })
+    )
 }
 
 /// How a container ended last; `None` if it has succeeded since, or never ended.

@@ -124,7 +124,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     if let Err(problems) = &prepared {
         answer.problems.extend(problems, has_manifest);
     }
-    if !answer.problems.is_of_packet_alone() {
+    if !answer.problems.has_valid_settings() {
         return answer;
     }
     // A problem with a question is not a reason to show nothing else.

@@ -4,7 +4,7 @@ use crate::fields::PageField;
 use crate::request::{MANIFEST, PageRequest, Prepared, prepare};
 use crate::words::FieldSettings;
 use diagnose::Subject;
-use diagnose::compare::{self, Change, ComparedSide, PacketEnd};
+use diagnose::compare::{self, Change, ComparedSide, PacketOutcome};
 use diagnose::explain::{PodContext, written};
 use diagnose::subject::each;
 use mesh::Problems;
@@ -97,7 +97,9 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     let mut notes = Vec::new();
     if omitted > 0 {
         let more = if omitted == 1 { "change concerns" } else { "changes concern" };
-        notes.push(format!("{omitted} more {more} packets in unusual connection states or with marks"));
+        notes.push(format!(
+            "{omitted} more {more} packets with marks, from unusual sources or in unusual connection states"
+        ));
     }
     if !comparison.complete {
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
@@ -107,7 +109,7 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
 }
 
 fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
-    let ended = |end: &PacketEnd| ChangeEnd {
+    let ended = |end: &PacketOutcome| ChangeEnd {
         kind: match end.verdict {
             "redirect" | "tproxy" => "captured",
             "pass" => "passing",

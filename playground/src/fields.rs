@@ -6,17 +6,27 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageField {
-    /// The words of a call.
+    /// A command line.
     Flags,
     /// A pod's manifest.
     Manifest,
     Packet,
-    /// The words of the call before a change.
+    /// The command line before a change.
     FlagsBefore,
     ManifestBefore,
 }
 
-/// What is wrong, by the field where it is mended.
+impl PageField {
+    /// The field of the configuration before a change that stands for this one.
+    fn before(self) -> Self {
+        match self {
+            Self::Manifest | Self::ManifestBefore => Self::ManifestBefore,
+            Self::Flags | Self::Packet | Self::FlagsBefore => Self::FlagsBefore,
+        }
+    }
+}
+
+/// Problems, by the field in which they are corrected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FieldProblems {
     pub flags: Vec<String>,
@@ -52,16 +62,12 @@ impl FieldProblems {
     /// Adds problems of the configuration before a change.
     pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
-            let field = match field(problem, has_manifest) {
-                PageField::Manifest | PageField::ManifestBefore => PageField::ManifestBefore,
-                PageField::Flags | PageField::Packet | PageField::FlagsBefore => PageField::FlagsBefore,
-            };
-            self.add(field, problem);
+            self.add(field(problem, has_manifest).before(), problem);
         }
     }
 
-    /// Whether nothing but the packet is at fault.
-    pub(crate) fn is_of_packet_alone(&self) -> bool {
+    /// Whether the flags and the manifest are without problems, so that rules can be made.
+    pub(crate) fn has_valid_settings(&self) -> bool {
         self.flags.is_empty() && self.manifest.is_empty()
     }
 }

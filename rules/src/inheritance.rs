@@ -6,7 +6,7 @@
 //! may belong to any program: it is doubtful, is kept, and is reported.
 
 use crate::field::Field;
-use crate::predecessor::{self, Confidence};
+use crate::predecessor::{self, Proof};
 use crate::routing::{Object, RoutingEntry};
 use crate::{
     Chain, ChainState, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor,
@@ -15,10 +15,10 @@ use crate::{
 use std::collections::BTreeSet;
 
 /// Turns the predecessor's rules in base chains into inherited ones.
-pub fn claim(state: &mut State, owner: &Ownership) {
+pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     let Some(predecessor) = owner.predecessor else { return };
     for table in Table::ALL {
-        let claimed = claims(state, table, owner, predecessor);
+        let claimed = inherited_positions(state, table, owner, predecessor);
         let Some(chains) = state.tables.get_mut(&table) else { continue };
         for (chain, index) in claimed {
             let line = chains.get_mut(&chain).and_then(|chain| chain.lines.get_mut(index));
@@ -31,107 +31,180 @@ pub fn claim(state: &mut State, owner: &Ownership) {
     }
 }
 
+/// A rule's chain, and its index there.
+type RulePosition = (Chain, usize);
+
+/// The rules of one table that are proven to be the predecessor's, and what may be. Each proof relies on those before it.
+struct Claims<'a> {
+    state: &'a State,
+    table: Table,
+    owner: &'a Ownership,
+    candidates: Vec<Candidate<'a>>,
+    claimed: BTreeSet<RulePosition>,
+}
+
 /// The positions of the predecessor's rules in a table.
-fn claims(
+fn inherited_positions(
     state: &State,
     table: Table,
     owner: &Ownership,
     predecessor: &Predecessor,
-) -> BTreeSet<(Chain, usize)> {
-    let rules: Vec<Candidate<'_>> = candidates(state, table, owner, predecessor).collect();
-    let of = |desired| rules.iter().filter(move |rule: &&Candidate<'_>| rule.confidence == desired);
-    let mut claimed: BTreeSet<(Chain, usize)> = of(Confidence::Certain).map(Candidate::place).collect();
-    let base = || base_chains(state, table);
-    let is_ours = |line: &ListedRule| line.typed().is_some_and(|rule| owner.has_comment_in(rule));
-    let holds_more = !claimed.is_empty()
-        || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
-        || base().any(|(_, content)| content.lines.iter().any(|line| line.belongs_to(owner)));
+) -> BTreeSet<RulePosition> {
+    let candidates = candidates(state, table, owner, predecessor).collect();
+    let mut claims = Claims { state, table, owner, candidates, claimed: BTreeSet::new() };
+    // First: no other program writes a rule of this form.
+    claims.claim(Proof::Form);
+    let was_captured = claims.shows_capture();
+    // Second: the rules that lead to the chains have no comment, so the owner has not written them.
     if is_uncommented(state, owner) {
-        claimed.extend(of(Confidence::Uncommented).map(Candidate::place));
+        claims.claim(Proof::NoComments);
     }
     // Where rules carry the owner's comment, the owner has written the table again, and left no rule of the predecessor's.
-    if !holds_more || base().any(|(_, content)| content.lines.iter().any(is_ours)) {
-        return claimed;
+    if !was_captured || claims.has_comment_of_owner() {
+        return claims.claimed;
     }
-    claimed.extend(of(Confidence::ByTable).map(Candidate::place));
-    let by_place = || of(Confidence::ByPosition);
-    // The predecessor's rules for interfaces come before its jumps, except those for interfaces of virtual machines. Where the
-    // owner has made the table, its jumps precede the rules of other programs.
-    let comes_before = |rule: &Candidate<'_>| {
-        let lines = state.lines(table, &Chain::Base(rule.hook)).iter().enumerate().skip(rule.index + 1);
+    // Third: the form is usual, but the table is one where somebody captures, and it was not the owner.
+    claims.claim(Proof::Table);
+    // Fourth: the form is any program's, but the rule is where the predecessor inserts it.
+    let is_proven_by_position = claims.claim_by_position();
+    // Fifth: it is at the head of a chain that is the predecessor's.
+    claims.claim_heads(is_proven_by_position || is_inherited_in_part(state));
+    claims.claimed
+}
+
+impl<'a> Claims<'a> {
+    fn of(&self, proof: Proof) -> impl Iterator<Item = &Candidate<'a>> {
+        self.candidates.iter().filter(move |rule| rule.proof == proof)
+    }
+
+    fn claim(&mut self, proof: Proof) {
+        let positions: Vec<_> = self.of(proof).map(Candidate::position).collect();
+        self.claimed.extend(positions);
+    }
+
+    fn base_chains(&self) -> impl Iterator<Item = (&'a Chain, &'a ChainState)> {
+        base_chains(self.state, self.table)
+    }
+
+    fn lines(&self, rule: &Candidate<'_>) -> impl Iterator<Item = (usize, &'a ListedRule)> {
+        self.state.lines(self.table, &Chain::Base(rule.hook)).iter().enumerate()
+    }
+
+    /// Whether the table captures anything for the owner or its predecessor.
+    fn shows_capture(&self) -> bool {
+        !self.claimed.is_empty()
+            || self.state.chains(self.table).any(|(chain, _)| self.owner.owns_chain(chain))
+            || self
+                .base_chains()
+                .any(|(_, content)| content.lines.iter().any(|line| line.belongs_to(self.owner)))
+    }
+
+    fn has_comment_of_owner(&self) -> bool {
+        let has_comment =
+            |line: &ListedRule| line.typed().is_some_and(|rule| self.owner.has_comment_in(rule));
+        self.base_chains().any(|(_, content)| content.lines.iter().any(has_comment))
+    }
+
+    /// Claims the rules that are in the predecessor's order, and says whether there are any.
+    fn claim_by_position(&mut self) -> bool {
+        let proven: Vec<_> = self
+            .of(Proof::Position)
+            .filter(|rule| match rule.interface {
+                Some((_, InterfaceDirection::Out)) => self.is_outbound_of_pair(rule),
+                Some((_, InterfaceDirection::In)) => {
+                    self.precedes_owned(rule)
+                        || self.has_owned_twin(rule)
+                        || self
+                            .twin(rule, InterfaceDirection::Out)
+                            .is_some_and(|out| self.is_outbound_of_pair(out))
+                }
+                None => self.precedes_owned(rule),
+            })
+            .map(Candidate::position)
+            .collect();
+        let is_any = !proven.is_empty();
+        self.claimed.extend(proven);
+        is_any
+    }
+
+    /// The predecessor's rules for interfaces come before its jumps, except those for interfaces of virtual machines. Where
+    /// the owner has made the table, its jumps precede the rules of other programs.
+    fn precedes_owned(&self, rule: &Candidate<'_>) -> bool {
         let is_owned = |(index, line): (usize, &ListedRule)| {
-            line.belongs_to(owner) || claimed.contains(&(Chain::Base(rule.hook), index))
+            line.belongs_to(self.owner) || self.claimed.contains(&(Chain::Base(rule.hook), index))
         };
-        lines.into_iter().any(is_owned)
-    };
-    let twin = |of: &Candidate<'_>, direction| {
-        of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, direction))))
-    };
-    let has_owned_twin = |rule: &Candidate<'_>| {
-        let is_owned_twin = |line: &ListedRule| {
-            line.belongs_to(owner) && line.typed().is_some_and(|other| interface(other) == rule.interface)
-        };
-        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_owned_twin)
-    };
-    let is_outbound =
-        |rule: &Candidate<'_>| comes_before(rule) && twin(rule, InterfaceDirection::In).is_some();
-    let proven = |rule: &&Candidate<'_>| match rule.interface {
-        Some((_, InterfaceDirection::Out)) => is_outbound(rule),
-        Some((_, InterfaceDirection::In)) => {
-            comes_before(rule)
-                || has_owned_twin(rule)
-                || twin(rule, InterfaceDirection::Out).is_some_and(is_outbound)
-        }
-        None => comes_before(rule),
-    };
-    let proven: Vec<_> = by_place().filter(proven).map(Candidate::place).collect();
-    let is_its_table = !proven.is_empty() || is_inherited_in_part(state);
-    let captures_networks = captures_networks(state, table, owner);
-    claimed.extend(proven);
-    // The predecessor's rules for interfaces of virtual machines are at the head of their chain. In a table that is not proven
-    // to be its own, the rules after them identify them, which capture what the machines send. Where no network is captured,
-    // there are no such rules, and the chain holds nothing else of the owner's.
-    for (chain, content) in base() {
-        if is_its_table || !(captures_networks || content.lines.iter().any(|line| line.belongs_to(owner))) {
+        self.lines(rule).skip(rule.index + 1).any(is_owned)
+    }
+
+    /// An excluded interface has a rule in each direction; alone, the outbound one may be any program's.
+    fn is_outbound_of_pair(&self, rule: &Candidate<'_>) -> bool {
+        self.precedes_owned(rule) && self.twin(rule, InterfaceDirection::In).is_some()
+    }
+
+    /// The rule for the same interface in the other direction.
+    fn twin(&self, rule: &Candidate<'_>, direction: InterfaceDirection) -> Option<&Candidate<'a>> {
+        let (name, _) = rule.interface?;
+        self.of(Proof::Position).find(|other| other.interface == Some((name, direction)))
+    }
+
+    /// Whether the owner has the same rule in this chain.
+    fn has_owned_twin(&self, rule: &Candidate<'_>) -> bool {
+        let is_same =
+            |line: &ListedRule| line.typed().is_some_and(|other| interface(other) == rule.interface);
+        self.lines(rule).any(|(_, line)| line.belongs_to(self.owner) && is_same(line))
+    }
+
+    /// Claims the predecessor's rules for interfaces of virtual machines, which are at the head of their chain. In a table that
+    /// is not proven to be its own, the rules after them identify them, which capture what the machines send. Where no
+    /// network is captured, there are no such rules, and the chain holds nothing else of the owner's.
+    fn claim_heads(&mut self, is_its_table: bool) {
+        let captures_networks = captures_networks(self.state, self.table, self.owner);
+        for (chain, content) in base_chains(self.state, self.table) {
+            let holds_owned = || content.lines.iter().any(|line| line.belongs_to(self.owner));
+            if !is_its_table && (captures_networks || holds_owned()) {
+                continue;
+            }
             for (index, line) in content.lines.iter().enumerate() {
-                let place = (chain.clone(), index);
-                let is_input = by_place()
-                    .any(|rule| rule.place() == place && rule.has_direction(InterfaceDirection::In));
-                if is_input {
-                    claimed.insert(place);
-                } else if !line.belongs_to(owner) && !claimed.contains(&place) {
+                let position = (chain.clone(), index);
+                let matches_in_interface = |rule: &Candidate<'_>| {
+                    rule.position() == position && rule.has_direction(InterfaceDirection::In)
+                };
+                if self.of(Proof::Position).any(matches_in_interface) {
+                    self.claimed.insert(position);
+                } else if !line.belongs_to(self.owner) && !self.claimed.contains(&position) {
                     break;
                 }
             }
         }
     }
-    claimed
 }
 
 fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &ChainState)> {
     state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)))
 }
 
-/// Whether the base chains of `nat` lead to chains of the owner's prefix, and none of the owner's rules there has a comment.
+/// Whether the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
 fn is_uncommented(state: &State, owner: &Ownership) -> bool {
     let lines = base_chains(state, Table::Nat).flat_map(|(_, content)| &content.lines);
     let mut owned = lines.filter_map(ListedRule::typed).filter(|rule| owner.owns_rule(rule)).peekable();
     owned.peek().is_some() && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
 }
 
-/// Whether chains of the owner's prefix redirect anything without asking for its port.
+/// Whether a jump without a destination port leads from the owner's chains to a redirect without one.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
-    let for_all_ports = |line: &'_ ListedRule| -> Option<Target> {
-        let is_port = |m: &Match| m.field() == Some(Field::DestinationPort);
-        line.typed().filter(|rule| !rule.matches.iter().any(is_port)).map(|rule| rule.target.clone())
-    };
-    let redirects = |line: &ListedRule| matches!(for_all_ports(line), Some(Target::Redirect(_)));
-    let captures = |line: &ListedRule| match for_all_ports(line) {
-        Some(Target::Jump(chain)) => state.lines(table, &Chain::User(chain)).iter().any(redirects),
+    let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
+    let captures = |line: &ListedRule| match target_for_all_ports(line) {
+        Some(Target::Jump(chain)) => state.lines(table, &Chain::User(chain.clone())).iter().any(redirects),
         _ => false,
     };
     let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
     owned.any(|(_, content)| content.lines.iter().any(captures))
+}
+
+/// The target of a rule that does not match a destination port.
+fn target_for_all_ports(line: &ListedRule) -> Option<&Target> {
+    let is_port = |m: &Match| m.field() == Some(Field::DestinationPort);
+    line.typed().filter(|rule| !rule.matches.iter().any(is_port)).map(|rule| &rule.target)
 }
 
 /// Whether the predecessor has made a part of it for sure.
@@ -140,7 +213,7 @@ fn is_inherited_in_part(state: &State) -> bool {
     chains.any(|content| content.lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))))
 }
 
-/// The rules in base chains that have a form of a predecessor's and are not known for its own, chain by chain.
+/// The rules in base chains that match a pattern of a predecessor's without proof that it made them, chain by chain.
 pub fn doubtful<'a>(
     state: &'a State,
     owner: &'a Ownership,
@@ -148,8 +221,7 @@ pub fn doubtful<'a>(
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
             // Without proof such a rule is as likely to be of any other program.
-            candidates(state, table, owner, predecessor)
-                .filter(|rule| rule.confidence != Confidence::Uncommented)
+            candidates(state, table, owner, predecessor).filter(|rule| rule.proof != Proof::NoComments)
         };
         let places: BTreeSet<(Hook, usize)> =
             predecessors(owner).flat_map(of).map(|rule| (rule.hook, rule.index)).collect();
@@ -168,11 +240,11 @@ struct Candidate<'a> {
     hook: Hook,
     index: usize,
     interface: Option<(&'a InterfaceName, InterfaceDirection)>,
-    confidence: Confidence,
+    proof: Proof,
 }
 
 impl Candidate<'_> {
-    fn place(&self) -> (Chain, usize) {
+    fn position(&self) -> RulePosition {
         (Chain::Base(self.hook), self.index)
     }
 
@@ -207,9 +279,9 @@ fn candidates<'a>(
             if owner.owns_rule(rule) {
                 return None;
             }
-            let pattern = predecessor.pattern(table, *hook, rule).map(|pattern| pattern.confidence);
-            let confidence = pattern.or(predecessor.logs(rule).then_some(Confidence::Certain))?;
-            Some(Candidate { hook: *hook, index, interface: interface(rule), confidence })
+            let pattern = predecessor.pattern(table, *hook, rule).map(|pattern| pattern.proof);
+            let proof = pattern.or(predecessor.logs(rule).then_some(Proof::Form))?;
+            Some(Candidate { hook: *hook, index, interface: interface(rule), proof })
         })
     })
 }
@@ -219,7 +291,7 @@ fn candidates<'a>(
 pub struct Evidence {
     /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
-    /// Whether IPv6 is captured, by either: its tables hold chains of the owner's prefix.
+    /// Whether IPv6 is captured, by either: its tables hold the owner's chains.
     captures_ipv6: bool,
     /// Whether anything exists that only the predecessor makes.
     inherited: bool,
@@ -253,11 +325,11 @@ impl Evidence {
     /// Adds what exists beside those tables: tables of the predecessor's in nf_tables, which capture both families, and
     /// what is the owner's.
     #[must_use]
-    pub fn and(self, tables: bool, owned: bool) -> Self {
+    pub fn with_other_evidence(self, has_predecessor_tables: bool, has_owned_objects: bool) -> Self {
         Self {
-            captures_ipv6: self.captures_ipv6 || tables,
-            inherited: self.inherited || tables,
-            owned: self.owned || owned,
+            captures_ipv6: self.captures_ipv6 || has_predecessor_tables,
+            inherited: self.inherited || has_predecessor_tables,
+            owned: self.owned || has_owned_objects,
             ..self
         }
     }
@@ -267,7 +339,7 @@ impl Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     /// The predecessor's.
-    pub routing: BTreeSet<RoutingEntry>,
+    pub inherited: BTreeSet<RoutingEntry>,
     /// Of those that the owner is joined with, by their protocols.
     pub joined: BTreeSet<RoutingEntry>,
     /// What may be the predecessor's, or any other program's.
@@ -277,16 +349,16 @@ pub struct Inheritance {
 impl Inheritance {
     /// Adds what another predecessor has made. What is proven for one is doubtful for none.
     pub fn extend(&mut self, other: Self) {
-        self.routing.extend(other.routing);
+        self.inherited.extend(other.inherited);
         self.joined.extend(other.joined);
         self.doubtful.extend(other.doubtful);
-        let Self { routing, joined, doubtful } = self;
-        doubtful.retain(|route| !routing.contains(route) && !joined.contains(route));
+        let Self { inherited, joined, doubtful } = self;
+        doubtful.retain(|entry| !inherited.contains(entry) && !joined.contains(entry));
     }
 
     /// All that is taken over.
-    pub fn taken(&self) -> impl Iterator<Item = &RoutingEntry> {
-        self.routing.iter().chain(&self.joined)
+    pub fn taken_over(&self) -> impl Iterator<Item = &RoutingEntry> {
+        self.inherited.iter().chain(&self.joined)
     }
 }
 
@@ -295,47 +367,51 @@ impl Inheritance {
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
-pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<RoutingEntry>) -> Inheritance {
+pub fn classify_routing(
+    owner: &Ownership,
+    evidence: &Evidence,
+    of_others: &BTreeSet<RoutingEntry>,
+) -> Inheritance {
     let mut found = Inheritance::default();
     let Some(predecessor) = owner.predecessor.filter(|one| one.policy_rule.is_some()) else { return found };
     let of_others: BTreeSet<RoutingEntry> =
-        of_others.iter().copied().filter(|route| route.protocol <= STATIC).collect();
-    let exists = |desired: Object| of_others.iter().any(|route| route.object == desired);
-    for &route in &of_others {
-        if let Object::Rule { family, mark, table, .. } = route.object {
+        of_others.iter().copied().filter(|entry| entry.protocol <= STATIC).collect();
+    let exists = |desired: Object| of_others.iter().any(|entry| entry.object == desired);
+    for &entry in &of_others {
+        if let Object::Rule { family, mark, table, .. } = entry.object {
             if Some((mark, table)) == predecessor.policy_rule
                 || mark.is_whole() && evidence.marks.contains(&mark.value)
             {
-                found.routing.insert(route);
+                found.inherited.insert(entry);
             } else if exists(Object::Route { family, table }) {
                 // Together they are the usual setup for TPROXY.
-                found.doubtful.insert(route);
+                found.doubtful.insert(entry);
             }
         }
     }
-    let leads = |rules: &BTreeSet<RoutingEntry>, of: Family, to: u32| {
-        let points_to_table = |route: &RoutingEntry| matches!(route.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
+    let leads = |rules: &BTreeSet<RoutingEntry>, target_family: Family, target_table: u32| {
+        let points_to_table = |entry: &RoutingEntry| matches!(entry.object, Object::Rule { family, table, .. } if (family, table) == (target_family, target_table));
         rules.iter().any(points_to_table)
     };
-    let is_ipv6 = |route: &RoutingEntry| route.object.family() == Family::V6;
+    let is_ipv6 = |entry: &RoutingEntry| entry.object.family() == Family::V6;
     // It adds the address where it captures IPv6. Where nothing distinguishes the owner's rules from the predecessor's, they count
     // as the predecessor's.
-    let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
-        && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);
-    for &route in &of_others {
-        match route.object {
+    let is_its_address = (evidence.captures_ipv6 || found.inherited.iter().any(is_ipv6))
+        && (evidence.inherited || !found.inherited.is_empty() || !evidence.owned);
+    for &entry in &of_others {
+        match entry.object {
             Object::Rule { .. } => {}
             Object::Route { family, table } => {
-                if leads(&found.routing, family, table)
+                if leads(&found.inherited, family, table)
                     || predecessor.policy_rule.is_some_and(|(_, of)| of == table)
                 {
-                    found.routing.insert(route);
+                    found.inherited.insert(entry);
                 } else if leads(&found.doubtful, family, table) {
-                    found.doubtful.insert(route);
+                    found.doubtful.insert(entry);
                 }
             }
-            Object::Address(_) if is_its_address => drop(found.routing.insert(route)),
-            Object::Address(_) => drop(found.doubtful.insert(route)),
+            Object::Address(_) if is_its_address => drop(found.inherited.insert(entry)),
+            Object::Address(_) => drop(found.doubtful.insert(entry)),
         }
     }
     found

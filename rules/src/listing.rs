@@ -79,7 +79,7 @@ impl Listing {
             state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
         }
         match owner.joined {
-            [] => inheritance::claim(&mut state, owner),
+            [] => inheritance::mark_inherited(&mut state, owner),
             // What speaks for one predecessor is known where nothing but its own heir's work counts.
             _ => owner.each().for_each(|one| state.inherit(&self.state(&one))),
         }

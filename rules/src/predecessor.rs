@@ -28,21 +28,21 @@ pub struct Pattern {
     pub hook: Hook,
     /// The rule in our words, its matches in canonical order. `*` matches any part of a word, `#` any number.
     pub rule: &'static str,
-    pub confidence: Confidence,
+    pub proof: Proof,
 }
 
 /// What proves that a rule of a pattern is the predecessor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Confidence {
+pub enum Proof {
     /// No other program makes such a rule.
-    Certain,
+    Form,
     /// Others make such rules. It is the predecessor's in a table that holds more of it.
-    ByTable,
-    /// As [`Confidence::ByTable`], and by its position or by another rule for the same interface.
-    ByPosition,
+    Table,
+    /// As [`Proof::Table`], and by its position or by another rule for the same interface.
+    Position,
     /// Others make such rules. It is the predecessor's where the jumps of the table `nat` to its chains carry no comment:
     /// it comments all of its rules, by which they are known, or none.
-    Uncommented,
+    NoComments,
 }
 
 impl Predecessor {

@@ -1,12 +1,12 @@
-//! What the kernel reports of packets: what a rule has counted, what it reports of a packet to the listeners of an NFLOG
-//! group (`-j NFLOG`, `log group`), and what the packet's first bytes say, as far as people ask about them.
+//! What the kernel reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j NFLOG`,
+//! `log group`), the events of `nft monitor trace`, and the headers in a packet's first bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::SystemTime;
 
-/// What a rule says about a packet.
+/// What a rule reports of a packet to the listeners of an NFLOG group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct NflogMessage {
     /// The text that names the rule.
     pub prefix: String,
     /// `NF_INET_*`: 0 prerouting, 3 output.
@@ -29,7 +29,7 @@ pub struct Report {
 
 /// A step of a packet on its way through nf_tables, as the kernel reports it of packets that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traced {
+pub struct TraceEvent {
     /// The same in all steps of a packet. The kernel makes it of the packet's place in memory, so a later packet may
     /// have it too.
     pub id: u32,
@@ -37,17 +37,17 @@ pub struct Traced {
     pub family: u8,
     pub table: String,
     pub chain: String,
-    pub step: TracedStep,
+    pub kind: TraceEventKind,
     /// Its mark; 0 for none.
     pub mark: u32,
     /// What is reported of the packet itself, once in each chain that a hook calls.
-    pub seen: Option<PacketBytes>,
+    pub packet: Option<PacketSnapshot>,
 }
 
 /// What a packet has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TracedStep {
-    /// A rule of this number, whose conditions hold.
+pub enum TraceEventKind {
+    /// A rule that matches, by its handle.
     Rule { handle: u64, drops: bool },
     /// The end of a chain that another one has called.
     Return,
@@ -55,9 +55,9 @@ pub enum TracedStep {
     Policy { drops: bool },
 }
 
-/// A packet where it is just now.
+/// The packet at this step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PacketBytes {
+pub struct PacketSnapshot {
     /// Its first bytes, from its IP header.
     pub packet: Vec<u8>,
     /// Where it came in.
@@ -92,7 +92,8 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Reads an IP packet; `None` for anything else, and where it is cut off.
+    /// Reads an IP packet; `None` for anything else, and where its header is incomplete. `ports` are `None` where the header of
+    /// the transport protocol is.
     pub fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::v4(packet),
@@ -109,8 +110,8 @@ impl Headers {
         let protocol = *packet.get(9)?;
         let length = usize::from(packet[0] & 0xf) * 4;
         // Only the first fragment has ports.
-        let first = number(packet, 6)? & 0x1fff == 0;
-        let ports = if first { ports(protocol, packet.get(length..)?) } else { None };
+        let is_first_fragment = be_u16(packet, 6)? & 0x1fff == 0;
+        let ports = if is_first_fragment { ports(protocol, packet.get(length..)?) } else { None };
         Some(Self { protocol, source: address(12)?, destination: address(16)?, ports })
     }
 
@@ -120,34 +121,35 @@ impl Headers {
             Some(IpAddr::from(Ipv6Addr::from(bytes)))
         };
         let (source, destination) = (address(8)?, address(24)?);
-        let (mut protocol, mut at, mut first) = (packet[6], 40, true);
-        // Extension headers: options of hops and of the destination, routing, fragment.
+        let (mut protocol, mut at, mut is_first_fragment) = (packet[6], 40, true);
+        // Extension headers: hop-by-hop options, routing, fragment, destination options.
         while let (0 | 43 | 44 | 60, Some(&next)) = (protocol, packet.get(at)) {
             match protocol {
                 44 => {
-                    first = number(packet, at + 2)? >> 3 == 0;
+                    is_first_fragment = be_u16(packet, at + 2)? >> 3 == 0;
                     at += 8;
                 }
                 _ => at += (usize::from(*packet.get(at + 1)?) + 1) * 8,
             }
             protocol = next;
-            if !first {
+            if !is_first_fragment {
                 break;
             }
         }
-        let ports = if first { packet.get(at..).and_then(|rest| ports(protocol, rest)) } else { None };
+        let ports =
+            if is_first_fragment { packet.get(at..).and_then(|rest| ports(protocol, rest)) } else { None };
         Some(Self { protocol, source, destination, ports })
     }
 }
 
 fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
     match protocol {
-        TCP | UDP => Some((number(rest, 0)?, number(rest, 2)?)),
+        TCP | UDP => Some((be_u16(rest, 0)?, be_u16(rest, 2)?)),
         _ => None,
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u16> {
+fn be_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
@@ -173,13 +175,14 @@ mod tests {
         packet[6] = 60;
         packet[23] = 1;
         packet[39] = 2;
-        packet.extend([44, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([44, 1, 0, 0, 0, 0, 0, 0]);
+        packet.extend([0; 8]);
         packet.extend([UDP, 0, 0, 0, 0, 0, 0, 0]);
         packet.extend([0x10, 0, 0, 53]);
         let headers = Headers::read(&packet).expect("an IPv6 packet");
         assert_eq!((headers.protocol, headers.ports), (UDP, Some((0x1000, 53))));
         assert_eq!(headers.destination, "::2".parse::<IpAddr>().expect("an address"));
-        packet[51] = 8;
+        packet[59] = 8;
         assert_eq!(Headers::read(&packet).expect("a later fragment").ports, None);
     }
 

@@ -216,3 +216,27 @@ impl Target {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Family, parse};
+
+    #[test]
+    fn connections_are_tracked_for_nat_for_their_marks_and_for_zones() {
+        for (rules, expected) in [
+            ("*nat\n-A PREROUTING -p tcp -j REDIRECT --to-ports 1", true),
+            ("*mangle\n-A PREROUTING -j CONNMARK --restore-mark", true),
+            ("*mangle\n-A PREROUTING -j CONNMARK --save-mark", true),
+            ("*mangle\n-A PREROUTING -j CONNMARK --set-mark 0x1", true),
+            ("*raw\n-A PREROUTING -j CT --zone 1", true),
+            ("*mangle\n-A PREROUTING -j MARK --set-mark 0x1", false),
+            ("*mangle\n-A PREROUTING -p tcp -j TPROXY --on-port 1 --tproxy-mark 0x1/0xffffffff", false),
+            ("*mangle\n-A A -j RETURN\n-A PREROUTING -j A", false),
+            ("*mangle\n-A PREROUTING -j DROP", false),
+        ] {
+            let rules = parse::restore(&format!("{rules}\nCOMMIT\n"), Family::V4).expect(rules);
+            let target = &rules.statements.last().expect("a rule").rule.target;
+            assert_eq!(target.tracks_connections(), expected, "{target:?}");
+        }
+    }
+}

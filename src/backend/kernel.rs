@@ -4,7 +4,7 @@ mod listing;
 mod questions;
 
 use super::{
-    Backend, CommitStep, Error, Hidden, Snapshot, Variant, flows,
+    Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs, RestoreProcess},
     nftables::{ListingGeneration, Nftables, Refusal, Tables},
 };
@@ -179,12 +179,12 @@ impl Backend for Kernel {
             }
         }
         snapshot.tables_of_others = tables.of_others(&owner);
-        snapshot.hindered = tables.hindered(&owner);
+        snapshot.blocked_tables = tables.blocked_tables(&owner);
         self.known.clear();
         for variant in Variant::ALL {
             let mut listed_rules = self.listed(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(FamilyRules { state, hidden, .. }) = listed_rules.get_mut(family).take() else {
+                let Some(FamilyRules { state, unlistable, .. }) = listed_rules.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -192,11 +192,13 @@ impl Backend for Kernel {
                     snapshot.unreadable.push((variant, family));
                     continue;
                 };
-                for (table, why) in hidden {
-                    let hidden = self.needed_nftables()?.hidden(family, table);
-                    let hidden = hidden.map_err(|source| netlink("reading nf_tables", source))?;
+                for (table, why) in unlistable {
+                    let unlistable = self.needed_nftables()?.unlistable(family, table);
+                    let unlistable = unlistable.map_err(|source| netlink("reading nf_tables", source))?;
                     let program = self.needed(variant)?.save(family)?.display().to_string();
-                    snapshot.hidden.insert((family, table), Hidden { program, why, ..hidden });
+                    snapshot
+                        .unlistable
+                        .insert((family, table), UnlistableTable { program, why, ..unlistable });
                 }
                 self.known.insert((variant, family), state.clone());
                 snapshot.set_iptables(variant, family, state);
@@ -234,11 +236,11 @@ impl Backend for Kernel {
                 self.routes.give_back(*owned_route).map_err(|source| netlink(step, source))
             }
             CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
-            CommitStep::RemoveHidden(tables) => {
+            CommitStep::CleanUnlistable(tables) => {
                 let owner = self.owner;
                 let nftables = self.needed_nftables()?;
                 for (family, table) in tables {
-                    nftables.remove_hidden(*family, *table, &owner).map_err(refused)?;
+                    nftables.clean_unlistable(*family, *table, &owner).map_err(refused)?;
                 }
                 nftables.remove_empty_iptables_tables().map_err(refused)
             }

@@ -6,7 +6,6 @@
 
 mod error;
 mod flows;
-mod hidden;
 pub mod iptables;
 mod kernel;
 pub mod memory;
@@ -14,10 +13,11 @@ mod name;
 pub mod nftables;
 mod snapshot;
 mod step;
+mod unlistable;
 
 pub use error::Error;
-pub use hidden::{Hidden, HiddenRule};
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
 pub use snapshot::{Contents, Snapshot, of_iptables};
 pub use step::{Backend, CommitStep};
+pub use unlistable::{UnlistableRule, UnlistableTable};

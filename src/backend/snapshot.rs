@@ -1,8 +1,8 @@
 //! All that concerns us in a network namespace at one moment.
 
 use super::{
-    BackendName, CommitStep, Hidden, Variant,
-    nftables::{self, Hindered, Obstacle, bytecode},
+    BackendName, CommitStep, UnlistableTable, Variant,
+    nftables::{self, BlockedTable, Obstacle, bytecode},
 };
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, RoutingEntry};
@@ -109,11 +109,11 @@ pub struct Snapshot {
     /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
     pub tables_joined: BTreeMap<String, Option<bytecode::EncodedTable>>,
     /// The tables of nf_tables that are not what their rules say.
-    pub hindered: Vec<Hindered>,
+    pub blocked_tables: Vec<BlockedTable>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Tables of iptables (nft) that its program can't show.
-    pub hidden: BTreeMap<(Family, Table), Hidden>,
+    pub unlistable: BTreeMap<(Family, Table), UnlistableTable>,
     /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
     pub lacks_nftables: bool,
     /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
@@ -191,7 +191,7 @@ impl Snapshot {
                 self.routes_of_others.insert(*route);
             }
             CommitStep::RemoveTables(names) => self.tables_of_others.retain(|name| !names.contains(name)),
-            CommitStep::RemoveHidden(tables) => self.hidden.retain(|place, _| !tables.contains(place)),
+            CommitStep::CleanUnlistable(tables) => self.unlistable.retain(|place, _| !tables.contains(place)),
             CommitStep::WaitForInFlight => {}
         }
     }
@@ -236,7 +236,7 @@ impl Snapshot {
 
     /// Whether a table of nf_tables, by family and name, is dormant.
     pub fn is_dormant(&self, table: &str) -> bool {
-        self.hindered.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
+        self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
 
     /// The tables of iptables that packets meet.
@@ -278,11 +278,12 @@ impl Snapshot {
                 true => !self.routes.is_empty(),
                 false => self.routes_of(&one).next().is_some(),
             };
-            let evidence = Evidence::of(states.iter().map(|(family, state)| (*family, state)), &one).and(
+            let evidence = Evidence::of(states.iter().map(|(family, state)| (*family, state)), &one);
+            let evidence = evidence.with_other_evidence(
                 self.inherited_tables(&one).next().is_some(),
                 has_routing || self.table_named(one.table).is_some(),
             );
-            found.extend(inheritance::routing(&one, &evidence, &self.routes_of_others));
+            found.extend(inheritance::classify_routing(&one, &evidence, &self.routes_of_others));
         }
         found
     }
@@ -298,7 +299,7 @@ impl Snapshot {
     pub fn is_bare(&self) -> bool {
         let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
-        contents.is_empty() && self.hidden.is_empty() && tables_of_others.is_empty() && no_routing
+        contents.is_empty() && self.unlistable.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
     /// By what an owner is known to capture in this namespace, whichever owner it was read for; `None` if it does not.
@@ -317,14 +318,14 @@ impl Snapshot {
         let own = self.nftables().map(|table| &table.name);
         let captures = |name: &&String| is_owned(name) && !self.is_dormant(&format!("inet {name}"));
         let by_table = || own.into_iter().chain(&self.tables_of_others).find(captures);
-        let in_hidden = || {
-            self.hidden.iter().find_map(|((family, table), hidden)| {
-                let what = hidden.evidence_of(owner)?;
+        let in_unlistable = || {
+            self.unlistable.iter().find_map(|((family, table), unlistable)| {
+                let what = unlistable.evidence_of(owner)?;
                 Some(format!("{what} of table {}, {}, {family}", table.name(), Variant::Nft))
             })
         };
         by_rules
-            .or_else(in_hidden)
+            .or_else(in_unlistable)
             .or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 

@@ -39,7 +39,7 @@ pub enum CommitStep {
     /// back, so nothing may come after it that can fail.
     RemoveTables(Vec<String>),
     /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
-    RemoveHidden(BTreeSet<(Family, Table)>),
+    CleanUnlistable(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     WaitForInFlight,
 }
@@ -59,7 +59,7 @@ impl CommitStep {
             | Self::RemoveInherited(_)
             | Self::GiveBack(_)
             | Self::RemoveTables(_)
-            | Self::RemoveHidden(_)
+            | Self::CleanUnlistable(_)
             | Self::WaitForInFlight => Vec::new(),
         }
     }
@@ -79,7 +79,7 @@ impl CommitStep {
                 });
                 tables.collect()
             }
-            Self::RemoveHidden(tables) => {
+            Self::CleanUnlistable(tables) => {
                 tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
             }
             Self::Add(_)
@@ -141,7 +141,7 @@ impl fmt::Display for CommitStep {
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }
-            Self::RemoveHidden(tables) => {
+            Self::CleanUnlistable(tables) => {
                 let names = |(family, table): &(Family, Table)| format!("{family} {}", table.name());
                 let names: Vec<String> = tables.iter().map(names).collect();
                 write!(f, "removing rules from tables that {} can't show: {}", Variant::Nft, names.join(", "))

@@ -147,7 +147,7 @@ fn others(compared: &LiveComparison, owner: &Ownership) -> Vec<Other> {
         text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
         remedy: engine::remedy_of(&other),
     };
-    compared.there.others(owner, OWNERS).map(other).collect()
+    compared.live.others(owner, OWNERS).map(other).collect()
 }
 
 /// The outcome as programs read it.

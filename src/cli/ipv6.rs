@@ -1,6 +1,6 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6, uncaptured_ipv6};
+use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
 use mesh::sources::Raw;
 use mesh::{Capture, CapturePolicy};
 use sidecar_init::sys::address;
@@ -8,7 +8,7 @@ use std::io;
 
 /// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
 fn addresses(capture: &dyn CapturePolicy) -> io::Result<Vec<InterfaceAddress>> {
-    if !leaves_ipv6(capture) {
+    if !leaves_ipv6_uncaptured(capture) {
         return Ok(Vec::new());
     }
     let addresses = address::global_ipv6()?.into_iter();

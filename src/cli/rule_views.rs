@@ -31,8 +31,8 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
     let owner = run.every_owner();
     let mut kernel = run.open_for(owner)?;
     let routes = kernel.routing()?;
-    for hindered in kernel.hindered()? {
-        tracing::warn!(target: "backend", "{hindered}");
+    for blocked in kernel.blocked_tables()? {
+        tracing::warn!(target: "backend", "{blocked}");
     }
     let rule_view = |family: Family| {
         let view = engine::live(&mut kernel, family, &RuleReason::origin_of)?;

@@ -16,12 +16,19 @@ pub(super) enum CaptureDecision {
     Nothing(String),
 }
 
+/// A pod in the API server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PodReference<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
 /// Decides. `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod
 /// count.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
-    ask: impl FnOnce(&Path, (&str, &str)) -> Result<pod::Pod, CniError>,
+    look_up_pod: impl FnOnce(&Path, PodReference<'_>) -> Result<pod::Pod, CniError>,
 ) -> Result<CaptureDecision, CniError> {
     let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
         configuration;
@@ -30,9 +37,9 @@ pub(super) fn decide(
     let mut known = pod::Pod::annotated(&name, &namespace, annotations.clone().unwrap_or_default());
     let mut skip = pod::skip(&known, excluded_namespaces);
     if let Some(kubeconfig) = kubeconfig
-        && is_more_to_know(skip.as_ref(), annotations.is_some())
+        && needs_lookup(skip.as_ref(), annotations.is_some())
     {
-        known = ask(kubeconfig, (&namespace, &name))?;
+        known = look_up_pod(kubeconfig, PodReference { namespace: &namespace, name: &name })?;
         skip = pod::skip(&known, excluded_namespaces);
     }
     let title = format!("pod {}", pod.label().unwrap_or_default());
@@ -40,16 +47,17 @@ pub(super) fn decide(
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
         (Some(skip), None) => CaptureDecision::Nothing(skip.to_string()),
-        (Some(_), Some(capture)) => match pod::skip_of(&known, excluded_namespaces) {
+        // A pod that the runtime does not name has an earlier reason, which would hide those that count here.
+        (Some(_), Some(capture)) => match pod::skip_unnamed(&known, excluded_namespaces) {
             Some(skip) if !skip.is_before_injection() => CaptureDecision::Nothing(skip.to_string()),
-            Some(_) | None => of_every_container(&known, &title, capture),
+            Some(_) | None => uninjected(&known, &title, capture),
         },
     })
 }
 
 /// Whether data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
 /// the injector's annotation is skipped in any case.
-fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
+fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
         Some(pod::Skip::NotInjected) => !annotations_are_known,
@@ -64,17 +72,18 @@ fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> CaptureDecision {
 }
 
 /// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
-fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
+fn uninjected(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
     let read = annotated(pod, title, capture);
-    let words = read.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
-    let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
-    CaptureDecision::Capture(words.over(capture.clone()), read.problems())
+    let from_annotations = read.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
+    let from_annotations =
+        Raw::of(from_annotations.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
+    CaptureDecision::Capture(from_annotations.over(capture.clone()), read.problems())
 }
 
 /// What the settings mean in a namespace of these addresses.
 pub(super) struct ResolvedCapture {
     pub(super) capture: Capture,
-    /// The settings, facts included: they mean the same whenever they are read again.
+    /// The settings, with the pod's addresses, so that they resolve alike whenever they are read again.
     pub(super) raw: Raw,
     pub(super) warnings: Vec<String>,
 }
@@ -85,10 +94,10 @@ pub(super) fn resolve(
     addresses: &[IpAddr],
 ) -> Result<ResolvedCapture, CniError> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
-    let raw = raw.over(Raw::of([(Setting::PodIps, fact)]));
+    let pod_ips = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
+    let raw = raw.over(Raw::of([(Setting::PodIps, pod_ips)]));
     let mut reader = SettingReader::new(&raw, problems);
-    let capture = mesh::configure(&mut reader, &NodeHost, true);
+    let capture = mesh::configure(&mut reader, &NodeHost, /* numbers_only */ true);
     match reader.finish() {
         Ok(warnings) => Ok(ResolvedCapture { capture, raw, warnings }),
         Err(problems) => Err(CniError::of_problems(
@@ -108,6 +117,6 @@ impl Host for NodeHost {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other("the node's is not the container's"))
+        Err(io::Error::other("only the node's is known, not the container's"))
     }
 }

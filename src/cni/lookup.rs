@@ -3,8 +3,8 @@
 //! The plugin has no client, because TLS would make the binary half as large again. It starts `sidecar-node`, which is
 //! installed next to it: that retries within its time limit, reads tokens again, logs none, and prints a manifest.
 
-use super::NODE_PROGRAM;
 use super::protocol::{CniError, CniErrorCode};
+use super::{NODE_PROGRAM, decision::PodReference};
 use mesh::pod::{self, Pod};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
@@ -19,7 +19,7 @@ const BAD_INPUT: i32 = 2;
 pub(super) fn pod(
     program: &Path,
     kubeconfig: &Path,
-    (namespace, name): (&str, &str),
+    PodReference { namespace, name }: PodReference<'_>,
     time: Duration,
 ) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();

@@ -16,8 +16,8 @@ use sidecar_init::{
 };
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
-/// The command that the note of rules set by ADD names.
-pub(super) const COMMAND: &str = "cni-add";
+/// `made.command` in the table record that ADD writes.
+pub(super) const ADD_COMMAND: &str = "cni-add";
 
 /// The outcome of entering a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(super) enum Entered {
     Gone,
 }
 
-const OWN: &str =
+const IS_HOST: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
-const UNKNOWN: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
+const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
                       in it: /proc is needed to know; mount it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
@@ -47,32 +47,29 @@ pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
         other => other.map_err(|error| failed(&error))?,
     };
     match OpenNamespace::own().and_then(|own| own.id()) {
-        Ok(own) if own == id => return Err(refused(OWN)),
+        Ok(own) if own == id => return Err(refused(IS_HOST)),
         Ok(_) => {}
-        Err(_) => return Err(refused(UNKNOWN)),
+        Err(_) => return Err(refused(MAY_BE_HOST)),
     }
     match held.enter() {
         // The name of an unmounted namespace is an empty file.
         Err(error) if is_gone(&error) => return Ok(Entered::Gone),
         other => other.map_err(|error| failed(&error))?,
     }
-    is_of_container().map_err(refused)?;
+    refuse_host_namespace().map_err(refused)?;
     Ok(Entered::Inside)
 }
 
-/// Whether the namespace that this thread is in can be a container's.
-///
-/// # Errors
-/// What it is, or may be, instead.
-pub(super) fn is_of_container() -> Result<(), &'static str> {
+/// Fails, with the reason, where this thread is or may be in the host's network namespace.
+pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
     match namespace::is_host() {
         Some(false) => Ok(()),
-        Some(true) => Err(OWN),
-        None => Err(UNKNOWN),
+        Some(true) => Err(IS_HOST),
+        None => Err(MAY_BE_HOST),
     }
 }
 
-/// The same where there has to be one.
+/// As [`enter`], but a namespace that does not exist is an error.
 pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
     match enter(path)? {
         Entered::Inside => Ok(()),
@@ -93,6 +90,9 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// The addresses of all interfaces, in the kernel's order.
+///
+/// # Errors
+/// Where there are none but loopback addresses.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
@@ -107,9 +107,9 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     }
 }
 
-/// The mesh for which an ADD has set the rules of nf_tables here, by their note; `None` where an init container or a user has
-/// set them, or there is no note. Starts no program.
-pub(super) fn added() -> io::Result<Option<Mesh>> {
+/// The mesh for which an ADD has set the rules of nf_tables here, by their table record; `None` where an init container or a
+/// user has set them, or there is no record. Starts no program.
+pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),
         opened => opened?,
@@ -117,23 +117,24 @@ pub(super) fn added() -> io::Result<Option<Mesh>> {
     let tables = nftables.tables()?.unwrap_or_default();
     for mesh in Mesh::ALL {
         let table = nftables.read_named(&tables, mesh.ownership().table)?;
-        if table.and_then(|table| table.record).is_some_and(|record| record.made.command == COMMAND) {
+        if table.and_then(|table| table.record).is_some_and(|record| record.made.command == ADD_COMMAND) {
             return Ok(Some(*mesh));
         }
     }
     Ok(None)
 }
 
-/// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
-pub(super) fn hold(timeout: Duration, owner: Ownership, backend: &str) -> Result<Session, CniError> {
-    let mut session = open(timeout, owner, choice(backend))?;
+/// As [`open`], with the namespace's lock until the session is dropped: no other run of this program changes anything in
+/// between.
+pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
+    let mut session = open(timeout, owner, choice)?;
     session
         .hold()
-        .map_err(|error| failed("the namespace can't be changed", &engine::EngineError::from(error)))?;
+        .map_err(|error| engine_error("the namespace can't be changed", &engine::EngineError::from(error)))?;
     Ok(session)
 }
 
-/// The backend of this name, which a configuration has been read with.
+/// The backend that a configuration names; it has been validated.
 pub(super) fn choice(backend: &str) -> Choice {
     Choice::named(backend).unwrap_or(Choice::Nftables)
 }
@@ -142,26 +143,26 @@ pub(super) fn choice(backend: &str) -> Choice {
 pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
-        .map_err(|error| failed("the namespace can't be read", &engine::EngineError::from(error)))
+        .map_err(|error| engine_error("the namespace can't be read", &engine::EngineError::from(error)))
 }
 
-/// An error of the engine as a fault.
-pub(super) fn failed(what: &str, error: &engine::EngineError) -> CniError {
+/// An error of the engine as one of CNI.
+pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError {
     use backend::Error::{Conflict, Locked, NoProgram};
-    let code = match error {
-        engine::EngineError::Backend(Locked(LockError::Busy(holder))) => {
+    let of_backend = match error {
+        engine::EngineError::Backend(error) => Some(error),
+        engine::EngineError::Failed(failure) => Some(&failure.source),
+        _ => None,
+    };
+    let code = match of_backend {
+        Some(Locked(LockError::Busy(holder))) => {
             let who = holder.map_or_else(|| "another program".to_owned(), |id| format!("process {id}"));
             let details = format!("{who} is changing the container's network namespace (timeout)");
             return CniError::new(CniErrorCode::TryAgain, what, details);
         }
-        engine::EngineError::Backend(Conflict { .. }) => CniErrorCode::TryAgain,
-        engine::EngineError::Backend(NoProgram(_)) => CniErrorCode::NotAvailable,
-        engine::EngineError::Failed(failure) => match failure.source {
-            Conflict { .. } => CniErrorCode::TryAgain,
-            NoProgram(_) => CniErrorCode::NotAvailable,
-            _ => CniErrorCode::Namespace,
-        },
-        _ => CniErrorCode::Namespace,
+        Some(Conflict { .. }) => CniErrorCode::TryAgain,
+        Some(NoProgram(_)) => CniErrorCode::NotAvailable,
+        Some(_) | None => CniErrorCode::Namespace,
     };
     CniError::caused(code, format!("{what}: {error}"), error)
 }

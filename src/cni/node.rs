@@ -61,14 +61,13 @@ pub(super) fn status(
     let raw = configuration.capture.clone().unwrap_or(sample);
     let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| CniError { code: CniErrorCode::NotAvailable, ..fault })?;
-    let choice = super::namespace::choice(configuration.backend);
     let tried = namespace::within_new(|| {
         // ADD refuses where it is not known whether the namespace is the runtime's own.
-        super::namespace::is_of_container()
+        super::namespace::refuse_host_namespace()
             .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
-        super::namespace::open(timeout, capture.owner(), choice)?
+        super::namespace::open(timeout, capture.owner(), super::namespace::choice(configuration.backend))?
             .apply(&capture.desired())
-            .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
+            .map_err(|error| super::namespace::engine_error("rules can't be set in a new namespace", &error))
     });
     match tried {
         Ok(Ok(summary)) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),

@@ -4,13 +4,13 @@ use super::{
     Done,
     decision::{CaptureDecision, ResolvedCapture, decide, resolve},
     lookup,
-    namespace::{self, COMMAND, Entered, choice, enter_existing},
+    namespace::{self, ADD_COMMAND, Entered, choice, enter_existing},
     protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration},
     state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord},
 };
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use rules::desired::Desired;
-use sidecar_init::engine::{Session, Summary};
+use sidecar_init::engine::{Choice, Session, Summary};
 use std::{
     path::Path,
     time::{Duration, SystemTime},
@@ -44,7 +44,8 @@ impl CallContext<'_> {
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
         // A DEL at the same time finds both the record and the rules, or neither.
-        let mut session = namespace::hold(self.timeout, capture.owner(), configuration.backend)?;
+        let mut session =
+            namespace::open_locked(self.timeout, capture.owner(), choice(configuration.backend))?;
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
         let record = AttachmentRecord::new(target.pod.label(), configuration.backend, &raw);
@@ -161,7 +162,7 @@ impl CallContext<'_> {
                 RuleOwner::Of(mesh) => mesh.ownership(),
                 RuleOwner::Any => Mesh::default().ownership().union(OWNERS),
             };
-            let mut session = namespace::hold(self.timeout, owner, "nftables")?;
+            let mut session = namespace::open_locked(self.timeout, owner, Choice::Nftables)?;
             // Another call may have had the lock until now.
             let now = self.rule_owner(&key)?;
             if now == rule_owner {
@@ -184,7 +185,7 @@ impl CallContext<'_> {
             // What was set can't be read, so it may be any mesh's.
             StoredRecord::Torn(_) => RuleOwner::Any,
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
-            StoredRecord::Absent => match namespace::added() {
+            StoredRecord::Absent => match namespace::mesh_set_by_add() {
                 Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
                 Err(error) => {
                     tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
@@ -280,15 +281,15 @@ impl AddEffects {
 /// Sets rules on behalf of an ADD.
 fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<Summary, CniError> {
     let at = diagnose::trace::utc(SystemTime::now());
-    let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::settings_text(raw), &at);
+    let made = mesh::made(env!("CARGO_PKG_VERSION"), ADD_COMMAND, mesh::settings_text(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     session
         .apply(&desired)
-        .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))
+        .map_err(|error| namespace::engine_error("the container's traffic can't be captured", &error))
 }
 
 fn clean(session: &mut Session) -> Result<Summary, CniError> {
-    session.clean().map_err(|error| namespace::failed("our rules can't be removed", &error))
+    session.clean().map_err(|error| namespace::engine_error("our rules can't be removed", &error))
 }
 
 fn key(target: &AttachmentTarget, network: &str) -> AttachmentKey {
@@ -304,7 +305,7 @@ fn result(configuration: &PluginConfiguration<'_>) -> String {
 fn compare(session: &mut Session, capture: &dyn CapturePolicy) -> Result<Done, CniError> {
     let compared = session
         .check(&capture.desired())
-        .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
+        .map_err(|error| namespace::engine_error("the rules can't be compared", &error))?;
     if compared.differences.is_empty() {
         return Ok(Done::new("equal", String::new()));
     }

@@ -1,17 +1,19 @@
-//! The verbs: plan, apply, check, clean.
+//! The operations: plan, apply, check, clean.
 
+use super::blocked_tables::blocking;
 use super::choice::Choice;
 use super::commit::{CommitFailure, commit};
 use super::compare::{Differences, LiveComparison, compare};
 use super::desired_state::DesiredState;
-use super::hindered::in_the_way;
 use super::provenance::doubtful;
 use super::steps::steps;
-use crate::backend::{self, Backend, BackendName, CommitStep, Hidden, Snapshot, Variant, nftables::Hindered};
+use crate::backend::{
+    self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, nftables::BlockedTable,
+};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned again when another program changes the rules at the same time.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// How to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +54,13 @@ pub enum EngineError {
          install iptables and run this again"
     )]
     Unreadable,
-    /// Rules can't be set or compared in a table that its program does not show.
+    /// Rules can't be set or compared in a table that its program can't list.
     #[error(
         "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend nftables, or \
          remove what it does not understand: nft list table {} {}",
-        .hidden.program, .table.name(), .hidden.why, word(*.family), .table.name()
+        .unlistable.program, .table.name(), .unlistable.why, nft_family(*.family), .table.name()
     )]
-    Hidden { family: Family, table: Table, hidden: Box<Hidden> },
+    Unlistable { family: Family, table: Table, unlistable: Box<UnlistableTable> },
     /// The rules are not as desired, and replacing them is not allowed.
     #[error(
         "rules of this program are there and differ; run with --reconcile to replace them. The difference:\n{0}"
@@ -69,7 +71,7 @@ pub enum EngineError {
     Captured { by: Vec<(Ownership, String)>, requested: &'static str },
     /// Tables of nf_tables are dormant or owned by a socket, so a change would fail or have no effect.
     #[error("{}", obstacles(.0))]
-    Hindered(Vec<Hindered>),
+    BlockedTables(Vec<BlockedTable>),
     #[error(transparent)]
     Failed(#[from] Box<CommitFailure>),
 }
@@ -80,7 +82,7 @@ pub struct ApplyPlan {
     /// What was there when it was made.
     pub before: Snapshot,
     pub target: DesiredState,
-    /// None if everything is in place.
+    /// Empty if everything is in place.
     pub steps: Vec<CommitStep>,
 }
 
@@ -140,7 +142,8 @@ pub fn apply(
     desired: &Desired,
     options: &Options,
 ) -> Result<Summary, EngineError> {
-    let ApplyPlan { before, target, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
+    let ApplyPlan { before, target, steps } =
+        plan_and_commit(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
         // The rules are installed; failing to forget a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
@@ -172,13 +175,13 @@ pub fn plan_clean(
     known_owners: &'static [Ownership],
 ) -> Result<ApplyPlan, EngineError> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
-    for (other, by_what) in before.others(&owner, known_owners) {
-        tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
+    for (other, evidence) in before.others(&owner, known_owners) {
+        tracing::info!(target: "backend", "{} captures here ({evidence}), which stays", other.name);
     }
     if !owner.joined.is_empty() {
         for one in owner.each() {
-            if let Some(by_what) = before.evidence_of(&one) {
-                tracing::info!(target: "backend", "removing the rules of {} ({by_what})", one.name);
+            if let Some(evidence) = before.evidence_of(&one) {
+                tracing::info!(target: "backend", "removing the rules of {} ({evidence})", one.name);
             }
         }
     }
@@ -197,7 +200,7 @@ pub fn clean(
     known_owners: &'static [Ownership],
 ) -> Result<Summary, EngineError> {
     let ApplyPlan { before, steps, .. } =
-        carry_out(backend, |backend| plan_clean(backend, owner, known_owners))?;
+        plan_and_commit(backend, |backend| plan_clean(backend, owner, known_owners))?;
     // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
     let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
@@ -213,9 +216,9 @@ pub fn check(
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let target = DesiredState::of(desired, name, &snapshot);
-    require_listable(&snapshot, &target, |hidden| hidden.holds_any_of(&target.owner))?;
+    require_listable(&snapshot, &target, |unlistable| unlistable.holds_any_of(&target.owner))?;
     let differences = compare(&snapshot, &target);
-    Ok(LiveComparison { backend: name, differences, there: snapshot })
+    Ok(LiveComparison { backend: name, differences, live: snapshot })
 }
 
 /// The steps, if nothing keeps them from having their effect.
@@ -224,9 +227,9 @@ fn require_effective(
     target: &DesiredState,
     steps: Vec<CommitStep>,
 ) -> Result<Vec<CommitStep>, EngineError> {
-    match in_the_way(before, target, &steps) {
-        hindered if hindered.is_empty() => Ok(steps),
-        hindered => Err(EngineError::Hindered(hindered)),
+    match blocking(before, target, &steps) {
+        tables if tables.is_empty() => Ok(steps),
+        tables => Err(EngineError::BlockedTables(tables)),
     }
 }
 
@@ -236,24 +239,24 @@ fn readable(backend: &mut dyn Backend) -> Result<Snapshot, EngineError> {
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
 
-/// Fails if a table is hidden in which rules are desired, or that `is_relevant`.
+/// Fails if an unlistable table is one in which rules are desired, or `is_relevant`.
 fn require_listable(
-    there: &Snapshot,
+    live: &Snapshot,
     target: &DesiredState,
-    is_relevant: impl Fn(&Hidden) -> bool,
+    is_relevant: impl Fn(&UnlistableTable) -> bool,
 ) -> Result<(), EngineError> {
     let nft = BackendName::Iptables(Variant::Nft);
-    for (&(family, table), hidden) in &there.hidden {
+    for (&(family, table), unlistable) in &live.unlistable {
         let is_target = target.iptables(nft, family).chains(table).next().is_some();
-        if is_target || is_relevant(hidden) {
-            return Err(EngineError::Hidden { family, table, hidden: Box::new(hidden.clone()) });
+        if is_target || is_relevant(unlistable) {
+            return Err(EngineError::Unlistable { family, table, unlistable: Box::new(unlistable.clone()) });
         }
     }
     Ok(())
 }
 
-/// How `nft` calls the tables of a family.
-fn word(family: Family) -> &'static str {
+/// The keyword of `nft` for a family.
+fn nft_family(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
@@ -261,18 +264,18 @@ fn word(family: Family) -> &'static str {
 }
 
 /// Plans and commits. Starts again when another program's change comes between.
-fn carry_out(
+fn plan_and_commit(
     backend: &mut dyn Backend,
     mut plan: impl FnMut(&mut dyn Backend) -> Result<ApplyPlan, EngineError>,
 ) -> Result<ApplyPlan, EngineError> {
     backend.hold()?;
-    let mut tries = TRIES;
+    let mut attempts = MAX_ATTEMPTS;
     loop {
         let planned = plan(backend)?;
-        tries -= 1;
+        attempts -= 1;
         match commit(backend, &planned.before, &planned.steps, &planned.target.owner) {
             Ok(()) => return Ok(planned),
-            Err(failure) if tries > 0 && failure.is_conflict() => {
+            Err(failure) if attempts > 0 && failure.is_conflict() => {
                 tracing::debug!(target: "backend", %failure, "another program changed rules; trying again");
             }
             Err(failure) => return Err(failure.into()),
@@ -281,7 +284,7 @@ fn carry_out(
 }
 
 /// The obstacles, each with its remedy.
-fn obstacles(found: &[Hindered]) -> String {
+fn obstacles(found: &[BlockedTable]) -> String {
     let texts: Vec<String> = found.iter().map(|one| format!("{one}; {}", one.remedy())).collect();
     format!("nothing was changed: {}", texts.join(". "))
 }
@@ -292,7 +295,7 @@ fn captured(found: &[(Ownership, String)], requested: &str) -> String {
         found.iter().map(word).collect::<Vec<_>>().join(between)
     };
     let verb = if found.len() == 1 { "captures" } else { "capture" };
-    let who = all(|(other, by_what)| format!("{} ({by_what})", other.name), " and ");
+    let who = all(|(other, evidence)| format!("{} ({evidence})", other.name), " and ");
     let commands = all(|(other, _)| format!("sidecar-init clean --mesh {}", other.mesh), ", ");
     let opt_outs = all(|(other, _)| other.opt_out.to_owned(), ", ");
     format!(

@@ -1,6 +1,6 @@
 //! The differences between the live and the desired state, as data and as a diff.
 
-use super::{desired_state::DesiredState, hindered::asleep};
+use super::{blocked_tables::dormant_targets, desired_state::DesiredState};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
@@ -17,7 +17,7 @@ pub struct LiveComparison {
     pub backend: BackendName,
     pub differences: Differences,
     /// What was there, other captures included ([`Snapshot::others`]).
-    pub there: Snapshot,
+    pub live: Snapshot,
 }
 
 /// All differences; none if the namespace is as desired.
@@ -49,9 +49,9 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     }
     differences.nftables = nftables::differences(snapshot.nftables(), desired.nftables());
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
-    for hindered in asleep(snapshot, desired) {
+    for blocked in dormant_targets(snapshot, desired) {
         differences.unfinished = false;
-        differences.nftables.push(nftables::NftDifference::of_dormant(&hindered.table));
+        differences.nftables.push(nftables::NftDifference::of_dormant(&blocked.table));
     }
     let joined = snapshot.joined().map(|table| table.name.as_str());
     for name in snapshot.inherited_tables(&desired.owner).chain(joined) {
@@ -65,7 +65,7 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
         differences.routes.push((*object, Reason::Missing));
     }
     let inherited = snapshot.inheritance(&desired.owner);
-    let inherited = inherited.taken().map(|route| route.object);
+    let inherited = inherited.taken_over().map(|route| route.object);
     let unwanted: BTreeSet<Object> =
         inherited.chain(snapshot.routes.iter().copied()).filter(|o| !desired.routes.contains(o)).collect();
     for object in unwanted.iter().chain(&snapshot.duplicates) {

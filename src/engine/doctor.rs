@@ -1,7 +1,7 @@
 //! Checks what a namespace and its kernel support, and for common faults. Reads only.
 
 use super::{
-    finding::{foreign_chains, foreign_rules, hindered, unreadable},
+    finding::{blocked_tables, foreign_chains, foreign_rules, unreadable},
     listeners::{self, ProxyProfile},
     live::live,
     provenance,
@@ -29,7 +29,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &ProxyProfile) -> 
             findings.extend(unreadable(&snapshot, owner));
             findings.extend(provenance::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, &owner.alone()));
-            findings.extend(hindered(&snapshot, owner));
+            findings.extend(blocked_tables(&snapshot, owner));
         }
         Err(error) => {
             let cause =

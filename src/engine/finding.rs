@@ -2,8 +2,8 @@
 //! owner, and what rules of other programs do.
 
 use super::{
+    blocked_tables::disables,
     foreign::{droppers, preceding_rules_in},
-    hindered::keeps_from,
     provenance::{doubtful, predecessors},
 };
 use crate::backend::Snapshot;
@@ -21,16 +21,16 @@ pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Namespac
             "install iptables",
         )
     });
-    let hidden = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
-        let text = hidden.complaint(family, table, owner)?;
+    let unlistable = snapshot.unlistable.iter().filter_map(|(&(family, table), unlistable)| {
+        let text = unlistable.problem(family, table, owner)?;
         Some(NamespaceFinding::fail("rules", text, "sidecar-init clean removes them"))
     });
-    unread.chain(hidden).collect()
+    unread.chain(unlistable).collect()
 }
 
 /// Tables of nf_tables that are dormant, owned by a socket, or of bridges.
-pub(super) fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
-    let found = snapshot.hindered.iter().map(|one| match keeps_from(one, snapshot, owner) {
+pub(super) fn blocked_tables(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
+    let found = snapshot.blocked_tables.iter().map(|one| match disables(one, snapshot, owner) {
         true => NamespaceFinding::fail("rules", one.to_string(), one.remedy()),
         false => NamespaceFinding::warn("foreign", one.to_string(), one.remedy()),
     });

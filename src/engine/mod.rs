@@ -6,6 +6,7 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
+mod blocked_tables;
 mod bridge;
 mod choice;
 mod commit;
@@ -14,7 +15,6 @@ mod desired_state;
 mod doctor;
 mod finding;
 mod foreign;
-mod hindered;
 mod listeners;
 mod live;
 mod probe;

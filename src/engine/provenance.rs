@@ -3,7 +3,7 @@
 use super::finding::doubtful_objects;
 use crate::backend::{Contents, Snapshot};
 use rules::finding::NamespaceFinding;
-use rules::predecessor::{Confidence, Pattern};
+use rules::predecessor::{Pattern, Proof};
 use rules::simulate::View;
 use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceF
     if found.is_empty() && snapshot.unreadable.is_empty() {
         found.push(NamespaceFinding::ok(TOPIC, NONE));
     }
-    for route in snapshot.inheritance(&one).routing {
+    for route in snapshot.inheritance(&one).inherited {
         let text = format!("made by {}: {}", predecessor(&one), route.object);
         found.push(NamespaceFinding::warn("routing", text, TAKES_OVER));
     }
@@ -89,7 +89,7 @@ fn predecessor(owner: &Ownership) -> &'static str {
 
 /// The names of the predecessors, of all joined owners, whose rules other programs may make too.
 pub fn predecessors(owner: &Ownership) -> String {
-    let is_doubtful = |pattern: &Pattern| pattern.confidence != Confidence::Uncommented;
+    let is_doubtful = |pattern: &Pattern| pattern.proof != Proof::NoComments;
     let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
     let names: Vec<&str> = makes_rules.map(|predecessor| predecessor.name).collect();
     if names.is_empty() { "no known program".to_owned() } else { names.join(", ") }

@@ -5,7 +5,7 @@
 //! other programs interfere.
 
 use super::{
-    finding::{doubtful_objects, foreign_chains, foreign_rules, hindered, unreadable},
+    finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable},
     live::live,
     provenance::{Maker, PARTS, makers, remedy_of, together},
 };
@@ -125,7 +125,7 @@ fn findings(
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
     findings.extend(unreadable(snapshot, owner));
-    findings.extend(hindered(snapshot, owner));
+    findings.extend(blocked_tables(snapshot, owner));
     for one in &present {
         let of_one = held.iter().filter(|held| held.owner == *one);
         let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// more. The new capture is installed before the old one is removed, and while both exist, guards keep
 /// them from taking the same packet. `force` sets everything again, also what is in place.
 pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<CommitStep> {
-    let Inheritance { routing: inherited, joined, .. } = before.inheritance(&desired.owner);
+    let Inheritance { inherited, joined, .. } = before.inheritance(&desired.owner);
     let mut steps = adoption(before, &inherited);
     let missing = desired.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(CommitStep::Add));
@@ -30,10 +30,11 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     if !tables.is_empty() {
         steps.push(CommitStep::RemoveTables(tables));
     }
-    let hidden = before.hidden.iter().filter(|(_, hidden)| hidden.holds_any_of(&desired.owner));
-    let hidden: BTreeSet<(Family, Table)> = hidden.map(|(place, _)| *place).collect();
-    if !hidden.is_empty() {
-        steps.push(CommitStep::RemoveHidden(hidden));
+    let unlistable =
+        before.unlistable.iter().filter(|(_, unlistable)| unlistable.holds_any_of(&desired.owner));
+    let unlistable: BTreeSet<(Family, Table)> = unlistable.map(|(place, _)| *place).collect();
+    if !unlistable.is_empty() {
+        steps.push(CommitStep::CleanUnlistable(unlistable));
     }
     // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
     let only_adopts =
@@ -292,7 +293,7 @@ pub(super) fn way_back(
             | CommitStep::RemoveInherited(_)
             | CommitStep::GiveBack(_)
             | CommitStep::RemoveTables(_)
-            | CommitStep::RemoveHidden(_)
+            | CommitStep::CleanUnlistable(_)
             | CommitStep::WaitForInFlight => {}
         }
     }

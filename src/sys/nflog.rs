@@ -7,7 +7,7 @@ use super::message::{attributes, text};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{body, message_type, nfgenmsg};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
-use rules::report::Report;
+use rules::report::NflogMessage;
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
@@ -60,7 +60,7 @@ impl NflogListener {
     ///
     /// # Errors
     /// The kernel's error; `ENOBUFS` when reports were lost.
-    pub fn take(&mut self) -> io::Result<Vec<Report>> {
+    pub fn take(&mut self) -> io::Result<Vec<NflogMessage>> {
         let mut reports = Vec::new();
         self.0.events(|kind, payload| {
             if kind == PACKET {
@@ -71,7 +71,7 @@ impl NflogListener {
     }
 
     /// Takes the reports that have come already.
-    pub fn take_so_far(&mut self) -> io::Result<Vec<Report>> {
+    pub fn take_so_far(&mut self) -> io::Result<Vec<NflogMessage>> {
         let mut reports = Vec::new();
         self.0.events_so_far(|kind, payload| {
             if kind == PACKET {
@@ -88,8 +88,8 @@ impl AsFd for NflogListener {
     }
 }
 
-fn report(bytes: &[u8]) -> Report {
-    let mut report = Report::default();
+fn report(bytes: &[u8]) -> NflogMessage {
+    let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {
         match kind {
             // struct nfulnl_msg_packet_hdr: protocol, hook, padding.
@@ -139,7 +139,7 @@ mod tests {
         messages.attribute(1, &[8, 0, 3, 0]).text(10, "dns").number(11, 1000).number(14, 7);
         messages.attribute(3, &[&5_u64.to_be_bytes()[..], &6_u64.to_be_bytes()].concat());
         messages.attribute(9, &[0x45, 0]).number(2, 1337).number(5, u32::MAX);
-        let expected = Report {
+        let expected = NflogMessage {
             prefix: "dns".to_owned(),
             hook: 3,
             time: Some(SystemTime::UNIX_EPOCH + Duration::new(5, 6_000)),
@@ -151,6 +151,6 @@ mod tests {
             packet: vec![0x45, 0],
         };
         assert_eq!(report(&messages.bytes()[20..]), expected);
-        assert_eq!(report(&[9, 0, 1]), Report::default());
+        assert_eq!(report(&[9, 0, 1]), NflogMessage::default());
     }
 }

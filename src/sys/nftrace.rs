@@ -8,7 +8,7 @@ use super::netlink::NetlinkSocket;
 use super::nflog::interface;
 use super::nfnetlink::{body, message_type};
 use nix::sys::socket::SockProtocol;
-use rules::report::{PacketBytes, Traced, TracedStep};
+use rules::report::{PacketSnapshot, TraceEvent, TraceEventKind};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
@@ -37,11 +37,11 @@ impl NftraceListener {
     ///
     /// # Errors
     /// The kernel's error; `ENOBUFS` when steps were lost.
-    pub fn take(&mut self) -> io::Result<Vec<Traced>> {
+    pub fn take(&mut self) -> io::Result<Vec<TraceEvent>> {
         let mut steps = Vec::new();
         let mut visit = |kind, payload: &[u8]| {
             if kind == TRACE {
-                steps.extend(traced(payload));
+                steps.extend(event(payload));
             }
         };
         self.0.events(&mut visit)?;
@@ -57,30 +57,30 @@ impl AsFd for NftraceListener {
 }
 
 /// `None` for a message that is not a known step.
-fn traced(payload: &[u8]) -> Option<Traced> {
+fn event(payload: &[u8]) -> Option<TraceEvent> {
     let attributes = body(payload)?;
     let number = |kind| attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes);
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
-    let step = match number(NFTA_TRACE_TYPE)? {
-        // Behind the last rule of a chain the kernel reports one without a number.
-        NFT_TRACETYPE_RULE => match attribute(attributes, NFTA_TRACE_RULE_HANDLE) {
-            Some(handle) => TracedStep::Rule {
+    let kind = match number(NFTA_TRACE_TYPE)? {
+        // A rule with the verdict `return` has the type RETURN too. Only the end of a chain has no handle.
+        NFT_TRACETYPE_RULE | NFT_TRACETYPE_RETURN => match attribute(attributes, NFTA_TRACE_RULE_HANDLE) {
+            Some(handle) => TraceEventKind::Rule {
                 handle: u64::from_be_bytes(handle.try_into().ok()?),
                 drops: verdict(attributes) == Some(NF_DROP),
             },
-            None => TracedStep::Return,
+            None => TraceEventKind::Return,
         },
-        NFT_TRACETYPE_POLICY => TracedStep::Policy { drops: number(NFTA_TRACE_POLICY) == Some(NF_DROP) },
-        _ => TracedStep::Return,
+        NFT_TRACETYPE_POLICY => TraceEventKind::Policy { drops: number(NFTA_TRACE_POLICY) == Some(NF_DROP) },
+        _ => TraceEventKind::Return,
     };
-    Some(Traced {
+    Some(TraceEvent {
         id: number(NFTA_TRACE_ID)?,
         family: *payload.first()?,
         table: name(NFTA_TRACE_TABLE)?,
         chain: name(NFTA_TRACE_CHAIN)?,
-        step,
+        kind,
         mark: number(NFTA_TRACE_MARK).unwrap_or_default(),
-        seen: attribute(attributes, NFTA_TRACE_NETWORK_HEADER).map(|network| PacketBytes {
+        packet: attribute(attributes, NFTA_TRACE_NETWORK_HEADER).map(|network| PacketSnapshot {
             packet: packet(network, attribute(attributes, NFTA_TRACE_TRANSPORT_HEADER).unwrap_or_default()),
             in_interface: number(NFTA_TRACE_IIF).map(interface),
             out_interface: number(NFTA_TRACE_OIF).map(interface),
@@ -111,6 +111,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_rule_that_returns_is_a_rule_and_the_end_of_a_chain_is_none() {
+        let event_kind = |kind, verdict, handle: Option<u64>| {
+            let mut messages = Messages::default();
+            messages.message(TRACE, 0, 0, &[1, 0, 0, 0]);
+            messages.text(NFTA_TRACE_TABLE, "nat").text(NFTA_TRACE_CHAIN, "ISTIO_OUTPUT");
+            messages.number(NFTA_TRACE_TYPE, kind).number(NFTA_TRACE_ID, 7);
+            if let Some(handle) = handle {
+                messages.attribute(NFTA_TRACE_RULE_HANDLE, &handle.to_be_bytes());
+            }
+            messages.nest(NFTA_TRACE_VERDICT, |nest| {
+                nest.number(NFTA_VERDICT_CODE, verdict);
+            });
+            event(&messages.bytes()[16..]).map(|event| event.kind)
+        };
+        let rule = TraceEventKind::Rule { handle: 9, drops: false };
+        assert_eq!(event_kind(NFT_TRACETYPE_RETURN, NFT_RETURN.cast_unsigned(), Some(9)), Some(rule));
+        assert_eq!(event_kind(NFT_TRACETYPE_RETURN, u32::MAX, None), Some(TraceEventKind::Return));
+        assert_eq!(event_kind(NFT_TRACETYPE_RULE, u32::MAX, Some(9)), Some(rule));
+    }
+
+    #[test]
     fn steps_are_read() {
         let mut messages = Messages::default();
         messages.message(TRACE, 0, 0, &[1, 0, 0, 0]);
@@ -124,23 +145,23 @@ mod tests {
         messages.attribute(NFTA_TRACE_NETWORK_HEADER, &network);
         messages.attribute(NFTA_TRACE_TRANSPORT_HEADER, &[0x9c, 0x40, 1, 0xbb]);
         messages.number(NFTA_TRACE_OIF, u32::MAX);
-        let expected = Traced {
+        let expected = TraceEvent {
             id: 7,
             family: 1,
             table: "sidecar_init".to_owned(),
             chain: "output".to_owned(),
-            step: TracedStep::Rule { handle: 9, drops: true },
+            kind: TraceEventKind::Rule { handle: 9, drops: true },
             mark: 1337,
-            seen: Some(PacketBytes {
+            packet: Some(PacketSnapshot {
                 packet: [&network[..], &[0x9c, 0x40, 1, 0xbb]].concat(),
                 in_interface: None,
                 out_interface: Some(u32::MAX.to_string()),
             }),
         };
         let payload = &messages.bytes()[16..];
-        assert_eq!(traced(payload), Some(expected));
+        assert_eq!(event(payload), Some(expected));
         for cut in 0..payload.len() {
-            let _ = traced(&payload[..cut]);
+            let _ = event(&payload[..cut]);
         }
     }
 }

@@ -21,7 +21,7 @@ fn upstream(variant: Variant) -> Memory {
                 held.lines.extend(made.lines);
             }
         }
-        inheritance::claim(&mut state, &OWNERSHIP);
+        inheritance::mark_inherited(&mut state, &OWNERSHIP);
         memory.snapshot.set_iptables(variant, family, state);
     }
     let again = RoutingEntry { preference: 1, ..V4_MARK.into() };

@@ -1,24 +1,25 @@
 //! How many connections a server has open at once.
 //!
-//! For a further one, the connection that has been silent for the longest time is closed, so that idle clients never
-//! hold up others, whether they say nothing by intent or by a defect. Only where every connection is being answered does
-//! another one wait.
+//! To admit another, a connection that has made no request yet is closed, else the one that has been idle for the longest
+//! time, so that idle clients never hold up others, whether they say nothing by intent or by a defect. Another one waits
+//! only where every connection is being answered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Room for so many connections.
+/// Admits at most `capacity` connections.
 #[derive(Debug)]
 pub struct Slots {
-    most: usize,
+    capacity: usize,
     inner: Mutex<Inner>,
-    freed: Notify,
+    /// A slot is free, or a connection may be evicted.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Counts changes, as a clock.
-    now: u64,
+    /// Counts changes of state, so that they have an order.
+    sequence: u64,
     open: Vec<OpenConnection>,
 }
 
@@ -26,7 +27,7 @@ struct Inner {
 struct OpenConnection {
     id: u64,
     state: ConnectionState,
-    since: u64,
+    entered_at: u64,
     close: Arc<Notify>,
     is_closing: bool,
 }
@@ -50,45 +51,45 @@ pub struct Slot {
 }
 
 impl Slots {
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, inner: Mutex::default(), freed: Notify::new() })
+    pub fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { capacity, inner: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Takes a slot. Closes the longest idle connection where there is none, and waits where none is idle.
+    /// Takes a slot. Where there is none, a connection is evicted; where all are busy, this waits.
     pub async fn take(self: &Arc<Self>) -> Slot {
         loop {
             if let Some(slot) = self.try_take() {
                 return slot;
             }
-            self.close_idle();
-            self.freed.notified().await;
+            self.evict_one();
+            self.changed.notified().await;
         }
     }
 
-    /// Has the longest idle connection closed, if there is one and none is being closed already. Without file descriptors no
-    /// connection can be accepted either.
-    pub fn close_idle(&self) {
+    /// Evicts one connection that is not busy, unless an eviction is under way. Called as well where `accept` fails for want
+    /// of file descriptors.
+    pub fn evict_one(&self) {
         let mut inner = self.inner();
         if inner.open.iter().any(|open| open.is_closing) {
             return;
         }
-        let idle = inner.open.iter_mut().filter(|open| open.state != ConnectionState::Busy);
-        if let Some(longest) = idle.min_by_key(|open| (open.state, open.since)) {
-            longest.is_closing = true;
-            longest.close.notify_one();
+        let evictable = inner.open.iter_mut().filter(|open| open.state != ConnectionState::Busy);
+        if let Some(first) = evictable.min_by_key(|open| (open.state, open.entered_at)) {
+            first.is_closing = true;
+            first.close.notify_one();
         }
     }
 
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
         let mut inner = self.inner();
-        if inner.open.len() >= self.most {
+        if inner.open.len() >= self.capacity {
             return None;
         }
         let (id, close) = (inner.tick(), Arc::new(Notify::new()));
         inner.open.push(OpenConnection {
             id,
             state: ConnectionState::Silent,
-            since: id,
+            entered_at: id,
             close: Arc::clone(&close),
             is_closing: false,
         });
@@ -102,8 +103,8 @@ impl Slots {
 
 impl Inner {
     fn tick(&mut self) -> u64 {
-        self.now += 1;
-        self.now
+        self.sequence += 1;
+        self.sequence
     }
 }
 
@@ -115,7 +116,7 @@ impl Slot {
     pub fn end_request(&self) {
         self.enter(ConnectionState::Idle);
         // Another connection may wait for an idle one.
-        self.slots.freed.notify_one();
+        self.slots.changed.notify_one();
     }
 
     /// Whether it has made no request, so that no answer can be on its way.
@@ -131,9 +132,9 @@ impl Slot {
 
     fn enter(&self, state: ConnectionState) {
         let mut inner = self.slots.inner();
-        let now = inner.tick();
+        let sequence = inner.tick();
         if let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) {
-            (open.state, open.since) = (state, now);
+            (open.state, open.entered_at) = (state, sequence);
         }
     }
 }
@@ -141,7 +142,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.inner().open.retain(|open| open.id != self.id);
-        self.slots.freed.notify_one();
+        self.slots.changed.notify_one();
     }
 }
 

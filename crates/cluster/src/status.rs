@@ -98,7 +98,7 @@ pub fn serve(
                     task::spawn_local(answer_one(stream, slot, answer.clone()));
                 }
                 Err(_) => {
-                    slots.close_idle();
+                    slots.evict_one();
                     time::sleep(ACCEPT_RETRY).await;
                 }
             }

@@ -1,9 +1,9 @@
 //! Watches that survive an API server that refuses, forgets, breaks off or says nothing.
 //!
-//! Lists in pages, bookmarks, and resuming a watch that ended belong to the client (`kube::runtime::watcher`). It never gives
-//! up a list that does not come, and repeats a watch that was refused for ever, with a version that may be too old. So any
-//! failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure is
-//! logged once, until the watch works again.
+//! Lists in pages, bookmarks, and resuming a watch that ended belong to the client (`kube::runtime::watcher`). The client waits
+//! without limit for a list, and retries a refused watch endlessly with the same resource version, which may have expired. So
+//! any failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure
+//! is logged once, until the watch works again.
 
 use crate::{
     backoff::Backoff,
@@ -18,11 +18,11 @@ use serde::de::DeserializeOwned;
 use std::{fmt::Debug, future, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// The delay after the first failure; at least a half of it.
+/// The delay after the first failure; jitter takes up to half of it.
 const FIRST_DELAY: Duration = Duration::from_millis(1600);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// After so long a time without failures, the first delay applies again.
-const HEALTHY: Duration = Duration::from_secs(120);
+const BACKOFF_RESET: Duration = Duration::from_secs(120);
 /// The delay before a watch whose connection broke is resumed.
 const RESUME_DELAY: Duration = Duration::from_millis(500);
 
@@ -64,14 +64,14 @@ where
 {
     let watch = Watch {
         resource: resource.into(),
-        limit,
+        list_timeout: limit,
         start: Box::new(move || watcher(api.clone(), config.clone()).boxed()),
-        running: None,
+        stream: None,
         is_listed: false,
-        lost: None,
+        broken_at: None,
         backoff: Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter(),
         delay: Duration::ZERO,
-        failed: None,
+        last_failure: None,
         logged: None,
     };
     stream::unfold(watch, |mut watch| async { Some((watch.next().await, watch)) }).boxed()
@@ -110,17 +110,17 @@ where
 
 struct Watch<K> {
     resource: String,
-    limit: Duration,
+    list_timeout: Duration,
     start: Box<dyn Fn() -> Events<K> + Send>,
     /// The client's watch; `None` before a new list.
-    running: Option<Events<K>>,
+    stream: Option<Events<K>>,
     is_listed: bool,
     /// When the connection broke, if nothing has come since.
-    lost: Option<Instant>,
+    broken_at: Option<Instant>,
     backoff: Backoff,
     /// How long to wait before going on.
     delay: Duration,
-    failed: Option<Instant>,
+    last_failure: Option<Instant>,
     /// The failure that was logged last, as long as it lasts.
     logged: Option<String>,
 }
@@ -131,17 +131,17 @@ impl<K: 'static> Watch<K> {
     async fn next(&mut self) -> Result<Event<K>, Failure> {
         loop {
             sleep(std::mem::take(&mut self.delay)).await;
-            let running = self.running.get_or_insert_with(|| {
+            let stream = self.stream.get_or_insert_with(|| {
                 self.is_listed = false;
                 (self.start)()
             });
             // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
             let next = match self.is_listed {
-                true => running.next().await,
-                false => match timeout(self.limit, running.next()).await {
+                true => stream.next().await,
+                false => match timeout(self.list_timeout, stream.next()).await {
                     Ok(next) => next,
                     Err(_) => {
-                        let (resource, limit) = (self.resource.clone(), self.limit);
+                        let (resource, limit) = (self.resource.clone(), self.list_timeout);
                         return Err(self.restart(Failure::Silence { resource, limit }));
                     }
                 },
@@ -149,39 +149,40 @@ impl<K: 'static> Watch<K> {
             match next {
                 Some(Ok(event)) => {
                     self.is_listed |= matches!(event, Event::InitDone);
-                    self.lost = None;
+                    self.broken_at = None;
                     // A list may be refused after it has begun.
                     if !matches!(event, Event::Init) {
                         self.logged = None;
                     }
                     return Ok(event);
                 }
-                Some(Err(error)) if self.is_resumed(&error) => {
-                    self.lost = Some(Instant::now());
+                Some(Err(error)) if self.may_resume(&error) => {
+                    self.broken_at = Some(Instant::now());
                     self.delay = RESUME_DELAY;
                     tracing::debug!(resource = self.resource, error = describe(&error), "a watch is resumed");
                 }
                 Some(Err(error)) => return Err(self.restart(Failure::Watch(Box::new(error)))),
-                None => self.running = None,
+                None => self.stream = None,
             }
         }
     }
 
-    /// Whether the client resumes the watch where it was: the connection broke, and not again and again.
-    fn is_resumed(&self, error: &watcher::Error) -> bool {
+    /// Whether the client may resume the watch where it was: the connection broke, and has not broken within the last list
+    /// timeout without an event since.
+    fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
-            && self.lost.is_none_or(|lost| lost.elapsed() >= self.limit)
+            && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)
     }
 
     fn restart(&mut self, failure: Failure) -> Failure {
-        self.running = None;
-        if self.failed.replace(Instant::now()).is_some_and(|failed| failed.elapsed() >= HEALTHY) {
+        self.stream = None;
+        if self.last_failure.replace(Instant::now()).is_some_and(|failed| failed.elapsed() >= BACKOFF_RESET) {
             self.backoff.reset();
         }
         self.delay = self.backoff.delay();
         let error = failure.to_string();
         if self.logged.as_ref() != Some(&error) {
-            tracing::warn!(resource = self.resource, kind = failure.kind(), error, "the watch is disturbed");
+            tracing::warn!(resource = self.resource, kind = failure.kind(), error, "the watch failed");
             self.logged = Some(error);
         }
         failure

@@ -1,4 +1,4 @@
-//! What clap refuses, as all other problems of the input are reported.
+//! Errors of clap as [`InputProblem`]s.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -6,8 +6,13 @@ use mesh::settings::{nearest, nearest_value};
 use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
-/// All problems with a call that clap refuses. It reports the first: the call is read again without what it refused.
-pub fn all(command: &mut Command, words: &[OsString], first: Error, commands: &[String]) -> Problems {
+/// All problems with the arguments. clap stops at the first one, so they are parsed again without the refused flag.
+pub fn all_problems(
+    command: &mut Command,
+    words: &[OsString],
+    first: Error,
+    commands: &[String],
+) -> Problems {
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let (mut found, mut removed): (Vec<InputProblem>, Vec<String>) = (Vec::new(), Vec::new());
     let (mut words, mut error) = (words.to_vec(), first);
@@ -33,7 +38,7 @@ pub fn is_refusal(error: &Error) -> bool {
 /// The refused flag, and the words without it and its value. `None` where the words do not show it, or another
 /// reading would not help.
 fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Option<(String, Vec<OsString>)> {
-    let flag = name(&text(error, ContextKind::InvalidArg)?);
+    let flag = name(&context_text(error, ContextKind::InvalidArg)?);
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let is_refused =
         is_unknown || matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
@@ -52,51 +57,51 @@ fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Opti
     Some((flag, rest.map(|(_, word)| word.clone()).collect()))
 }
 
-/// The problems with a call that clap refuses.
+/// The problems that one error states.
 fn problems(error: &Error, commands: &[&str]) -> Problems {
-    let flag = |kind| text(error, kind).map(|form| name(&form)).unwrap_or_default();
-    let value = || text(error, ContextKind::InvalidValue).unwrap_or_default();
-    let own = flag(ContextKind::InvalidArg);
+    let flag = |kind| context_text(error, kind).map(|form| name(&form)).unwrap_or_default();
+    let value = || context_text(error, ContextKind::InvalidValue).unwrap_or_default();
+    let arg = flag(ContextKind::InvalidArg);
     let problem = match error.kind() {
-        ErrorKind::UnknownArgument if own.starts_with('-') => {
-            let intended = text(error, ContextKind::SuggestedArg).map(|form| name(&form));
-            InputProblem::of(&own, unknown("flag", intended.as_deref()))
+        ErrorKind::UnknownArgument if arg.starts_with('-') => {
+            let intended = context_text(error, ContextKind::SuggestedArg).map(|form| name(&form));
+            InputProblem::of(&arg, unknown("flag", intended.as_deref()))
         }
-        ErrorKind::UnknownArgument => InputProblem::with_item("argument", &own, "is not expected"),
+        ErrorKind::UnknownArgument => InputProblem::with_item("argument", &arg, "is not expected"),
         ErrorKind::InvalidSubcommand => {
-            let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let command = context_text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let intended = nearest(&command, commands.iter().copied());
             InputProblem::of(&command, unknown("command", intended))
         }
         ErrorKind::MissingSubcommand => {
-            let within = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            let own = list(&strings(error, ContextKind::ValidSubcommand));
-            InputProblem::of(&within, format!("needs a command: {own}"))
+            let within = context_text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let subcommands = list(&context_texts(error, ContextKind::ValidSubcommand));
+            InputProblem::of(&within, format!("needs a command: {subcommands}"))
         }
-        ErrorKind::InvalidValue if value().is_empty() => InputProblem::of(&own, "needs a value"),
-        ErrorKind::InvalidValue => InputProblem::with_item(&own, &value(), not_among(error, &value())),
+        ErrorKind::InvalidValue if value().is_empty() => InputProblem::of(&arg, "needs a value"),
+        ErrorKind::InvalidValue => InputProblem::with_item(&arg, &value(), not_among(error, &value())),
         ErrorKind::ValueValidation => {
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            InputProblem::with_item(&own, &value(), format!("is not valid: {cause}"))
+            InputProblem::with_item(&arg, &value(), format!("is not valid: {cause}"))
         }
         ErrorKind::MissingRequiredArgument => return missing(error),
         ErrorKind::ArgumentConflict => {
             let other = flag(ContextKind::PriorArg);
-            let text = match other == own || other.is_empty() {
+            let text = match other == arg || other.is_empty() {
                 true => "is given more than once; give it once".to_owned(),
                 false => format!("contradicts {other}; give one of them"),
             };
-            InputProblem::of(&own, text)
+            InputProblem::of(&arg, text)
         }
         ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
-            InputProblem::of(&own, "has the wrong number of values (see --help)")
+            InputProblem::of(&arg, "has the wrong number of values (see --help)")
         }
         _ => InputProblem::of("arguments", first_line(error)),
     };
     Problems(vec![problem])
 }
 
-/// What follows of a name that nothing has.
+/// The text for an unknown flag or command, with a suggestion if there is one.
 pub fn unknown(what: &str, intended: Option<&str>) -> String {
     match intended {
         Some(intended) => format!("unknown {what}; did you mean {intended}?"),
@@ -106,7 +111,7 @@ pub fn unknown(what: &str, intended: Option<&str>) -> String {
 
 fn missing(error: &Error) -> Problems {
     Problems(
-        strings(error, ContextKind::InvalidArg)
+        context_texts(error, ContextKind::InvalidArg)
             .iter()
             .map(|form| InputProblem::of(&name(form), format!("is required: {form}")))
             .collect(),
@@ -114,7 +119,7 @@ fn missing(error: &Error) -> Problems {
 }
 
 fn not_among(error: &Error, value: &str) -> String {
-    let known = strings(error, ContextKind::ValidValue);
+    let known = context_texts(error, ContextKind::ValidValue);
     if known.is_empty() {
         return "is not valid (see --help)".to_owned();
     }
@@ -129,11 +134,11 @@ fn list(words: &[&str]) -> String {
     }
 }
 
-fn text(error: &Error, kind: ContextKind) -> Option<String> {
-    strings(error, kind).first().map(|&text| text.to_owned())
+fn context_text(error: &Error, kind: ContextKind) -> Option<String> {
+    context_texts(error, kind).first().map(|&text| text.to_owned())
 }
 
-fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {
+fn context_texts(error: &Error, kind: ContextKind) -> Vec<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text],
         Some(ContextValue::Strings(texts)) => texts.iter().map(String::as_str).collect(),
@@ -191,7 +196,7 @@ mod tests {
             let words: Vec<OsString> =
                 std::iter::once("program").chain(call.split(' ')).map(Into::into).collect();
             let error = command().try_get_matches_from(&words).expect_err(call);
-            let found = all(&mut command(), &words, error, &["repair".to_owned()]);
+            let found = all_problems(&mut command(), &words, error, &["repair".to_owned()]);
             let found: Vec<String> = found.0.iter().map(ToString::to_string).collect();
             let mut sorted = found.clone();
             sorted.sort();

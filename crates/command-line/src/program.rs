@@ -1,7 +1,7 @@
 //! A program that describes itself to clap: its help with sections, its errors, completions and manual.
 
 use crate::complete::proposals;
-use crate::sections::{Exits, described, width};
+use crate::sections::{Exits, described, undescribed, width};
 use crate::shell::Shell;
 use crate::{errors, roff};
 use clap::{
@@ -16,36 +16,36 @@ use std::{
     process::ExitCode,
 };
 
-/// As for `sidecar-init`.
-const BAD_INPUT: u8 = 2;
+/// The exit status for invalid input, of every program.
+pub const BAD_INPUT: u8 = 2;
 
-/// What help adds to the flags of a command.
+/// What the help of a command has besides its flags.
 #[derive(Clone, Copy, Debug)]
-pub struct Sections {
-    /// The command's words.
+pub struct CommandHelp {
+    /// The path below the program, such as `environment operator`; empty for the program itself.
     pub command: &'static str,
     pub examples: &'static [&'static str],
     pub exits: &'static Exits,
 }
 
-/// Reads a call. Where it asks for help, completions or the manual, or is refused, that is done, and the exit code comes back.
+/// Parses the arguments, the program's name first.
 ///
 /// # Errors
-/// The exit code of a call that is complete.
+/// The exit status where nothing is left to do: help, completions or the manual were printed, or the arguments were refused.
 pub fn parse<P: CommandFactory + FromArgMatches>(
-    words: impl IntoIterator<Item = OsString>,
-    sections: &[Sections],
+    args: impl IntoIterator<Item = OsString>,
+    sections: &[CommandHelp],
 ) -> Result<P, ExitCode> {
     let mut command = command(P::command(), sections);
-    let words: Vec<OsString> = words.into_iter().collect();
-    let matches = match command.try_get_matches_from_mut(&words) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
-        Err(error) => return Err(refuse(error, &mut command, &words)),
+        Err(error) => return Err(report(error, &mut command, &args)),
     };
     match matches.subcommand() {
-        Some((COMPLETIONS, matches)) => Err(ended(complete(&mut command, matches))),
-        Some((MAN, matches)) => Err(ended(write(&mut command, sections, matches))),
-        Some(_) | None => P::from_arg_matches(&matches).map_err(|error| refuse(error, &mut command, &words)),
+        Some((COMPLETIONS, matches)) => Err(exit_code_of(complete(&mut command, matches))),
+        Some((MAN, matches)) => Err(exit_code_of(write_manual(&mut command, sections, matches))),
+        Some(_) | None => P::from_arg_matches(&matches).map_err(|error| report(error, &mut command, &args)),
     }
 }
 
@@ -53,7 +53,7 @@ const COMPLETIONS: &str = "completions";
 const MAN: &str = "man";
 
 /// The command with the sections of its subcommands, and with those commands that every program has.
-pub fn command(command: Command, sections: &[Sections]) -> Command {
+pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
     let command = with_sections(command, "", sections);
     let shells = PossibleValuesParser::new(Shell::ALL.map(Shell::name));
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(shells).help("The shell");
@@ -70,10 +70,10 @@ pub fn command(command: Command, sections: &[Sections]) -> Command {
     ])
 }
 
-fn with_sections(command: Command, path: &str, sections: &[Sections]) -> Command {
-    let own = sections.iter().find(|one| one.command == path);
-    let command = match own {
-        Some(Sections { examples, exits, .. }) => {
+fn with_sections(command: Command, path: &str, sections: &[CommandHelp]) -> Command {
+    let help = sections.iter().find(|help| help.command == path);
+    let command = match help {
+        Some(CommandHelp { examples, exits, .. }) => {
             let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
             let text = described(&about.unwrap_or_default(), examples, exits, width());
             command.long_about(text)
@@ -87,31 +87,32 @@ fn with_sections(command: Command, path: &str, sections: &[Sections]) -> Command
     })
 }
 
-fn refuse(error: clap::Error, command: &mut Command, words: &[OsString]) -> ExitCode {
+/// Prints what clap reports instead of a parsed call: help, the version, or problems.
+fn report(error: clap::Error, command: &mut Command, args: &[OsString]) -> ExitCode {
     if !errors::is_refusal(&error) {
         // Nothing sensible is left to do when even the answer can't be printed.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
     }
     let mut commands = Vec::new();
-    names(command, &mut commands);
-    let problems = errors::all(command, words, error, &commands);
-    // The exit code is left.
+    collect_names(command, &mut commands);
+    let problems = errors::all_problems(command, args, error, &commands);
+    // If stderr fails, the exit status still tells.
     let _ = writeln!(anstream::stderr(), "{} {problems}", Style::Dropped.paint("error:"));
     ExitCode::from(BAD_INPUT)
 }
 
-fn names(command: &Command, found: &mut Vec<String>) {
+fn collect_names(command: &Command, found: &mut Vec<String>) {
     for below in command.get_subcommands() {
         found.push(below.get_name().to_owned());
-        names(below, found);
+        collect_names(below, found);
     }
 }
 
-fn ended(done: io::Result<()>) -> ExitCode {
+fn exit_code_of(done: io::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // A reader that has enough is not an error.
+        // EPIPE: the reader, such as `head`, has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(anstream::stderr(), "{} {error}", Style::Dropped.paint("error:"));
@@ -137,7 +138,7 @@ fn complete(command: &mut Command, matches: &ArgMatches) -> io::Result<()> {
     io::stdout().write_all(text.as_bytes())
 }
 
-fn write(command: &mut Command, sections: &[Sections], matches: &ArgMatches) -> io::Result<()> {
+fn write_manual(command: &mut Command, sections: &[CommandHelp], matches: &ArgMatches) -> io::Result<()> {
     let folder = matches.get_one::<PathBuf>("folder").ok_or(io::ErrorKind::InvalidInput)?;
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -152,7 +153,7 @@ fn write(command: &mut Command, sections: &[Sections], matches: &ArgMatches) -> 
 }
 
 /// The manual: a page for each command, by name.
-pub fn pages(command: &mut Command, sections: &[Sections]) -> Vec<(String, String)> {
+pub fn pages(command: &mut Command, sections: &[CommandHelp]) -> Vec<(String, String)> {
     command.build();
     let mut pages = Vec::new();
     collect(command, command, "", sections, &mut pages);
@@ -163,7 +164,7 @@ fn collect(
     program: &Command,
     command: &Command,
     path: &str,
-    sections: &[Sections],
+    sections: &[CommandHelp],
     pages: &mut Vec<(String, String)>,
 ) {
     let name = page_name(program, path);
@@ -182,7 +183,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set())
 }
 
-fn page(program: &Command, command: &Command, name: &str, path: &str, sections: &[Sections]) -> String {
+fn page(program: &Command, command: &Command, name: &str, path: &str, sections: &[CommandHelp]) -> String {
     let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
     let version = program.get_version().unwrap_or_default();
     let mut text = roff::head(name, &about(command), program.get_name(), version);
@@ -192,24 +193,25 @@ fn page(program: &Command, command: &Command, name: &str, path: &str, sections: 
         .filter(|arg| !arg.is_hide_set())
         .map(|arg| format!(" \\fI{}\\fP", roff::escaped(&value_name(arg))))
         .collect();
-    let next = if subcommands(command).next().is_some() { " \\fICOMMAND\\fP" } else { "" };
+    let has_subcommands = subcommands(command).next().is_some();
+    let subcommand = if has_subcommands { " \\fICOMMAND\\fP" } else { "" };
     text.push_str(&format!(
-        "{}.B {}\n[\\fIOPTIONS\\fP]{values}{next}\n",
+        "{}.B {}\n[\\fIOPTIONS\\fP]{values}{subcommand}\n",
         roff::heading("Synopsis"),
         roff::escaped(call.trim_end())
     ));
-    let own = sections.iter().find(|one| one.command == path);
-    // With sections, the long description holds them too.
-    let long = command.get_long_about().map(ToString::to_string);
-    let long = long.map(|text| text.split("\n\nExamples:").next().unwrap_or_default().to_owned());
-    let long = long.map(|text| text.split("\n\nExit status:").next().unwrap_or_default().to_owned());
+    let help = sections.iter().find(|help| help.command == path);
+    // The long description holds the sections too, which have a form of their own here.
+    let long = command.get_long_about().map(|text| undescribed(&text.to_string()).to_owned());
     let after = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
-    let described = long.unwrap_or_else(|| about(command)) + "\n\n" + &after.unwrap_or_default();
-    text.push_str(&format!("{}{}", roff::heading("Description"), roff::paragraphs(described.trim_end())));
-    if next.is_empty() {
+    let description = long.unwrap_or_else(|| about(command)) + "\n\n" + &after.unwrap_or_default();
+    text.push_str(&format!("{}{}", roff::heading("Description"), roff::paragraphs(description.trim_end())));
+    let mut args = command.get_arguments().filter(|arg| !arg.is_hide_set()).peekable();
+    if args.peek().is_some() {
         text.push_str(&roff::heading("Options"));
-        command.get_arguments().filter(|arg| !arg.is_hide_set()).for_each(|arg| text.push_str(&option(arg)));
-    } else {
+        args.for_each(|arg| text.push_str(&option(arg)));
+    }
+    if has_subcommands {
         text.push_str(&roff::heading("Commands"));
         for below in subcommands(command) {
             let path = format!("{path} {}", below.get_name());
@@ -217,12 +219,12 @@ fn page(program: &Command, command: &Command, name: &str, path: &str, sections: 
             text.push_str(&roff::entry(&term, [about(below).as_str()]));
         }
     }
-    if let Some(Sections { examples, exits, .. }) = own {
+    if let Some(CommandHelp { examples, exits, .. }) = help {
         text.push_str(&roff::closing(examples, exits));
     }
     if !path.is_empty() {
-        let first = roff::escaped(program.get_name());
-        text.push_str(&format!("{}.BR {first} (1)\n", roff::heading("See also")));
+        let program_name = roff::escaped(program.get_name());
+        text.push_str(&format!("{}.BR {program_name} (1)\n", roff::heading("See also")));
     }
     text
 }
@@ -239,7 +241,7 @@ fn option(arg: &Arg) -> String {
     let forms: Vec<String> = short.into_iter().chain(long).collect();
     let takes_value = arg.get_action().takes_values();
     let value =
-        if takes_value { format!(" \\fI{}\\fP", roff::escaped(&value_name(arg))) } else { String::new() };
+        if takes_value { format!("\\fI{}\\fP", roff::escaped(&value_name(arg))) } else { String::new() };
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut lines: Vec<String> = help.lines().map(str::to_owned).collect();
     let known: Vec<String> =
@@ -254,5 +256,7 @@ fn option(arg: &Arg) -> String {
     if let Some(variable) = arg.get_env() {
         lines.push(format!("Variable: {}", variable.to_string_lossy()));
     }
-    roff::entry(&format!("{}{value}", forms.join(", ")), lines.iter().map(String::as_str))
+    // An argument that is known by its position has no form before its value.
+    let term = format!("{} {value}", forms.join(", "));
+    roff::entry(term.trim(), lines.iter().map(String::as_str))
 }

@@ -6,6 +6,9 @@ use std::fmt::Write;
 /// Exit statuses and their meanings.
 pub type Exits = [(&'static str, &'static str)];
 
+const EXAMPLES: &str = "\n\nExamples:";
+const EXIT_STATUS: &str = "\n\nExit status:";
+
 /// The widest that a line of help gets: longer ones are hard to read.
 pub const WIDTH: usize = 100;
 
@@ -18,14 +21,20 @@ pub fn width() -> usize {
 pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) -> String {
     let mut text = about.to_owned();
     if !examples.is_empty() {
-        text.push_str("\n\nExamples:");
+        text.push_str(EXAMPLES);
         examples.iter().for_each(|example| write!(text, "\n  {example}").expect("text takes all"));
     }
     if !exits.is_empty() {
-        text.push_str("\n\nExit status:");
+        text.push_str(EXIT_STATUS);
         text.push_str(&self::exits(exits, width));
     }
     text
+}
+
+/// The description alone, of a text by [`described`].
+pub fn undescribed(text: &str) -> &str {
+    let end = [EXAMPLES, EXIT_STATUS].iter().filter_map(|heading| text.find(heading)).min();
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Exit statuses, one a line, each after a line break.
@@ -50,5 +59,10 @@ mod tests {
             "Does it.\n\nExamples:\n  prog do\n  prog do -x\n\nExit status:\n  0      done\n  128+N  signal N ended the\n         command"
         );
         assert_eq!(described("Does it.", &[], &[], 80), "Does it.");
+        for (examples, exits) in
+            [(&["prog do"][..], &exits[..]), (&[], &exits), (&["prog do"], &[]), (&[], &[])]
+        {
+            assert_eq!(undescribed(&described("Does it.", examples, exits, 80)), "Does it.");
+        }
     }
 }

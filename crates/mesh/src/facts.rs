@@ -77,7 +77,7 @@ pub struct ProxyProgram {
 
 /// The facts for advice where IPv6 is not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoIpv6 {
+pub struct Ipv6Advice {
     /// Why, in a sentence without its stop.
     pub why: &'static str,
     pub setting: Setting,

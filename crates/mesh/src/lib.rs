@@ -27,7 +27,7 @@ pub mod sources;
 mod writing;
 
 pub use facts::{
-    ConfigKeys, DNS_PORT, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused, loopback,
+    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused, loopback,
 };
 pub use mesh::{Feature, Mesh};
 pub use policy::{CapturePolicy, Reasons};

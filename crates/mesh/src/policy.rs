@@ -1,6 +1,6 @@
 //! What every mesh provides: a policy, and what is known of its rules.
 
-use crate::facts::{ConfigKeys, ListItem, NoIpv6, Proxy, Unused};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Proxy, Unused};
 use crate::limit::{Caution, Limit};
 use crate::reason::{ReasonRow, RuleReason};
 use crate::recognition::{RecognizedRule, Role, RuleContext};
@@ -71,9 +71,9 @@ pub trait CapturePolicy: fmt::Debug {
 
     /// Why IPv6 is not captured, where it is not, by the settings. `names_it` is whether they name an IPv6 address of
     /// the pod.
-    fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> NoIpv6 {
+    fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> Ipv6Advice {
         let (setting, remedy) = self.keys().ipv6;
-        NoIpv6 { why: "IPv6 is not captured in this pod", setting, remedy }
+        Ipv6Advice { why: "IPv6 is not captured in this pod", setting, remedy }
     }
 }
 

@@ -3,7 +3,7 @@
 //! One that Kubernetes would refuse never matches, as with Istio, and its author is warned.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
-use crate::words::{is_label_key, is_label_value};
+use crate::syntax::{is_label_key, is_label_value};
 use serde_json::Value;
 
 /// Understands a selector.

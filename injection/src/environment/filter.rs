@@ -4,8 +4,8 @@
 
 use super::existing::{self, ENVOY_FILTER};
 use super::resource::{EnvironmentSpec, VirtualEnvironment};
+use super::syntax;
 use super::tag::VARIABLE;
-use super::words;
 use serde_json::{Value, json};
 
 /// The header of a request that asks the sidecar to log what it does; `DEBUG` asks for all headers.
@@ -19,7 +19,7 @@ pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentS
     let mut metadata = existing::metadata(environment, &environment.name);
     // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
-        metadata["labels"][key] = json!(if words::is_label_value(value) { value } else { "" });
+        metadata["labels"][key] = json!(if syntax::is_label_value(value) { value } else { "" });
     }
     json!({
         "apiVersion": ISTIO, "kind": ENVOY_FILTER, "metadata": metadata,

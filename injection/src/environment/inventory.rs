@@ -2,7 +2,7 @@
 
 use super::rule::{HttpRouteRule, RULE};
 use super::suggestions;
-use super::words;
+use super::syntax;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
 
 /// Whether an object can have this name (RFC 1123).
 pub fn is_name(name: &str) -> bool {
-    words::is_domain(name)
+    syntax::is_domain(name)
 }
 
 fn identity(object: &Value, namespace: &str) -> (String, String) {

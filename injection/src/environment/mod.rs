@@ -30,4 +30,4 @@ pub mod suggestions;
 pub mod table;
 pub mod tag;
 
-use crate::words;
+use crate::syntax;

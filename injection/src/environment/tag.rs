@@ -3,7 +3,7 @@
 //! The table of answers is that of alibaba's virtual-environment. Its patches fail for a proxy without variables, a proxy
 //! among the init containers, and a variable that is filled from elsewhere; these don't.
 
-use super::words;
+use super::syntax;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
 use crate::sidecar::PROXY;
@@ -28,11 +28,11 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     let mut found: Vec<String> = Vec::new();
     let mut problems = Vec::new();
     for item in text.split(',').map(str::trim) {
-        match words::is_label_key(item) {
+        match syntax::is_label_key(item) {
             true if found.iter().any(|there| there == item) => {}
             true => found.push(item.to_owned()),
             false => {
-                let text = format!("is not a label; {}", words::LABEL_KEY);
+                let text = format!("is not a label; {}", syntax::LABEL_KEY);
                 problems.push(InputProblem::with_item(name, item, text));
             }
         }

@@ -3,7 +3,7 @@
 use super::images;
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
-use crate::words::is_domain;
+use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 
 /// The options, by the names of the flags.

@@ -3,7 +3,7 @@
 use super::defaults;
 use super::list::{self, Network, items, listed};
 use crate::reader::DocumentReader;
-use crate::words::{LABEL_VALUE, is_label_value};
+use crate::syntax::{LABEL_VALUE, is_label_value};
 use mesh::InputProblem;
 use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::Wildcard;

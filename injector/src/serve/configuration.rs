@@ -46,7 +46,7 @@ impl ConfigurationFiles {
     }
 
     /// Parses the contents of the files.
-    pub(super) fn understand(&self, contents: &FileContents) -> Result<Configuration, Problems> {
+    pub(super) fn parse(&self, contents: &FileContents) -> Result<Configuration, Problems> {
         let names: Vec<String> = self.files.0.iter().map(|file| file.path.display().to_string()).collect();
         let (mut texts, mut problems) = (Texts::default(), Vec::new());
         for ((key, name), bytes) in self.keys.iter().zip(&names).zip(&contents.texts) {
@@ -81,7 +81,7 @@ impl ConfigurationFiles {
 }
 
 /// Tries the templates of a configuration on a plain pod. Problems of those that a pod has to name are logged.
-pub(super) fn tried(configuration: &Configuration) -> Result<(), Problems> {
+pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
     for TemplateTrial { template, is_default, problems: found, warnings } in trial(configuration) {
         for warning in warnings {

@@ -1,7 +1,7 @@
 //! Connections: so many at once, each over TLS or plain, by HTTP/1.1 or HTTP/2, each with its time, and an end that cuts no
 //! answer.
 
-use super::io_timeout::IoTimeout;
+use super::io_timeout::{IoTimeout, SHUTDOWN_TIMEOUT};
 use super::metrics::ServeMetrics;
 use super::tls::HTTP_2;
 use cluster::slots::{Slot, Slots};
@@ -30,8 +30,6 @@ const MAX_HEAD: u16 = 16 * 1024;
 /// How many requests of one connection of HTTP/2 are answered at once; a client has the others wait, or opens another
 /// connection. Go's servers have the same.
 const MAX_STREAMS: u32 = 250;
-/// How long a client that holds an idle connection of HTTP/2 may take to agree on its end.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait where no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -44,7 +42,7 @@ pub(super) struct Acceptor {
     /// How long a client may take for a handshake, for a head, and for a body.
     pub(super) timeout: Duration,
     /// How many connections may be open; for further ones, idle ones are closed.
-    pub(super) most: usize,
+    pub(super) max_connections: usize,
 }
 
 impl Acceptor {
@@ -54,7 +52,7 @@ impl Acceptor {
         F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let slots = Slots::new(self.most);
+        let slots = Slots::new(self.max_connections);
         let mut open = JoinSet::new();
         while let Some((stream, slot)) = self.next(&slots, &mut stop).await {
             while open.try_join_next().is_some() {}
@@ -81,7 +79,7 @@ impl Acceptor {
                     Ok((stream, _)) => return (stream, slots.take().await),
                     Err(error) => {
                         tracing::warn!(%error, "no connection can be accepted");
-                        slots.close_idle();
+                        slots.evict_one();
                         sleep(ACCEPT_RETRY).await;
                     }
                 }
@@ -196,7 +194,7 @@ impl AcceptedConnection {
         let reading = Arc::clone(&timer);
         let stream = TokioIo::new(InspectReader::new(stream, move |bytes| {
             if !bytes.is_empty() {
-                reading.arrived();
+                reading.bytes_received();
             }
         }));
         let ending = Ending { version, timer: &timer, last: &last };
@@ -235,7 +233,7 @@ impl AcceptedConnection {
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = timer.run_out() => {
+            () = timer.expired() => {
                 // The client may be about to ask, and has to know that it would not be answered.
                 if version == HttpVersion::Http2 {
                     shut_down(connection.as_mut());
@@ -248,10 +246,10 @@ impl AcceptedConnection {
                     return;
                 }
                 shut_down(connection.as_mut());
-                timer.ends();
+                timer.shut_down();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
-                    () = timer.run_out() => return,
+                    () = timer.expired() => return,
                 }
             }
         };

@@ -1,4 +1,4 @@
-//! How long a client may take: to begin a request, and to end its head.
+//! The deadline of a connection: for a request to begin, for its head to end, and for its body and answer.
 //!
 //! A connection on which nothing happens is kept for long, because the API server keeps its own. Once a request has begun,
 //! the limit is short: a client that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2
@@ -15,9 +15,11 @@ use tokio::{
 
 /// Longer than Go's client keeps a connection that it doesn't use (90 s), so that it is the client who ends it: no request
 /// is sent into a connection that is just being closed.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a client may take to agree on the end of a connection without requests (GOAWAY of HTTP/2).
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The deadlines of one connection.
+/// The deadline of one connection, which moves with what happens on it.
 #[derive(Debug)]
 pub(crate) struct IoTimeout {
     timeout: Duration,
@@ -25,45 +27,56 @@ pub(crate) struct IoTimeout {
     /// Nothing has come since the last answer.
     idle: AtomicBool,
     /// Requests without an answer.
-    open: AtomicUsize,
+    in_flight: AtomicUsize,
     /// Bytes on an idle connection begin a request.
-    bytes_ask: bool,
+    bytes_begin_request: bool,
+    is_shutting_down: AtomicBool,
 }
 
 impl IoTimeout {
-    /// A connection has just been opened, for a request that should come soon. `bytes_ask`: bytes on an idle connection
-    /// begin a request.
-    pub(crate) fn new(timeout: Duration, bytes_ask: bool) -> Self {
-        let deadline = watch::Sender::new(Instant::now() + timeout);
-        let (idle, open) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { timeout, deadline, idle, open, bytes_ask }
+    /// A connection has just been opened, for a request that should come soon.
+    pub(crate) fn new(timeout: Duration, bytes_begin_request: bool) -> Self {
+        Self {
+            timeout,
+            deadline: watch::Sender::new(Instant::now() + timeout),
+            idle: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            bytes_begin_request,
+            is_shutting_down: AtomicBool::new(false),
+        }
     }
 
-    pub(crate) fn arrived(&self) {
-        if self.bytes_ask && self.idle.swap(false, Ordering::Relaxed) {
+    pub(crate) fn bytes_received(&self) {
+        if self.bytes_begin_request && self.idle.swap(false, Ordering::Relaxed) {
             self.deadline.send_replace(Instant::now() + self.timeout);
         }
     }
 
     /// A head is complete: there is time for a body, and for an answer to be made of it.
     pub(crate) fn begin_request(&self) {
-        self.open.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.deadline.send_replace(Instant::now() + 2 * self.timeout);
     }
 
-    /// An answer is on its way, or its client has given it up. Whether it was the last one.
+    /// An answer is on its way, or its client has given it up. Returns whether no request is in flight any more.
     pub(crate) fn end_request(&self) -> bool {
-        let is_last = self.open.fetch_sub(1, Ordering::Relaxed) == 1;
+        let is_last = self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last {
             self.idle.store(true, Ordering::Relaxed);
-            self.deadline.send_replace(Instant::now() + IDLE);
+            self.deadline.send_replace(Instant::now() + self.idle_timeout());
         }
         is_last
     }
 
-    /// The connection is about to end: what is being answered still has its time, and silence has no longer one.
-    pub(crate) fn ends(&self) {
-        let end = Instant::now() + 2 * self.timeout;
+    fn idle_timeout(&self) -> Duration {
+        if self.is_shutting_down.load(Ordering::Relaxed) { SHUTDOWN_TIMEOUT } else { IDLE_TIMEOUT }
+    }
+
+    /// The connection is about to end: requests in flight keep their time, and an idle connection has little.
+    pub(crate) fn shut_down(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
+        let is_idle = self.in_flight.load(Ordering::Relaxed) == 0 && self.idle.load(Ordering::Relaxed);
+        let end = Instant::now() + if is_idle { SHUTDOWN_TIMEOUT } else { 2 * self.timeout };
         self.deadline.send_if_modified(|deadline| {
             let is_later = *deadline > end;
             *deadline = end.min(*deadline);
@@ -71,8 +84,8 @@ impl IoTimeout {
         });
     }
 
-    /// Ends when the client has taken too long.
-    pub(crate) async fn run_out(&self) {
+    /// Returns when the deadline has passed.
+    pub(crate) async fn expired(&self) {
         let mut changes = self.deadline.subscribe();
         loop {
             let deadline = *changes.borrow_and_update();
@@ -81,5 +94,46 @@ impl IoTimeout {
                 changed = changes.changed() => if changed.is_err() { return },
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn left(timer: &IoTimeout) -> Duration {
+        timer.deadline.borrow().duration_since(Instant::now())
+    }
+
+    #[test]
+    fn an_idle_connection_does_not_hold_up_a_shutdown() {
+        let timer = IoTimeout::new(TIMEOUT, false);
+        timer.begin_request();
+        assert!(timer.end_request() && left(&timer) > TIMEOUT * 2);
+        timer.shut_down();
+        assert!(left(&timer) <= SHUTDOWN_TIMEOUT);
+        // A request that has crossed the announcement is answered, and is the last one.
+        timer.begin_request();
+        assert!(left(&timer) > TIMEOUT);
+        assert!(timer.end_request() && left(&timer) <= SHUTDOWN_TIMEOUT);
+    }
+
+    #[test]
+    fn a_shutdown_leaves_time_to_requests_in_flight_and_to_one_that_has_begun() {
+        let timer = IoTimeout::new(TIMEOUT, true);
+        timer.begin_request();
+        timer.begin_request();
+        assert!(!timer.end_request());
+        timer.shut_down();
+        assert!(left(&timer) > TIMEOUT);
+
+        let timer = IoTimeout::new(TIMEOUT, true);
+        timer.begin_request();
+        assert!(timer.end_request());
+        timer.bytes_received();
+        timer.shut_down();
+        assert!(left(&timer) > TIMEOUT / 2 && left(&timer) <= TIMEOUT);
     }
 }

@@ -1,7 +1,7 @@
 //! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
 //!
-//! Configuration and certificate are read again when their files change. At the end nothing is cut: readiness goes first,
-//! then, when no more requests should come, the listener, then what is still being answered.
+//! Configuration and certificate are read again when their files change. At the end no request is cut off: readiness fails
+//! first, then, after the drain, the listener is closed, then the requests that are being answered are waited for.
 
 mod body;
 mod cluster;
@@ -14,7 +14,7 @@ mod reload;
 mod routes;
 pub(crate) mod tls;
 
-use crate::authority::{self, Callers};
+use crate::authority;
 use crate::logging::{self, LoggingFlags};
 use crate::output::chain;
 use crate::sources::ConfigurationSources;
@@ -49,7 +49,7 @@ use tokio_rustls::TlsAcceptor;
 const PORT: u16 = 15017;
 /// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
 const MAX_THREADS: usize = 4;
-/// For numbers and readiness; a scraper needs one or two.
+/// For metrics and readiness; a scraper needs one or two.
 const MAX_PLAIN_CONNECTIONS: usize = 32;
 
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
     /// Timeout of a handshake, of the head of a request, and of its body
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = some_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
     timeout: Duration,
     /// Maximum number of connections; idle ones are closed for further ones
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
@@ -93,7 +93,7 @@ pub(crate) struct ServeFlags {
     logging: LoggingFlags,
 }
 
-/// A list that is one value of a flag.
+/// A newtype, because clap takes a `Vec` for a flag that may be repeated.
 #[derive(Clone, Debug, Default)]
 struct EnvironmentLabels(Vec<String>);
 
@@ -116,11 +116,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// A client that may take no time at all can't be answered.
-fn some_seconds(text: &str) -> Result<Duration, String> {
+/// A timeout of 0 would refuse each request.
+fn positive_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         Duration::ZERO => Err("expected more than 0".to_owned()),
-        some => Ok(some),
+        positive => Ok(positive),
     }
 }
 
@@ -129,68 +129,60 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
-        // Long reviews have threads besides, which give their memory back when they end.
+        // Threads for long reviews end after a second without work, which returns their memory.
         .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()?;
-    let kubeconfig = flags.authority.kubeconfig.as_deref();
-    let identity = if flags.authority.self_signed {
-        // Problems of the configuration are reported before the cluster is touched.
-        let place = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
-        place.understand(&place.files.read()?)?;
-        let begun = runtime.block_on(async {
-            let mut termination = Termination::new()?;
-            tokio::select! {
-                begun = authority::begin(&flags.authority) => begun.map(Some),
-                () = termination.wait() => Ok(None),
-            }
-        })?;
-        let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
-        let callers = kept.callers();
-        runtime.spawn(kept.run());
-        Some((identity, callers))
-    } else if kubeconfig.is_some() && flags.cluster.watch_cluster == When::Off {
-        let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
-        return Err(text.into());
-    } else {
-        None
-    };
-    let metrics = Arc::new(ServeMetrics::default());
-    let cluster = runtime.block_on(ClusterState::begin(&flags.cluster, kubeconfig, &metrics))?;
-    let server = prepare(flags, identity, cluster, &metrics)?;
-    runtime.block_on(serve(flags, &server))?;
+    runtime.block_on(async {
+        let mut termination = Termination::new()?;
+        let server = tokio::select! {
+            server = prepare(flags) => server?,
+            () = termination.wait() => return Ok(()),
+        };
+        serve(flags, &server, termination).await
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads everything, and from then on whenever it changes; but for an identity that the reconciler keeps fresh.
-fn prepare(
-    flags: &ServeFlags,
-    kept: Option<(Arc<ServerIdentity>, Arc<Callers>)>,
-    cluster: Arc<ClusterState>,
-    metrics: &Arc<ServeMetrics>,
-) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
-    let place = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
-    let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
-    let (kept, callers) = kept.unzip();
-    let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
-        (None, Some(certificate), Some(key)) => {
-            certified(certificate, key).map(|(identity, it)| (identity, Some(it)))
-        }
-        (None, ..) => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
-        (Some(identity), ..) => Ok((identity, None)),
+/// Reads the configuration and the certificate, and from then on whenever their files change. The cluster is touched only
+/// where both are valid.
+async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
+    let kubeconfig = flags.authority.kubeconfig.as_deref();
+    let is_self_signed = flags.authority.self_signed;
+    if kubeconfig.is_some() && flags.cluster.watch_cluster == When::Off && !is_self_signed {
+        let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
+        return Err(text.into());
+    }
+    let configuration_files = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
+    let configured =
+        read_first(&configuration_files.files, |contents| Ok(configuration_files.parse(contents)?));
+    let identified = match (&flags.tls_cert, &flags.tls_key) {
+        _ if is_self_signed => Ok(None),
+        (Some(certificate), Some(key)) => identity_of(certificate, key).map(Some),
+        _ => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
     };
-    let (configured, certified) = match (configured, certified) {
-        (Ok(configured), Ok(certified)) => (configured, certified),
-        // All that is wrong at once.
-        (configured, certified) => {
-            let errors = [configured.err(), certified.err()].into_iter().flatten();
+    let (configured, identified) = match (configured, identified) {
+        (Ok(configured), Ok(identified)) => (configured, identified),
+        // Both errors are reported at once.
+        (configured, identified) => {
+            let errors = [configured.err(), identified.err()].into_iter().flatten();
             let errors: Vec<String> = errors.map(|error| chain(&*error)).collect();
             return Err(errors.join("\n").into());
         }
     };
-    let (identity, certificate) = certified;
+    let (identity, certificate, callers) = match identified {
+        Some((identity, watched)) => (identity, Some(watched), None),
+        None => {
+            let (identity, reconciler) = authority::begin(&flags.authority).await?;
+            let callers = reconciler.callers();
+            tokio::spawn(reconciler.run());
+            (identity, None, Some(callers))
+        }
+    };
+    let metrics = Arc::new(ServeMetrics::default());
+    let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await?;
     let (configuration, configuration_contents, configuration_stamps) = configured;
-    let unfit = configuration::tried(&configuration).err().map(|problems| {
+    let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
     });
@@ -199,73 +191,76 @@ fn prepare(
         cluster,
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
         identity,
-        metrics: Arc::clone(metrics),
-        leaving: AtomicBool::new(false),
+        metrics: Arc::clone(&metrics),
+        draining: AtomicBool::new(false),
         budget: Budget::new(),
         timeout: flags.timeout,
-        alone: Mutex::default(),
-        unfit: RwLock::new(unfit),
+        long_review: Mutex::default(),
+        template_problems: RwLock::new(template_problems),
         callers,
     });
-    let configured = Arc::clone(&server);
-    let files = place.files.clone();
-    let take = Box::new(move |contents: &FileContents| {
-        let configuration = place.understand(contents)?;
-        configuration::tried(&configuration)?;
-        configured.configure(configuration);
+    let reloaded = Arc::clone(&server);
+    let files = configuration_files.files.clone();
+    let reload = Box::new(move |contents: &FileContents| {
+        let configuration = configuration_files.parse(contents)?;
+        configuration::try_templates(&configuration)?;
+        reloaded.configure(configuration);
         Ok(())
     });
     let configuration =
-        Watched::new("configuration", files, &configuration_contents, configuration_stamps, take);
+        Watched::new("configuration", files, &configuration_contents, configuration_stamps, reload);
     let mut watched = vec![(configuration, metrics.configuration.clone())];
     watched.extend(certificate.map(|certificate| (certificate, metrics.certificate.clone())));
     reload::watch(watched);
     Ok(server)
 }
 
-/// The identity that files hold, and what takes the next one from them.
-fn certified(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
+/// The server's identity by the certificate and the key of files, and the watch that replaces it when they change.
+fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
     let files = configuration::certificate_files(certificate, key);
-    let (identity, contents, stamps) = first(&files, |contents| {
+    let (identity, contents, stamps) = read_first(&files, |contents| {
         let (chain, key) = configuration::certificate(contents)?;
         Ok(ServerIdentity::new(chain, key)?)
     })
     .map_err(|error| {
         format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), chain(&*error))
     })?;
-    let shown = Arc::clone(&identity);
-    let take = Box::new(move |contents: &FileContents| {
+    let served = Arc::clone(&identity);
+    let reload = Box::new(move |contents: &FileContents| {
         let (chain, key) = configuration::certificate(contents)?;
-        Ok(shown.set(chain, key)?)
+        Ok(served.set(chain, key)?)
     });
-    Ok((identity, Watched::new("certificate", files, &contents, stamps, take)))
+    Ok((identity, Watched::new("certificate", files, &contents, stamps, reload)))
 }
 
-/// What files say at the start, with what they looked like then.
-fn first<T>(
+/// Reads files at the start. The stamps come first, so that a change in between is noticed.
+fn read_first<T>(
     files: &Files,
-    understand: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,
+    parse: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,
 ) -> Result<(T, FileContents, FileStamps), Box<dyn Error>> {
     let stamps = files.stamps();
     let contents = files.read()?;
-    Ok((understand(&contents)?, contents, stamps))
+    Ok((parse(&contents)?, contents, stamps))
 }
 
-async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Box<dyn Error>> {
-    let mut termination = Termination::new()?;
+async fn serve(
+    flags: &ServeFlags,
+    server: &Arc<WebhookServer>,
+    mut termination: Termination,
+) -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)
         .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
     let address = listener.local_addr()?;
-    let acceptor = |listener, tls, most| Acceptor {
+    let acceptor = |listener, tls, max_connections| Acceptor {
         listener,
         tls,
         metrics: Arc::clone(&server.metrics),
         timeout: flags.timeout,
-        most,
+        max_connections,
     };
     let mut plain_address = None;
-    let mut plain = None;
+    let mut plain_task = None;
     if let Some(target) = flags.metrics_address {
         let listener = listen(target)
             .map_err(|error| format!("--metrics-address {target}: can't be listened on: {error}"))?;
@@ -276,7 +271,7 @@ async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Bo
             async move { server.page(&request) }
         };
         let acceptor = acceptor(listener, None, MAX_PLAIN_CONNECTIONS);
-        plain = Some(tokio::spawn(acceptor.serve(answer, stopped.clone())));
+        plain_task = Some(tokio::spawn(acceptor.serve(answer, stopped.clone())));
     }
     let tls = TlsAcceptor::from(tls::server(Arc::clone(&server.identity))?);
     let answering = Arc::clone(server);
@@ -285,22 +280,22 @@ async fn serve(flags: &ServeFlags, server: &Arc<WebhookServer>) -> Result<(), Bo
         async move { server.answer(request).await }
     };
     let acceptor = acceptor(listener, Some(tls), flags.max_connections.into());
-    let served = tokio::spawn(acceptor.serve(answer, stopped));
+    let https_task = tokio::spawn(acceptor.serve(answer, stopped));
     let plain_address = plain_address.map(|address| address.to_string());
     tracing::info!(%address, metrics_address = plain_address, "serving");
 
     termination.wait().await;
-    tracing::info!(drain = flags.drain.as_secs_f64(), "leaving");
-    server.leaving.store(true, Relaxed);
+    tracing::info!(drain = flags.drain.as_secs_f64(), "draining");
+    server.draining.store(true, Relaxed);
     tokio::select! {
         () = sleep(flags.drain) => {}
         () = termination.wait() => {}
     }
     stop.send_replace(true);
-    served.await?;
-    if let Some(plain) = plain {
-        plain.await?;
+    https_task.await?;
+    if let Some(plain_task) = plain_task {
+        plain_task.await?;
     }
-    tracing::info!("left");
+    tracing::info!("stopped");
     Ok(())
 }

@@ -1,92 +1,99 @@
 //! What is read from files, and read again when they change, while the server serves.
 //!
-//! Files are looked at ten times a second rather than watched: that sees the exchange of a folder by Kubernetes, a bind mount
-//! and a file system of the network alike. What can't be read or understood leaves the old in place.
+//! Files are polled ten times a second rather than watched by inotify: polling notices a volume that the kubelet exchanges, a
+//! bind mount and a network file system alike. Where contents can't be read or parsed, those before stay in use.
 
 use super::files::{FileContents, FileStamps, Files};
 use super::metrics::Reloads;
 use crate::output::chain;
 use std::{error::Error, thread, time::Duration};
 
-/// How often files are looked at. A change is read at the next look, so that several which come together are one.
+/// A change is read at the poll after the one that notices it, so that several which come together are one.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// For so many looks after a change files are read even if they look the same: their times are no finer than the kernel's
-/// clock.
+/// After a change, files are read at this many polls even if their stamps are equal: their times are no finer than the
+/// kernel's clock.
 const UNTRUSTED_POLLS: u8 = 10;
 
-/// Takes what was read into use; or says why not, and then has changed nothing.
-pub(super) type Take = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
+/// Puts what was read into use; or says why not, and then has changed nothing.
+pub(super) type Apply = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
 
-/// Files, and what becomes of them.
+/// Files, and what uses their contents.
 pub(super) struct Watched {
     /// For the log: `configuration`, `certificate`.
     what: &'static str,
     files: Files,
-    take: Take,
+    apply: Apply,
     stamps: FileStamps,
-    /// Of what was taken, or refused, last.
+    /// Of the contents that were applied, or refused, last.
     digest: u64,
-    /// What was wrong last.
-    wrong: Option<String>,
-    untrusted: u8,
+    last_error: Option<String>,
+    untrusted_polls: u8,
 }
 
-/// What came of a look.
+/// The outcome of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reload {
-    Nothing,
-    Taken,
-    /// The old stays.
+    Unchanged,
+    Applied,
+    /// The contents before stay in use.
     Failed(String),
 }
 
 impl Watched {
-    /// `first` is what was read and taken at the start, when the files had these `stamps`.
+    /// `first` is what was read and applied at the start, when the files had these `stamps`.
     pub(super) fn new(
         what: &'static str,
         files: Files,
         first: &FileContents,
         stamps: FileStamps,
-        take: Take,
+        apply: Apply,
     ) -> Self {
-        Self { what, files, take, stamps, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
+        Self {
+            what,
+            files,
+            apply,
+            stamps,
+            digest: first.digest,
+            last_error: None,
+            untrusted_polls: UNTRUSTED_POLLS,
+        }
     }
 
-    fn look(&mut self) -> Reload {
+    fn poll(&mut self) -> Reload {
         let stamps = self.files.stamps();
         if stamps != self.stamps {
             self.stamps = stamps;
-            self.untrusted = UNTRUSTED_POLLS;
-            return Reload::Nothing;
+            self.untrusted_polls = UNTRUSTED_POLLS;
+            return Reload::Unchanged;
         }
-        if self.untrusted == 0 {
-            return Reload::Nothing;
+        if self.untrusted_polls == 0 {
+            return Reload::Unchanged;
         }
-        self.untrusted -= 1;
-        let taken = match self.files.read() {
+        self.untrusted_polls -= 1;
+        let applied = match self.files.read() {
             Ok(contents) if contents.digest == self.digest => {
                 // What could not be read for a moment is there again.
-                self.wrong = None;
-                return Reload::Nothing;
+                self.last_error = None;
+                return Reload::Unchanged;
             }
             Ok(contents) => {
                 self.digest = contents.digest;
-                (self.take)(&contents)
+                (self.apply)(&contents)
             }
             Err(unreadable) => Err(unreadable.into()),
         };
-        match taken {
+        match applied {
             Ok(()) => {
-                self.wrong = None;
-                Reload::Taken
+                self.last_error = None;
+                Reload::Applied
             }
             Err(error) => {
-                let wrong = chain(&*error);
-                if self.wrong.as_ref() == Some(&wrong) {
-                    return Reload::Nothing;
+                let error = chain(&*error);
+                if self.last_error.as_ref() == Some(&error) {
+                    return Reload::Unchanged;
                 }
-                self.wrong = Some(wrong.clone());
-                Reload::Failed(wrong)
+                self.last_error = Some(error.clone());
+                Reload::Failed(error)
             }
         }
     }
@@ -99,15 +106,15 @@ pub(super) fn watch(mut watched: Vec<(Watched, Reloads)>) {
             thread::sleep(POLL_INTERVAL);
             for (watched, reloads) in &mut watched {
                 let what = watched.what;
-                match watched.look() {
-                    Reload::Nothing => {}
-                    Reload::Taken => {
+                match watched.poll() {
+                    Reload::Unchanged => {}
+                    Reload::Applied => {
                         reloads.count("done");
                         tracing::info!(what, "reloaded");
                     }
                     Reload::Failed(error) => {
                         reloads.count("failed");
-                        tracing::error!(what, error, "not reloaded; the old one stays");
+                        tracing::error!(what, error, "not reloaded; the one before stays in use");
                     }
                 }
             }
@@ -129,7 +136,7 @@ mod tests {
     /// A folder as Kubernetes mounts it, of two files.
     struct Mount {
         folder: PathBuf,
-        taken: Arc<Mutex<Vec<String>>>,
+        applied: Arc<Mutex<Vec<String>>>,
         watched: Watched,
     }
 
@@ -154,9 +161,9 @@ mod tests {
                 WatchedFile { path, optional: name == "b" }
             };
             let files = Files(vec![file("a"), file("b")]);
-            let taken = Arc::new(Mutex::new(Vec::new()));
-            let heard = Arc::clone(&taken);
-            let take = move |contents: &FileContents| {
+            let applied = Arc::new(Mutex::new(Vec::new()));
+            let heard = Arc::clone(&applied);
+            let apply = move |contents: &FileContents| {
                 let texts = contents.texts.iter().flatten().map(|text| String::from_utf8_lossy(text));
                 let text = texts.collect::<Vec<_>>().join(" ");
                 if text.contains("bad") {
@@ -167,18 +174,18 @@ mod tests {
             };
             let stamps = files.stamps();
             let first = files.read().expect("texts");
-            let watched = Watched::new("mount", files, &first, stamps, Box::new(take));
-            Self { folder, taken, watched }
+            let watched = Watched::new("mount", files, &first, stamps, Box::new(apply));
+            Self { folder, applied, watched }
         }
 
-        /// What the next looks see, as many as untrusted lasts.
-        fn looks(&mut self) -> Vec<Reload> {
-            let seen: Vec<Reload> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.look()).collect();
-            seen.into_iter().filter(|seen| *seen != Reload::Nothing).collect()
+        /// What the next polls notice, until the stamps are trusted.
+        fn polls(&mut self) -> Vec<Reload> {
+            let seen: Vec<Reload> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.poll()).collect();
+            seen.into_iter().filter(|seen| *seen != Reload::Unchanged).collect()
         }
 
-        fn taken(&self) -> Vec<String> {
-            self.taken.lock().expect("no test has failed inside").clone()
+        fn applied(&self) -> Vec<String> {
+            self.applied.lock().expect("no test has failed inside").clone()
         }
     }
 
@@ -191,40 +198,40 @@ mod tests {
     #[test]
     fn a_folder_that_is_exchanged_is_taken_once() {
         let mut mount = Mount::new("exchanged");
-        assert_eq!(mount.looks(), []);
+        assert_eq!(mount.polls(), []);
         fill(&mount.folder, "..2", ["two", "two"]);
-        assert_eq!(mount.looks(), [Reload::Taken]);
-        assert_eq!(mount.looks(), []);
+        assert_eq!(mount.polls(), [Reload::Applied]);
+        assert_eq!(mount.polls(), []);
         // The same texts again are no change.
         fill(&mount.folder, "..3", ["two", "two"]);
-        assert_eq!(mount.looks(), []);
-        assert_eq!(mount.taken(), ["two two"]);
+        assert_eq!(mount.polls(), []);
+        assert_eq!(mount.applied(), ["two two"]);
     }
 
     #[test]
     fn a_bad_file_is_reported_once_and_a_later_good_one_is_loaded() {
         let mut mount = Mount::new("bad");
         fill(&mount.folder, "..2", ["bad", "two"]);
-        assert_eq!(mount.looks(), [Reload::Failed("it is bad".to_owned())]);
+        assert_eq!(mount.polls(), [Reload::Failed("it is bad".to_owned())]);
         fs::remove_file(mount.folder.join("..2/a")).expect("a file");
-        let [Reload::Failed(error)] = &mount.looks()[..] else { panic!("no failure") };
+        let [Reload::Failed(error)] = &mount.polls()[..] else { panic!("no failure") };
         assert!(error.contains("/a: can't be read: No such file"), "{error}");
-        assert_eq!(mount.taken(), [""; 0]);
+        assert_eq!(mount.applied(), [""; 0]);
         fs::write(mount.folder.join("..2/a"), "three").expect("a file");
         fs::remove_file(mount.folder.join("..2/b")).expect("a file");
-        assert_eq!(mount.looks(), [Reload::Taken]);
-        assert_eq!(mount.taken(), ["three"]);
+        assert_eq!(mount.polls(), [Reload::Applied]);
+        assert_eq!(mount.applied(), ["three"]);
     }
 
     #[test]
     fn a_file_that_looks_the_same_is_not_trusted_at_once() {
         let mut mount = Mount::new("same");
         fill(&mount.folder, "..2", ["two", "two"]);
-        assert_eq!([mount.watched.look(), mount.watched.look()], [Reload::Nothing, Reload::Taken]);
+        assert_eq!([mount.watched.poll(), mount.watched.poll()], [Reload::Unchanged, Reload::Applied]);
         // As if it had been written within one tick of the kernel's clock.
         fs::write(mount.folder.join("..2/a"), "six").expect("a file");
         mount.watched.stamps = mount.watched.files.stamps();
-        assert_eq!(mount.watched.look(), Reload::Taken);
-        assert_eq!(mount.taken(), ["two two", "six two"]);
+        assert_eq!(mount.watched.poll(), Reload::Applied);
+        assert_eq!(mount.applied(), ["two two", "six two"]);
     }
 }

@@ -39,14 +39,14 @@ pub(super) struct WebhookServer {
     pub(super) identity: Arc<ServerIdentity>,
     pub(super) metrics: Arc<ServeMetrics>,
     /// Set when the process is about to end: no more requests should be sent.
-    pub(super) leaving: AtomicBool,
+    pub(super) draining: AtomicBool,
     pub(super) budget: Budget,
     /// How long a client may take for a body.
     pub(super) timeout: Duration,
     /// Locked while a long review is processed.
-    pub(super) alone: Mutex<()>,
+    pub(super) long_review: Mutex<()>,
     /// Why pods can't be injected by the configuration, as far as that is known before the first review.
-    pub(super) unfit: RwLock<Option<String>>,
+    pub(super) template_problems: RwLock<Option<String>>,
     /// The webhooks that should call; none where they are not watched.
     pub(super) callers: Option<Arc<Callers>>,
 }
@@ -62,7 +62,7 @@ impl WebhookServer {
     pub(super) fn configure(&self, configuration: Configuration) {
         let configuration = Arc::new(configuration);
         *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
-        *self.unfit.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.template_problems.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn configuration(&self) -> Arc<Configuration> {
@@ -79,7 +79,7 @@ impl WebhookServer {
             }
             _ => self.page(&request),
         };
-        if self.leaving.load(Relaxed) {
+        if self.draining.load(Relaxed) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -95,7 +95,8 @@ impl WebhookServer {
         match path {
             "/metrics" => refuse_method(request.method()).unwrap_or_else(|| {
                 let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
-                let is_usable = self.unfit.read().unwrap_or_else(PoisonError::into_inner).is_none();
+                let is_usable =
+                    self.template_problems.read().unwrap_or_else(PoisonError::into_inner).is_none();
                 self.metrics.page(self.identity.expires(), is_usable, callers)
             }),
             _ => {
@@ -110,11 +111,11 @@ impl WebhookServer {
 
     /// All on which it depends whether requests should be sent.
     fn checks(&self) -> [Check; 3] {
-        let is_leaving = self.leaving.load(Relaxed);
-        let unfit = self.unfit.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_draining = self.draining.load(Relaxed);
+        let template_problems = self.template_problems.read().unwrap_or_else(PoisonError::into_inner).clone();
         let checks = [
-            ("shutdown", if is_leaving { Err("leaving".to_owned()) } else { Ok(()) }),
-            ("configuration", unfit.map_or(Ok(()), Err)),
+            ("shutdown", if is_draining { Err("draining".to_owned()) } else { Ok(()) }),
+            ("configuration", template_problems.map_or(Ok(()), Err)),
             ("cluster", self.cluster.blocked_by().map_or(Ok(()), |reason| Err(reason.to_owned()))),
         ];
         checks.map(|(name, result)| Check { name, result })
@@ -146,10 +147,10 @@ impl WebhookServer {
             Ok(body) => {
                 let server = Arc::clone(self);
                 let work = spawn_blocking(move || {
-                    let _alone = server.alone.lock().unwrap_or_else(PoisonError::into_inner);
+                    let _long_review = server.long_review.lock().unwrap_or_else(PoisonError::into_inner);
                     server.reviewed(subject, &head, body.bytes())
                 });
-                work.await.unwrap_or_else(|_| Answer::text(503, "the server is leaving; try again"))
+                work.await.unwrap_or_else(|_| Answer::text(503, "the server is shutting down; try again"))
             }
         };
         let mut response = self.logged(subject, answer, start);

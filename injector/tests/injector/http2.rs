@@ -158,7 +158,7 @@ fn nothing_is_cut_at_the_end() {
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         webhook.signal(Signal::SIGTERM);
-        webhook.logged("leaving");
+        webhook.logged("draining");
         // Each answer is the last one of its connection now.
         let (mut late, late_connection) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");

@@ -112,7 +112,7 @@ fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
     assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 1.0);
 
     webhook.configure(&config("own"), "");
-    webhook.logged("not reloaded; the old one stays");
+    webhook.logged("not reloaded; the one before stays in use");
     assert_eq!(webhook.get("/ready").status, 200);
     assert_eq!(webhook.metric("sidecar_injector_configuration_reloads_total{outcome=\"failed\"}"), 1.0);
     let answer = webhook.connect().review("/inject", "u1", &pod()).expect("an answer").json();
@@ -282,7 +282,7 @@ fn nothing_is_cut_at_the_end() {
     assert_eq!(idle.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
     let mut in_flight = begun(&webhook);
     webhook.signal(Signal::SIGTERM);
-    webhook.logged("leaving");
+    webhook.logged("draining");
     // Not ready, but there: the API server may not know yet.
     assert_eq!(webhook.get("/ready").status, 503);
     let late = webhook.connect().review("/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");

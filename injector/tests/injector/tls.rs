@@ -64,14 +64,14 @@ fn a_new_certificate_is_shown_to_new_connections() {
     let (_, key) = webhook.authority.client("another");
     for (certificate, key, times) in [(other.as_str(), key.as_str(), 1), ("", "", 2)] {
         webhook.certify_by(certificate, key);
-        webhook.logged_times("not reloaded; the old one stays", times);
+        webhook.logged_times("not reloaded; the one before stays in use", times);
         assert_eq!(webhook.connect().certificate(), second);
     }
     let count = |outcome: &str| {
         webhook.metric(&format!("sidecar_injector_certificate_reloads_total{{outcome=\"{outcome}\"}}"))
     };
     assert_eq!([count("done"), count("failed")], [1.0, 2.0]);
-    let log = webhook.logged("not reloaded; the old one stays");
+    let log = webhook.logged("not reloaded; the one before stays in use");
     assert_eq!(log["what"], "certificate");
     assert!(log["error"].as_str().is_some_and(|error| error.contains("expected the key")), "{log}");
 }
@@ -94,7 +94,7 @@ fn a_new_configuration_decides_about_the_next_pod() {
     webhook.logged("reloaded");
     assert_eq!(outcome("u2"), "injected");
     webhook.configure("policy: disabled\ntemplates: 7\n", "global: [\n");
-    let log = webhook.logged("not reloaded; the old one stays");
+    let log = webhook.logged("not reloaded; the one before stays in use");
     let error = log["error"].as_str().expect("a text");
     assert!(error.contains("/config") && error.contains("/values"), "all that is wrong at once: {error}");
     assert_eq!(outcome("u3"), "injected");

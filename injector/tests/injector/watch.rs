@@ -146,7 +146,7 @@ fn who_may_not_watch_serves_all_the_same() {
     cluster.state().faults.clear();
     until("a role was granted", || user(&webhook) == "1009" && is_native(&webhook, None));
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (1.0, 1.0));
-    let shown = webhook.lines("the watch is disturbed");
+    let shown = webhook.lines("the watch failed");
     let resources: BTreeSet<&str> = shown.iter().filter_map(|line| line["resource"].as_str()).collect();
     assert_eq!(
         (shown.len(), resources.len()),

@@ -160,6 +160,11 @@ mod tests {
         check("-A O -j R\n-A O -p tcp -j RETURN\n", &[(2, 1)]);
         check("-A O -j R\n-A O -j RETURN\n", &[]);
         check("-A O -m owner ! --uid-owner 1 -j RETURN\n-A O -m owner --uid-owner 2 -j R\n", &[]);
+        // A rule that reports lets the packet on to the one that ends it.
+        check(
+            "-A L -j LOG --log-prefix \"a\" --log-level 7\n-A L -p tcp -j ACCEPT\n-A O -j L\n-A O -p tcp -j RETURN\n",
+            &[(4, 3)],
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What proves that rules and routing are a predecessor's: each degree of confidence, with and without its evidence.
+//! What proves that rules and routing are a predecessor's: each kind of proof, and where it is missing.
 
 use super::arbitrary::OWNER;
-use rules::inheritance::{Evidence, Inheritance, doubtful, routing};
-use rules::predecessor::{Confidence, Pattern, Predecessor};
+use rules::inheritance::{Evidence, Inheritance, classify_routing, doubtful};
+use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::routing::{Object, RoutingEntry};
 use rules::{
     Chain, Family, Hook, ListedRule, Mark, Ownership, State, Table, parse, render::iptables::appended,
@@ -11,24 +11,19 @@ use rules::{
 const PREDECESSOR: Predecessor = Predecessor {
     name: "the predecessor",
     patterns: &[
-        of(
-            Table::Mangle,
-            Hook::Prerouting,
-            "-m mark --mark 1337 -j CONNMARK --save-mark",
-            Confidence::Certain,
-        ),
-        of(Table::Mangle, Hook::Prerouting, "-m mark --mark # -j CONNMARK --save-mark", Confidence::ByTable),
-        of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
-        of(Table::Nat, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
-        of(Table::Nat, Hook::Output, "-p udp --dport 53 -j REDIRECT --to-ports *", Confidence::Uncommented),
+        of(Table::Mangle, Hook::Prerouting, "-m mark --mark 1337 -j CONNMARK --save-mark", Proof::Form),
+        of(Table::Mangle, Hook::Prerouting, "-m mark --mark # -j CONNMARK --save-mark", Proof::Table),
+        of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
+        of(Table::Nat, Hook::Output, "-o * -j RETURN", Proof::Position),
+        of(Table::Nat, Hook::Output, "-p udp --dport 53 -j REDIRECT --to-ports *", Proof::NoComments),
     ],
     log_group: Some(1337),
     policy_rule: Some((Mark::whole(1337), 133)),
     tables: &["old"],
 };
 
-const fn of(table: Table, hook: Hook, rule: &'static str, confidence: Confidence) -> Pattern {
-    Pattern { table, hook, rule, confidence }
+const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Pattern {
+    Pattern { table, hook, rule, proof }
 }
 
 const HEIR: Ownership = Ownership { predecessor: Some(&PREDECESSOR), ..OWNER };
@@ -117,9 +112,13 @@ fn rule(family: Family, mark: u32, table: u32) -> Object {
 
 /// Of routing that others have made, what is proven to be the predecessor's, and what is doubtful.
 fn check_routing(evidence: &Evidence, others: &[RoutingEntry], proven: &[usize], unproven: &[usize]) {
-    let found = routing(&HEIR, evidence, &others.iter().copied().collect());
+    let found = classify_routing(&HEIR, evidence, &others.iter().copied().collect());
     let these = |indices: &[usize]| indices.iter().map(|index| others[*index]).collect();
-    assert_eq!((found.routing, found.doubtful), (these(proven), these(unproven)), "{evidence:?} {others:?}");
+    assert_eq!(
+        (found.inherited, found.doubtful),
+        (these(proven), these(unproven)),
+        "{evidence:?} {others:?}"
+    );
 }
 
 #[test]
@@ -154,20 +153,25 @@ fn routing_is_inherited_by_marks_tables_and_captures() {
     check_routing(&nothing, &address, &[], &[0]);
     check_routing(&evidence(&captured(Family::V4), &none), &address, &[], &[0]);
     check_routing(&evidence(&none, &captured(Family::V6)), &address, &[0], &[]);
-    check_routing(&evidence(&none, &captured(Family::V6)).and(false, true), &address, &[], &[0]);
+    check_routing(
+        &evidence(&none, &captured(Family::V6)).with_other_evidence(false, true),
+        &address,
+        &[],
+        &[0],
+    );
     check_routing(&evidence(&none, &owned), &address, &[], &[0]);
     check_routing(&evidence(&inherited, &owned), &address, &[0], &[]);
-    check_routing(&nothing.clone().and(true, true), &address, &[0], &[]);
+    check_routing(&nothing.clone().with_other_evidence(true, true), &address, &[0], &[]);
     let with_rule = [address[0], route(rule(Family::V6, 1337, 133), 0)];
-    check_routing(&nothing.clone().and(false, true), &with_rule, &[0, 1], &[]);
-    assert_eq!(routing(&OWNER, &nothing, &with_rule.into_iter().collect()), Inheritance::default());
+    check_routing(&nothing.clone().with_other_evidence(false, true), &with_rule, &[0, 1], &[]);
+    assert_eq!(classify_routing(&OWNER, &nothing, &with_rule.into_iter().collect()), Inheritance::default());
 }
 
 #[test]
 fn what_is_proven_for_one_predecessor_is_doubtful_for_none() {
     let [one, two, three] = [1, 2, 3].map(|mark| route(rule(Family::V4, mark, mark), 0));
     let mut found = Inheritance { doubtful: [one, two, three].into(), ..Inheritance::default() };
-    found.extend(Inheritance { routing: [one].into(), joined: [two].into(), doubtful: [three].into() });
+    found.extend(Inheritance { inherited: [one].into(), joined: [two].into(), doubtful: [three].into() });
     assert_eq!(found.doubtful, [three].into());
-    assert_eq!(found.taken().copied().collect::<Vec<_>>(), [one, two]);
+    assert_eq!(found.taken_over().copied().collect::<Vec<_>>(), [one, two]);
 }

@@ -215,3 +215,10 @@ fn an_address_that_is_not_known_lies_in_the_network_of_all() {
         assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, Verdict::Drop);
     }
 }
+
+#[test]
+fn a_packet_whose_mark_has_changed_may_leave_by_another_interface() {
+    let drops = "-A OUTPUT -j A\n-A B -o eth0 -j DROP\n-A POSTROUTING -j B\n";
+    check_sent(&format!("-A A -j MARK --set-mark 0\n{drops}"), Verdict::Drop);
+    check_sent(&format!("-A A -j MARK --set-mark 0x9\n{drops}"), Verdict::Unknown);
+}

@@ -131,12 +131,12 @@ pub(super) fn legacy_listing(
 pub(super) struct Shown {
     pub(super) listing: Listing,
     /// The tables that it does not show, or not so that they can be read, each with the reason.
-    pub(super) hidden: BTreeMap<Table, String>,
+    pub(super) unlistable: BTreeMap<Table, String>,
 }
 
 impl From<Listing> for Shown {
     fn from(listing: Listing) -> Self {
-        Self { listing, hidden: BTreeMap::new() }
+        Self { listing, unlistable: BTreeMap::new() }
     }
 }
 
@@ -155,16 +155,16 @@ pub(super) fn listing(
     let mut all = Shown::from(Listing::empty(family));
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
         // It was killed, or can't be run at all.
-        all.hidden.extend(tables.iter().map(|table| (*table, failure.to_string())));
+        all.unlistable.extend(tables.iter().map(|table| (*table, failure.to_string())));
         return Ok(all);
     }
     for table in tables {
         match save(programs, family, &[counters.words(), &["-t", table.name()]].concat()) {
-            Err(Error::Program { source, .. }) => drop(all.hidden.insert(*table, complaint(&source))),
+            Err(Error::Program { source, .. }) => drop(all.unlistable.insert(*table, complaint(&source))),
             text => {
-                let Shown { listing, hidden } = shown(programs, family, &text?)?;
+                let Shown { listing, unlistable } = shown(programs, family, &text?)?;
                 all.listing.chains.extend(listing.chains);
-                all.hidden.extend(hidden);
+                all.unlistable.extend(unlistable);
             }
         }
     }
@@ -184,7 +184,7 @@ fn complaint(failure: &ExecError) -> String {
 
 fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
     let made_with_nft = |table| (table, "something in it was made with nft".to_owned());
-    let mut hidden: BTreeMap<Table, String> =
+    let mut unlistable: BTreeMap<Table, String> =
         text.lines().filter_map(incompatible).map(made_with_nft).collect();
     let listing = match parse::listing(text, family) {
         Ok(listing) => listing,
@@ -194,13 +194,15 @@ fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error
             for (table, block) in blocks(text) {
                 match parse::listing(block, family) {
                     Ok(part) => listing.chains.extend(part.chains),
-                    Err(error) => drop(hidden.insert(table, format!("its listing can't be read: {error}"))),
+                    Err(error) => {
+                        unlistable.insert(table, format!("its listing can't be read: {error}"));
+                    }
                 }
             }
             listing
         }
     };
-    Ok(Shown { listing, hidden })
+    Ok(Shown { listing, unlistable })
 }
 
 /// The tables of a listing, each with its text.

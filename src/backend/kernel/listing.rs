@@ -22,12 +22,12 @@ pub(super) struct FamilyRules {
     listing: Listing,
     pub(super) state: State,
     /// Tables that the program does not show as they are, each with the reason. The state has none of them.
-    pub(super) hidden: BTreeMap<Table, String>,
+    pub(super) unlistable: BTreeMap<Table, String>,
 }
 
 impl FamilyRules {
     fn nothing(family: Family) -> Self {
-        Self { listing: Listing::empty(family), state: State::default(), hidden: BTreeMap::new() }
+        Self { listing: Listing::empty(family), state: State::default(), unlistable: BTreeMap::new() }
     }
 }
 
@@ -45,8 +45,8 @@ impl There {
             }
             Self::Nft(tables) => iptables::listing(programs, family, tables, Counters::Leave)?,
         };
-        let Shown { listing, hidden } = shown;
-        Ok(FamilyRules { state: listing.state(owner), listing, hidden })
+        let Shown { listing, unlistable } = shown;
+        Ok(FamilyRules { state: listing.state(owner), listing, unlistable })
     }
 
     /// Those that the listing has to show.
@@ -101,13 +101,13 @@ impl Kernel {
     }
 
     /// Puts what the kernel has in the place of what iptables (nft) prints of it otherwise. What the program can't show stays
-    /// hidden: it has to change those tables.
+    /// unlistable: it has to change those tables.
     fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
         let agreed = self.needed_nftables()?.agreed(tables, printed);
         let mut listing = agreed.map_err(|source| netlink("reading nf_tables", source))?;
-        listing.chains.retain(|(table, _), _| !listed.hidden.contains_key(table));
+        listing.chains.retain(|(table, _), _| !listed.unlistable.contains_key(table));
         listed.state = listing.state(&self.owner);
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Kernel {
         }
     }
 
-    /// Lists again until that agrees with the kernel. Of the nft variant, a table that does not is hidden.
+    /// Lists again until that agrees with the kernel. Of the nft variant, a table that still differs is unlistable.
     fn compare(
         &mut self,
         variant: Variant,
@@ -136,7 +136,7 @@ impl Kernel {
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {
             let counts = self.counts(variant, family, &there.tables())?;
-            let shown = there.tables().into_iter().filter(|table| !listed.hidden.contains_key(table));
+            let shown = there.tables().into_iter().filter(|table| !listed.unlistable.contains_key(table));
             let differ: Vec<Table> =
                 shown.filter(|table| !agree(&listed.state, *table, &counts, &self.owner)).collect();
             let Some(first) = differ.first() else { break };
@@ -151,7 +151,7 @@ impl Kernel {
             }
             for table in differ {
                 listed.state.tables.remove(&table);
-                listed.hidden.insert(table, "it lists other rules than the kernel has".to_owned());
+                listed.unlistable.insert(table, "it lists other rules than the kernel has".to_owned());
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
-    nftables::{Counts, Hindered, RuleHandles, VisibleTable},
+    nftables::{BlockedTable, Counts, RuleHandles, VisibleTable},
 };
 use crate::sys::{header::NFPROTO_UNSPEC, route::FoundRoutes};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
@@ -75,7 +75,7 @@ impl Kernel {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         match programs.map(|programs| iptables::listing(programs, family, &[], Counters::List)) {
             None | Some(Err(Error::Program { .. })) => Ok(None),
-            Some(shown) => shown.map(|shown| shown.hidden.is_empty().then_some(shown.listing)),
+            Some(shown) => shown.map(|shown| shown.unlistable.is_empty().then_some(shown.listing)),
         }
     }
 
@@ -106,9 +106,9 @@ impl Kernel {
     }
 
     /// The tables of nf_tables that are not what their rules say.
-    pub fn hindered(&mut self) -> Result<Vec<Hindered>, Error> {
+    pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>, Error> {
         let owner = self.owner;
-        Ok(self.look_at_tables()?.unwrap_or_default().hindered(&owner))
+        Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))
     }
 
     /// The handles of all rules of nf_tables, and the generation in which they were read.

@@ -16,7 +16,6 @@ mod decode;
 mod digest;
 mod dump;
 mod expression;
-mod hidden;
 mod leftovers;
 mod lift;
 mod listed;
@@ -29,6 +28,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tracing;
+mod unlistable;
 
 pub use bridge::{both, guarded, marks};
 use commit::kind;
@@ -39,7 +39,7 @@ pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, 
 use listed::Interfaces;
 pub use record::TableRecord;
 pub use removal::ListingGeneration;
-pub use tables::{Hindered, Obstacle, Tables};
+pub use tables::{BlockedTable, Obstacle, Tables};
 
 use crate::sys::{header::*, link, message::Messages, nfnetlink::nfproto};
 use batch::{Batch, BatchOperation};

@@ -58,12 +58,12 @@ pub enum Obstacle {
 
 /// A table, by family and name, that has an obstacle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hindered {
+pub struct BlockedTable {
     pub table: String,
     pub obstacle: Obstacle,
 }
 
-impl Hindered {
+impl BlockedTable {
     /// What helps.
     pub fn remedy(&self) -> String {
         let Self { table, obstacle } = self;
@@ -77,7 +77,7 @@ impl Hindered {
     }
 }
 
-impl fmt::Display for Hindered {
+impl fmt::Display for BlockedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, obstacle } = self;
         match obstacle {
@@ -117,7 +117,7 @@ impl Tables {
     }
 
     /// The tables that are not what they seem: of those with an owner, the ones that a mesh of ours would change.
-    pub fn hindered(&self, owner: &Ownership) -> Vec<Hindered> {
+    pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {
                 one.table == table.name
@@ -134,9 +134,9 @@ impl Tables {
                 table.is_of_bridge().then_some(Obstacle::OfBridge),
             ];
             let title = table.title();
-            found.into_iter().flatten().map(move |obstacle| Hindered { table: title.clone(), obstacle })
+            found.into_iter().flatten().map(move |obstacle| BlockedTable { table: title.clone(), obstacle })
         };
-        let mut found: Vec<Hindered> = self.0.iter().flat_map(of_table).collect();
+        let mut found: Vec<BlockedTable> = self.0.iter().flat_map(of_table).collect();
         found.sort();
         found
     }

@@ -5,7 +5,7 @@ use super::{KnownRules, TraceFailure, number};
 use diagnose::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
 use mesh::istio::defaults::LOG_GROUP;
 use rules::Family;
-use rules::report::Report;
+use rules::report::NflogMessage;
 use sidecar_init::backend::nftables::{
     Refusal,
     tracing::{Aim, FIRST, LAST, TABLE, Tracing},
@@ -86,7 +86,7 @@ fn reports(read: &LiveRules) -> bool {
     Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
 }
 
-fn grouped(reports: &[Report], known: &mut KnownRules<'_>) -> Block {
+fn grouped(reports: &[NflogMessage], known: &mut KnownRules<'_>) -> Block {
     known.describe(|rules| of_reports(reports, SystemTime::now(), rules))
 }
 
@@ -164,14 +164,14 @@ impl AsFd for Enabled {
 
 impl TraceSource for Enabled {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
-        let steps = self.listener.take()?;
+        let events = self.listener.take()?;
         let now = SystemTime::now();
-        // The report with the sender comes before the steps.
+        // The message with the sender comes before the events.
         let owners = self.owners.as_mut().map(nflog::NflogListener::take_so_far);
         for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
             self.walks.hear(&report, now);
         }
-        let ended: Vec<Walk> = steps.into_iter().flat_map(|step| self.walks.take(step, now)).collect();
+        let ended: Vec<Walk> = events.into_iter().flat_map(|event| self.walks.take(event, now)).collect();
         Ok(ended.iter().map(|walk| walked(walk, known)).collect())
     }
 

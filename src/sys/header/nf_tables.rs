@@ -268,6 +268,7 @@ pub(crate) const NFTA_TRACE_POLICY: u16 = 16;
 
 // enum nft_trace_types
 pub(crate) const NFT_TRACETYPE_POLICY: u32 = 1;
+pub(crate) const NFT_TRACETYPE_RETURN: u32 = 2;
 pub(crate) const NFT_TRACETYPE_RULE: u32 = 3;
 
 // linux/netfilter/nf_tables_compat.h

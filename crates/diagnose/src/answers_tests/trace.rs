@@ -5,7 +5,7 @@ use crate::explain::{Sender, explain};
 use crate::plain;
 use crate::trace::{self, Block, of_reports, of_walk};
 use mesh::Mesh;
-use rules::report::{PacketBytes, Report, Traced, TracedStep};
+use rules::report::{NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use rules::simulate::{At, Direction, Packet, Routing, View};
 use rules::{Family, Protocol};
 use std::fmt::Write;
@@ -40,7 +40,7 @@ impl trace::Rules for TracedRules<'_> {
 }
 
 /// An IPv4 packet of this protocol without data; the ports are the first bytes after its header.
-fn bytes(packet: &Packet, protocol: u8) -> PacketBytes {
+fn bytes(packet: &Packet, protocol: u8) -> PacketSnapshot {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (packet.source.ip(), packet.destination.ip()) else {
         panic!("{packet:?}")
     };
@@ -51,22 +51,22 @@ fn bytes(packet: &Packet, protocol: u8) -> PacketBytes {
         Direction::Inbound { interface, .. } => (Some(interface.clone()), None),
         Direction::Outbound { interface, .. } => (None, Some(interface.clone())),
     };
-    PacketBytes { packet: packet_bytes, in_interface, out_interface }
+    PacketSnapshot { packet: packet_bytes, in_interface, out_interface }
 }
 
 impl Example {
-    fn step(&self, at: At, step: TracedStep) -> Traced {
+    fn event(&self, at: At, kind: TraceEventKind) -> TraceEvent {
         let chain = &self.rule_views[0].view.chains()[at.chain];
         let (table, chain) = (chain.table.to_string(), chain.chain.clone());
-        Traced { id: 1, family: 2, table, chain, step, mark: 0, seen: None }
+        TraceEvent { id: 1, family: 2, table, chain, kind, mark: 0, packet: None }
     }
 
     /// The rules that a packet meets, by our own walk.
-    fn steps(&self, packet: &Packet) -> Vec<Traced> {
+    fn steps(&self, packet: &Packet) -> Vec<TraceEvent> {
         let rule_view = &self.rule_views[0];
         let explained = explain(&rule_view.view, &rule_view.routing, packet);
-        let step = |at: At| self.step(at, TracedStep::Rule { handle: at.rule as u64, drops: false });
-        explained.rules_met().map(step).collect()
+        let event = |at: At| self.event(at, TraceEventKind::Rule { handle: at.rule as u64, drops: false });
+        explained.rules_met().map(event).collect()
     }
 }
 
@@ -78,7 +78,7 @@ fn owner(packet: &Packet) -> Option<u32> {
     }
 }
 
-fn walk(packet: &Packet, protocol: u8, steps: Vec<Traced>) -> trace::Walk {
+fn walk(packet: &Packet, protocol: u8, steps: Vec<TraceEvent>) -> trace::Walk {
     let owner = owner(packet);
     trace::Walk::example(now(), owner.is_none(), bytes(packet, protocol), owner, steps)
 }
@@ -130,16 +130,16 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
     let chains = example.rule_views[0].view.chains();
     let base = chains.iter().position(|chain| chain.base.is_some()).expect("a chain of the kernel's");
     let first = At { chain: base, rule: 0 };
-    let policy = |drops| example.step(first, TracedStep::Policy { drops });
-    let dropping = |mut steps: Vec<Traced>| {
-        let step = &mut steps.last_mut().expect("a rule").step;
-        if let TracedStep::Rule { drops, .. } = step {
+    let policy = |drops| example.event(first, TraceEventKind::Policy { drops });
+    let dropping = |mut steps: Vec<TraceEvent>| {
+        let kind = &mut steps.last_mut().expect("a rule").kind;
+        if let TraceEventKind::Rule { drops, .. } = kind {
             *drops = true;
         }
         steps
     };
-    let elsewhere = Traced { table: "inet other".to_owned(), ..policy(true) };
-    let new = example.step(first, TracedStep::Rule { handle: 999, drops: false });
+    let elsewhere = TraceEvent { table: "inet other".to_owned(), ..policy(true) };
+    let new = example.event(first, TraceEventKind::Rule { handle: 999, drops: false });
     let cases = [
         ("a call whose owner is unknown", with(walk(&call, 6, called.clone()), |walk| walk.uid = None)),
         ("it meets less than expected", walk(&call, 6, called[..1].to_vec())),
@@ -178,8 +178,8 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
     let reports_anything = |example: &Example| trace::reports_anything(&example.rule_views[0].view);
     assert!(reports_anything(&logging) && !reports_anything(&silent));
     let report = |packet: &Packet, prefix: &str, protocol| {
-        let PacketBytes { packet: bytes, in_interface, out_interface } = bytes(packet, protocol);
-        Report {
+        let PacketSnapshot { packet: bytes, in_interface, out_interface } = bytes(packet, protocol);
+        NflogMessage {
             prefix: prefix.to_owned(),
             hook: if in_interface.is_some() { 0 } else { 3 },
             time: None,
@@ -194,9 +194,10 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
     // The rules that report are those of our own walk.
     let prefixes = |packet: &Packet| -> Vec<String> {
         let view = &logging.rule_views[0].view;
-        let of_step = |step: &Traced| {
-            let TracedStep::Rule { handle, .. } = step.step else { return None };
-            let chain = trace::Rules::chain(&TracedRules(&logging), Family::V4, 2, &step.table, &step.chain)?;
+        let of_step = |event: &TraceEvent| {
+            let TraceEventKind::Rule { handle, .. } = event.kind else { return None };
+            let chain =
+                trace::Rules::chain(&TracedRules(&logging), Family::V4, 2, &event.table, &event.chain)?;
             match &view.rule(At { chain, rule: usize::try_from(handle).ok()? })?.action {
                 rules::Action::Target(rules::Target::Nflog { prefix, .. }) => Some(prefix.to_string()),
                 _ => None,
@@ -212,15 +213,16 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
         (Sender::External, "10.1.0.9:8080"),
     ] {
         let packet = logging.packet(sender, Protocol::Tcp, to);
-        let reports: Vec<Report> =
+        let reports: Vec<NflogMessage> =
             prefixes(&packet).iter().map(|prefix| report(&packet, prefix, 6)).collect();
         let _ = writeln!(text, "==== {sender:?} to {to}");
         text += &shown(of_reports(&reports, now(), Some(&TracedRules(&logging))));
         text += &shown(of_reports(&reports, now(), None));
     }
     let call = logging.packet(Sender::App, Protocol::Tcp, "192.0.2.1:80");
-    let timed = Report { time: Some(now() - Duration::from_secs(1)), ..report(&call, "outbound-network", 6) };
-    let unread = Report { packet: Vec::new(), ..timed.clone() };
+    let timed =
+        NflogMessage { time: Some(now() - Duration::from_secs(1)), ..report(&call, "outbound-network", 6) };
+    let unread = NflogMessage { packet: Vec::new(), ..timed.clone() };
     for (name, reports) in [
         ("a rule that our walk does not meet", vec![report(&call, "dns", 6)]),
         ("less than our walk meets", vec![timed]),

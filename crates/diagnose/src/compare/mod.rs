@@ -19,7 +19,7 @@ pub use words::Packets;
 use crate::Subject;
 use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, RuleView, explain};
 use crate::status;
-use mesh::sources::{Dialect, STAND_IN};
+use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
 use regions::regions;
 use rules::Family;
@@ -87,12 +87,12 @@ impl ComparedSide {
         self.rule_view(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
-    fn end(&self, packet: &Packet, called: &Called) -> PacketEnd {
+    fn end(&self, packet: &Packet, called: &Called) -> PacketOutcome {
         let rule_view = self.rule_view(packet.family());
         let explained = explain(&rule_view.view, &rule_view.routing, packet).calling(called);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.nothing.as_ref());
         let report = explained.report();
-        PacketEnd {
+        PacketOutcome {
             verdict: report.verdict,
             port: report.port,
             last_port: report.last_port,
@@ -113,12 +113,7 @@ pub fn pod(of: &[PodContext]) -> PodContext {
         }
     }
     let is_known = !addresses.is_empty();
-    for stand_in in [STAND_IN.0.into(), STAND_IN.1.into()] {
-        if !addresses.iter().any(|address| Family::of(*address) == Family::of(stand_in)) {
-            addresses.push(stand_in);
-        }
-    }
-    PodContext { is_known, ..PodContext::new(addresses, None) }
+    PodContext { is_known, ..PodContext::with_placeholders(addresses, None) }
 }
 
 /// What differs between two configurations.
@@ -147,16 +142,16 @@ pub struct Change {
     pub packet: Packet,
     /// How the example ends by the first configuration.
     #[serde(rename = "old")]
-    pub before: PacketEnd,
+    pub before: PacketOutcome,
     /// How the example ends by the second configuration.
     #[serde(rename = "new")]
-    pub after: PacketEnd,
+    pub after: PacketOutcome,
 }
 
 /// How a packet ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PacketEnd {
+pub struct PacketOutcome {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
     /// The listener's port, the first of a range; null where no listener gets it.

@@ -1,4 +1,4 @@
-//! Combinations of classes joined to as few descriptions as cover them: of each axis some classes, or all.
+//! Combinations of classes joined to few descriptions that cover them: of each axis some classes, or all.
 
 use super::space::{AddressLocation, Axis, Cell, Space};
 use std::collections::{BTreeSet, HashSet};
@@ -7,11 +7,17 @@ use std::collections::{BTreeSet, HashSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) classes: [BTreeSet<u32>; Axis::ALL.len()],
-    /// The most usual combination.
+    /// The combination that it was grown from.
     pub(super) example: Cell,
 }
 
-/// The axes by which a region grows, those first that a description does best without.
+/// What a region with one more class covers beside impossible combinations.
+struct Coverage {
+    covers_only_wanted: bool,
+    covers_wanted: bool,
+}
+
+/// The axes in the order in which a region is widened: those first that are best left out of a description.
 const GROWTH: [Axis; Axis::ALL.len()] = [
     Axis::State,
     Axis::Connmark,
@@ -26,18 +32,18 @@ const GROWTH: [Axis; Axis::ALL.len()] = [
     Axis::Protocol,
 ];
 
-/// Regions that cover these combinations and no others but such as no packet has. Of a combination that several regions hold,
-/// each has the same meaning.
+/// Regions that cover these combinations, and beside them only such as no packet has. They may overlap: all combinations given
+/// have the same verdicts.
 pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<Region> {
-    let all: HashSet<Cell> = cells.iter().copied().collect();
+    let wanted: HashSet<Cell> = cells.iter().copied().collect();
     let mut covered: HashSet<Cell> = HashSet::new();
     let mut regions = Vec::new();
     for cell in cells {
         if covered.contains(cell) {
             continue;
         }
-        let region = grown(space, *cell, &all);
-        region.all(&mut |cell| {
+        let region = grow(space, *cell, &wanted);
+        region.all_cells(&mut |cell| {
             covered.insert(*cell);
             true
         });
@@ -46,35 +52,40 @@ pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<Region> {
     regions
 }
 
-fn grown(space: &Space, example: Cell, all: &HashSet<Cell>) -> Region {
+/// Widens whole axes first, so that a description omits them, then adds single classes.
+fn grow(space: &Space, example: Cell, wanted: &HashSet<Cell>) -> Region {
     let mut region = Region { classes: example.map(|index| BTreeSet::from([index])), example };
-    let fits = |region: &Region, axis: Axis, class: u32| {
-        let mut any = false;
-        let all_fit = region.with(axis, class).all(&mut |cell| {
-            let is_one = all.contains(cell);
-            any |= is_one;
-            is_one || !space.is_possible(cell)
+    let coverage = |region: &Region, axis: Axis, class_index: u32| {
+        let mut covers_wanted = false;
+        let covers_only_wanted = region.with_only(axis, class_index).all_cells(&mut |cell| {
+            let is_wanted = wanted.contains(cell);
+            covers_wanted |= is_wanted;
+            is_wanted || !space.is_possible(cell)
         });
-        (all_fit, any)
+        Coverage { covers_only_wanted, covers_wanted }
     };
     let classes = |axis: Axis| 0..u32::try_from(space.classes(axis).len()).unwrap_or(u32::MAX);
     for axis in GROWTH {
-        if classes(axis).all(|class| fits(&region, axis, class).0) {
+        if classes(axis).all(|class| coverage(&region, axis, class).covers_only_wanted) {
             region.classes[axis as usize] = classes(axis).collect();
         }
     }
-    let is_within = |class: u32| {
+    let is_in_pod = |class: u32| {
         space.place(&space.classes(Axis::Destination)[class as usize]) != AddressLocation::Elsewhere
     };
     for axis in GROWTH {
         for class in classes(axis) {
             // Calls within the pod are described on their own.
             let is_apart = axis == Axis::Destination
-                && is_within(class) != is_within(example[Axis::Destination as usize]);
+                && is_in_pod(class) != is_in_pod(example[Axis::Destination as usize]);
             if is_apart {
                 continue;
             }
-            if !region.classes[axis as usize].contains(&class) && fits(&region, axis, class) == (true, true) {
+            let is_gain = || {
+                let coverage = coverage(&region, axis, class);
+                coverage.covers_only_wanted && coverage.covers_wanted
+            };
+            if !region.has(axis, class) && is_gain() {
                 region.classes[axis as usize].insert(class);
             }
         }
@@ -84,14 +95,14 @@ fn grown(space: &Space, example: Cell, all: &HashSet<Cell>) -> Region {
 
 impl Region {
     /// The same with one class of an axis alone.
-    fn with(&self, axis: Axis, class: u32) -> Self {
+    fn with_only(&self, axis: Axis, class: u32) -> Self {
         let mut one = self.clone();
         one.classes[axis as usize] = BTreeSet::from([class]);
         one
     }
 
     /// Whether something holds of all its combinations.
-    fn all(&self, holds: &mut dyn FnMut(&Cell) -> bool) -> bool {
+    fn all_cells(&self, holds: &mut dyn FnMut(&Cell) -> bool) -> bool {
         self.all_from(0, &mut [0; Axis::ALL.len()], holds)
     }
 

@@ -1,11 +1,11 @@
-//! A comparison for people: each change in a line, and how one packet of it ends before and after.
+//! A comparison for people: each change in a line, and the outcome of one of its packets before and after.
 
-use super::{Change, Comparison, PacketEnd};
+use super::{Change, Comparison, PacketOutcome};
 use crate::{Style, fold};
-use std::fmt::Write;
+use std::collections::HashSet;
 
-/// Where the ends of a change begin in their lines.
-const ENDS: usize = 9;
+/// The column at which the outcomes of a change are indented.
+const OUTCOME_COLUMN: usize = 9;
 
 /// The changes in lines of so many columns.
 pub fn text(comparison: &Comparison, width: usize) -> String {
@@ -15,14 +15,14 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         text.push_str(&fold(&format!("{}\n", change.line()), 2, width));
         for (name, end) in [("before", &change.before), ("after", &change.after)] {
             let line = format!("  {name:<7}{}, because {}", end.text, end.reason);
-            text.push_str(&fold(&Style::Quiet.paint(line).to_string(), ENDS, width));
+            text.push_str(&fold(&Style::Quiet.paint(line).to_string(), OUTCOME_COLUMN, width));
             text.push('\n');
         }
     }
     if omitted > 0 {
         let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
         let note = format!(
-            "{omitted} more {noun} packets with marks or in unusual connection states; --format json lists them.\n"
+            "{omitted} more {noun} packets with marks, from unusual sources or in unusual connection states; --format json lists them.\n"
         );
         text.push_str(&fold(&note, 0, width));
     }
@@ -37,44 +37,39 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
 }
 
 impl Comparison {
-    /// The changes to show, each line once, and how many others there are: those that concern no usual packet, beside some that
-    /// do.
+    /// The changes to print, equal lines once, and the number of changes left out: those of unusual packets, unless there are
+    /// no others.
     pub fn shown(&self) -> (Vec<&Change>, usize) {
         let is_unusual = |change: &Change| change.packets.is_unusual();
         let all_unusual = self.changes.iter().all(is_unusual);
-        let mut shown: Vec<&Change> = Vec::new();
-        for change in self.changes.iter().filter(|change| all_unusual || !is_unusual(change)) {
-            if !shown.iter().any(|known| known.line() == change.line()) {
-                shown.push(change);
-            }
-        }
+        let mut lines = HashSet::new();
+        let shown = self.changes.iter().filter(|change| all_unusual || !is_unusual(change));
+        let shown = shown.filter(|change| lines.insert(change.line())).collect();
         let omitted = if all_unusual { 0 } else { self.changes.iter().filter(|one| is_unusual(one)).count() };
         (shown, omitted)
     }
 }
 
 impl Change {
-    /// The packets, and how they end before and after.
+    /// The packets, and their verdict before and after.
     pub fn line(&self) -> String {
-        let mut line = String::new();
-        let ends = |with_port| [&self.before, &self.after].map(|end| end.short(with_port));
-        let [before, after] = ends(false);
-        let [before, after] = if before == after { ends(true) } else { [before, after] };
-        let paint = |end: &PacketEnd, text: &str| end.style().paint(text).to_string();
-        let _ = write!(
-            line,
+        let outcomes =
+            |with_port| [&self.before, &self.after].map(|outcome| outcome.verdict_words(with_port));
+        let [before, after] = outcomes(false);
+        let [before, after] = if before == after { outcomes(true) } else { [before, after] };
+        let paint = |outcome: &PacketOutcome, text: &str| outcome.style().paint(text).to_string();
+        format!(
             "{}: {} -> {}",
             Style::Strong.paint(&self.text),
             paint(&self.before, &before),
             paint(&self.after, &after)
-        );
-        line
+        )
     }
 }
 
-impl PacketEnd {
-    /// The verdict in a word or two; with the listener where it alone differs.
-    pub fn short(&self, with_port: bool) -> String {
+impl PacketOutcome {
+    /// The verdict in words; `with_port` adds the port of the listener.
+    pub fn verdict_words(&self, with_port: bool) -> String {
         let word = match self.verdict {
             "redirect" | "tproxy" => "captured",
             "pass" => "not captured",

@@ -52,6 +52,16 @@ impl PodContext {
         plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
     }
 
+    /// A pod by these addresses, with a placeholder for each family that has none.
+    pub fn with_placeholders(mut addresses: Vec<IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
+        for family in [Family::V4, Family::V6] {
+            if !addresses.iter().any(|address| Family::of(*address) == family) {
+                addresses.push(placeholder(family));
+            }
+        }
+        Self::new(addresses, config)
+    }
+
     /// The same with what is known of the proxy; what is not stays as it is.
     #[must_use]
     pub fn with_proxy(self, proxy: &Proxy) -> Self {
@@ -70,19 +80,15 @@ impl PodContext {
         let of_host = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
         let pod = Self::new(declared.unwrap_or_else(of_host), config);
         match pod.addresses.is_empty() {
-            true => Self { addresses: vec![STAND_IN.0.into()], is_known: false, ..pod },
+            true => Self { addresses: vec![placeholder(Family::V4)], is_known: false, ..pod },
             false => Self { is_known, ..pod },
         }
     }
 
     /// The first of its addresses in a family, and whether that is its own.
     pub(super) fn address(&self, family: Family) -> (IpAddr, bool) {
-        let stand_in = match family {
-            Family::V4 => IpAddr::V4(STAND_IN.0),
-            Family::V6 => STAND_IN.1.into(),
-        };
         let own = self.addresses.iter().copied().find(|own| Family::of(*own) == family);
-        (own.unwrap_or(stand_in), own.is_some() && self.is_known)
+        (own.unwrap_or(placeholder(family)), own.is_some() && self.is_known)
     }
 
     pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {
@@ -104,5 +110,11 @@ impl PodContext {
             || destination == IpAddr::V6(PASSTHROUGH_V6)
             || self.addresses.contains(&destination);
         if own { "lo" } else { OUTSIDE }
+    }
+}
+fn placeholder(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => STAND_IN.0.into(),
+        Family::V6 => STAND_IN.1.into(),
     }
 }

@@ -18,9 +18,10 @@ pub struct FindingLocation<'a> {
 pub fn github(items: &[Item<'_>], place: &FindingLocation<'_>) -> String {
     let line = |item: &Item<'_>| {
         let command = if item.is_warning() { "warning" } else { "notice" };
-        let file = place.file.map(|file| format!("file={},line={},", property(file), place.line(item)));
-        let text = data(&place.message(item));
-        format!("::{command} {}title={}::{text}\n", file.unwrap_or_default(), property(item.code))
+        let file =
+            place.file.map(|file| format!("file={},line={},", escape_property(file), place.line(item)));
+        let text = escape_data(&place.message(item));
+        format!("::{command} {}title={}::{text}\n", file.unwrap_or_default(), escape_property(item.code))
     };
     items.iter().map(line).collect()
 }
@@ -61,14 +62,16 @@ pub fn sarif(results: &[Value], version: &str) -> String {
     format!("{log:#}\n")
 }
 
-/// A rule, with what its code means. What `status` finds has topics for codes, which say it themselves.
+/// A rule of SARIF. Findings of `status` have their topic for a code, which describes itself and is in no list.
 fn rule(id: &str) -> Value {
-    let about = Code::named(id).map_or(id, |code| code.about());
+    let code = Code::named(id);
+    let about = code.map_or(id, |code| code.about());
+    let list = if code.is_some() { " docs/lint.md lists all codes." } else { "" };
     json!({
         "id": id,
         "shortDescription": { "text": about },
         "fullDescription": { "text": about },
-        "help": { "text": format!("{about} The result has the remedy. docs/lint.md lists all codes.") },
+        "help": { "text": format!("{about} The result has the remedy.{list}") },
     })
 }
 
@@ -108,14 +111,14 @@ impl FindingLocation<'_> {
     }
 }
 
-/// The text of a workflow command.
-fn data(text: &str) -> String {
+/// Escapes the message of a workflow command.
+fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The value of a workflow command's property.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+/// Escapes the value of a workflow command's property.
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// A path as the reference of a URI (RFC 3986).

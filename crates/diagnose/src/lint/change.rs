@@ -2,12 +2,12 @@
 
 use mesh::Setting;
 use mesh::finding::{Edit, Finding};
-use mesh::sources::{Given, Host, Raw, SettingReader};
+use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
 use mesh::{Capture, ListItem, Selector};
 use rules::{Cidr, Family, Gid, Statement, Target, Uid};
 use std::cell::OnceCell;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,10 +136,10 @@ impl Host for Remembered<'_> {
         Ok(self.0.proxy().gids.first().copied())
     }
 
-    /// Those for documentation (RFC 5737, RFC 3849), of the families that are captured; the first one may decide about IPv6.
+    /// Placeholders of the families that are captured; the first one may decide about IPv6.
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let v6 = self.0.ipv6().then_some(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7).into());
-        Ok(v6.into_iter().chain([Ipv4Addr::new(198, 51, 100, 7).into()]).collect())
+        let v6 = self.0.ipv6().then_some(STAND_IN.1.into());
+        Ok(v6.into_iter().chain([STAND_IN.0.into()]).collect())
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

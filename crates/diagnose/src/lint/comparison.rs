@@ -1,4 +1,4 @@
-//! Walks packets before anything is claimed or advised: lint reports of a configuration what the simulator confirms.
+//! Decides by simulation: lint reports only what walked packets confirm.
 
 use super::change::{AdvisedChange, Configured, Redundant};
 use super::difference::Difference;
@@ -13,15 +13,11 @@ use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, 
 use rules::{Checked, Family};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
 pub(super) const MAX_WORK: usize = 20_000_000;
-
-/// Placeholders for the addresses of a pod that are not known (RFC 5737, RFC 3849).
-const PLACEHOLDERS: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
 /// Compares what becomes of packets in a configuration and in another one, as long as there is work left.
 pub(super) struct LintComparison<'a> {
@@ -42,13 +38,7 @@ pub(super) struct LintComparison<'a> {
 
 impl<'a> LintComparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
-        let mut addresses = declared(raw);
-        addresses.extend(
-            PLACEHOLDERS
-                .into_iter()
-                .filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
-        );
-        let pod = PodContext::new(addresses, Some(&**capture));
+        let pod = PodContext::with_placeholders(declared_addresses(raw), Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
         let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
@@ -60,40 +50,40 @@ impl<'a> LintComparison<'a> {
         self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
-    /// Those pieces of advice after which every packet ends as before, whether each is after_change alone or all are; the first
+    /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
     /// of those that are equal.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
-        let mut idle = Vec::new();
+        let mut redundant = Vec::new();
         for candidate in candidates {
             let AdvisedChange { setting, item, .. } = &candidate.change;
             if !seen.insert((*setting, item.clone())) {
                 continue;
             }
             if self.is_redundant(&candidate.change) {
-                idle.push(candidate);
+                redundant.push(candidate);
             } else if self.work.is_spent() {
                 break;
             }
         }
-        idle
+        redundant
     }
 
-    /// Whether every packet ends as before once this advice is after_change, alone or after all that was given before; then
+    /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { capture, configured, after_change, pod, rules, rule_views, reachability, work, .. } = self;
-        let rule_views = rule_views.get_or_init(|| walkable(rules, capture, pod));
+        let rule_views = rule_views.get_or_init(|| views_of(rules, capture, pod));
         let reachability =
             reachability.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
-        let start = Baseline { capture, rules, rule_views, reachability };
-        let mut experiment = Experiment { rules_tried: rules, pod, work };
-        let alone = change.follow(configured).and_then(|after| experiment.if_equivalent(&start, after));
+        let baseline = Baseline { capture, rules, rule_views, reachability };
+        let mut check = EquivalenceCheck { probe_rules: rules, pod, work };
+        let alone = change.follow(configured).and_then(|after| check.if_equivalent(&baseline, after));
         let all = match (&alone, &after_change) {
             // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
             (Some(_), Some(so_far)) => change
                 .follow(&so_far.configured)
-                .and_then(|after| experiment.if_equivalent(&so_far.baseline(), after)),
+                .and_then(|after| check.if_equivalent(&so_far.baseline(), after)),
             (Some(_), None) | (None, _) => alone,
         };
         let is_redundant = all.is_some();
@@ -120,7 +110,7 @@ impl<'a> LintComparison<'a> {
     /// Whether any of the selected packets is captured. True, if there is not enough work left.
     pub(super) fn captures(&mut self, is_selected: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
-        let rule_views = self.rule_views.get_or_init(|| walkable(rules, capture, pod));
+        let rule_views = self.rule_views.get_or_init(|| views_of(rules, capture, pod));
         rule_views.iter().zip(rules.iter()).any(|(rule_view, rules)| {
             let mut stop_if_captured = |packet: &Packet| {
                 if !is_selected(packet) {
@@ -139,8 +129,8 @@ impl<'a> LintComparison<'a> {
 }
 
 impl LintComparison<'_> {
-    /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
-    /// they meet then; those that are found with this work.
+    /// The limits of the mesh's rules that some probe reaches, in the mesh's order, each with the values of the rules that it
+    /// meets then; incomplete if the work is spent.
     pub(super) fn limits_reached(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
         let Self { capture, pod, rules, .. } = self;
         let limits = capture.mesh().reasons().limits();
@@ -148,7 +138,7 @@ impl LintComparison<'_> {
             return Vec::new();
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
-        let rule_views = self.rule_views.get_or_init(|| walkable(rules, capture, pod));
+        let rule_views = self.rule_views.get_or_init(|| views_of(rules, capture, pod));
         for (rule_view, rules) in rule_views.iter().zip(rules.iter()) {
             let mut note = |packet: &Packet| {
                 let mut trace = Trace::default();
@@ -159,11 +149,11 @@ impl LintComparison<'_> {
                 for step in &trace.0 {
                     let Some(rule) = rule_view.view.rule(step.at) else { continue };
                     let name = rule.origin.map(|origin| origin.name);
-                    for (limit, rules) in limits.iter().zip(&mut met) {
-                        let has_it = name == Some(limit.reason.name());
-                        if has_it && (limit.concerns)(packet, step.matched == Matched::Yes) {
+                    for (limit, found) in limits.iter().zip(&mut met) {
+                        let has_limit = name == Some(limit.reason.name());
+                        if has_limit && (limit.concerns)(packet, step.matched == Matched::Yes) {
                             let about = || values(&rule.conditions).join(",");
-                            rules.entry((rule_view.family, step.at)).or_insert_with(about);
+                            found.entry((rule_view.family, step.at)).or_insert_with(about);
                         }
                     }
                 }
@@ -209,15 +199,15 @@ impl AfterChange {
     }
 }
 
-/// Two configurations compared by packets.
-struct Experiment<'a> {
-    /// The rules whose borders are tried beside those of what differs.
-    rules_tried: &'a [Checked],
+/// What two configurations are compared with: probes, the pod, and the work that is left.
+struct EquivalenceCheck<'a> {
+    /// Rules whose boundary values become probes, beside those of what differs.
+    probe_rules: &'a [Checked],
     pod: &'a PodContext,
     work: &'a mut Work,
 }
 
-impl Experiment<'_> {
+impl EquivalenceCheck<'_> {
     /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
     fn if_equivalent(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<AfterChange> {
         let mut after_change =
@@ -236,7 +226,7 @@ impl Experiment<'_> {
                     (&rules, &after),
                     &before.reachability[at],
                 );
-                if self.differs(&difference, &self.rules_tried[at], rule_view, &after) {
+                if self.differs(&difference, &self.probe_rules[at], rule_view, &after) {
                     return None;
                 }
             }
@@ -251,7 +241,7 @@ impl Experiment<'_> {
     fn differs(
         &mut self,
         difference: &Difference<'_>,
-        rules_tried: &Checked,
+        probe_rules: &Checked,
         before: &RuleView,
         after: &RuleView,
     ) -> bool {
@@ -267,13 +257,13 @@ impl Experiment<'_> {
                 false => ControlFlow::Break(()),
             }
         };
-        each_probe(rules_tried, &self.pod.addresses, before.family, &difference.conditions(), &mut compare)
+        each_probe(probe_rules, &self.pod.addresses, before.family, &difference.conditions(), &mut compare)
             .is_break()
     }
 }
 
 /// The declared addresses of the pod.
-pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
+pub(super) fn declared_addresses(raw: &Raw) -> Vec<IpAddr> {
     let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
     given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
 }
@@ -284,7 +274,7 @@ pub(super) fn rule_views(capture: &Capture, pod: &PodContext) -> Vec<RuleView> {
 }
 
 /// Rules of a configuration that are made already.
-fn walkable(rules: &[Checked], config: &Capture, pod: &PodContext) -> Vec<RuleView> {
+fn views_of(rules: &[Checked], config: &Capture, pod: &PodContext) -> Vec<RuleView> {
     rules.iter().map(|rules| RuleView::of_rules(rules, &**config, pod)).collect()
 }
 

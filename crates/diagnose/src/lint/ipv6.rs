@@ -1,9 +1,10 @@
 //! IPv6 of a pod that is not captured though the pod has it: those connections bypass the proxy.
 
-use super::comparison::declared;
+use super::comparison::declared_addresses;
 use super::{Code, Finding};
 use mesh::sources::{Dialect, Raw};
-use mesh::{CapturePolicy, NoIpv6};
+use mesh::{CapturePolicy, Ipv6Advice};
+use rules::Family;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv6 address of the network namespace.
@@ -14,34 +15,39 @@ pub struct InterfaceAddress {
 }
 
 /// Whether IPv6 of the pod is not captured while something else is: only then it matters whether the pod has any.
-pub fn leaves_ipv6(config: &dyn CapturePolicy) -> bool {
+pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
     !config.ipv6() && !config.captures_nothing()
 }
 
-/// Reports that the pod has an address whose connections are not captured, by what is declared and by the interfaces.
-pub fn uncaptured_ipv6(raw: &Raw, config: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Option<Finding> {
-    if !leaves_ipv6(config) {
+/// The warning that the pod has a global IPv6 address while IPv6 is not captured; it names a declared address rather than one
+/// of the interfaces.
+pub fn uncaptured_ipv6(
+    raw: &Raw,
+    config: &dyn CapturePolicy,
+    interface_addresses: &[InterfaceAddress],
+) -> Option<Finding> {
+    if !leaves_ipv6_uncaptured(config) {
         return None;
     }
-    let is_ours = |address: Ipv6Addr| config.proxy().passthrough.is_some_and(|(_, own)| own == address);
-    let counts = |address: Ipv6Addr| is_global(address) && !is_ours(address);
-    let names_it = declared(raw).into_iter().find_map(|address| match address {
-        IpAddr::V6(address) if counts(address) => Some(address),
+    let passthrough = config.proxy().passthrough(Family::V6);
+    let is_relevant = |address: Ipv6Addr| is_global(address) && passthrough != Some(address.into());
+    let declared_address = declared_addresses(raw).into_iter().find_map(|address| match address {
+        IpAddr::V6(address) if is_relevant(address) => Some(address),
         IpAddr::V4(_) | IpAddr::V6(_) => None,
     });
-    let found = held.iter().find(|held| counts(held.address));
-    let what = match (names_it, found) {
+    let interface_address = interface_addresses.iter().find(|one| is_relevant(one.address));
+    let what = match (declared_address, interface_address) {
         (Some(address), _) => address.to_string(),
         (None, Some(InterfaceAddress { address, interface })) => format!("{address} on {interface}"),
         (None, None) => return None,
     };
-    let NoIpv6 { why, setting, remedy } = config.without_ipv6(raw, names_it.is_some());
+    let Ipv6Advice { why, setting, remedy } = config.without_ipv6(raw, declared_address.is_some());
     let text = format!("{why}, though it has {what}");
     let finding = Finding::warning(Code::Ipv6Uncaptured, &setting.row().mention(), text, remedy);
     Some(finding.named_by(&Dialect::of(raw)))
 }
 
-/// Whether others can be called from it.
+/// Whether other hosts can reach it: unique local addresses count, which they do not for the standard library.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
     !(is_local || address.is_multicast() || address.is_unspecified())

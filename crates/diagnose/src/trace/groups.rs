@@ -1,6 +1,6 @@
 //! Reports of rules, put together packet by packet.
 
-use rules::report::Report;
+use rules::report::NflogMessage;
 use std::time::{Duration, SystemTime};
 
 /// After so long without another report, a packet has met its last rule that reports.
@@ -15,12 +15,12 @@ pub struct Groups(Vec<Group>);
 
 struct Group {
     latest: SystemTime,
-    reports: Vec<Report>,
+    reports: Vec<NflogMessage>,
 }
 
 impl Groups {
     /// Takes a report; gives the reports of a packet that has made place, where there are too many.
-    pub fn take(&mut self, report: Report, now: SystemTime) -> Option<Vec<Report>> {
+    pub fn take(&mut self, report: NflogMessage, now: SystemTime) -> Option<Vec<NflogMessage>> {
         // The first bytes hold a number that senders give each packet (IPv4), or the place of its data in the stream (TCP).
         let same = |group: &&mut Group| {
             let first = &group.reports[0];
@@ -37,7 +37,7 @@ impl Groups {
     }
 
     /// Gives the packets that nothing has been heard of for a while, or all.
-    pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<Report>> {
+    pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<NflogMessage>> {
         let is_old = |group: &mut Group| {
             now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= GROUP_TIMEOUT))
         };
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn reports_of_a_packet_stay_together() {
-        let report = |prefix: &str, packet: u8| Report {
+        let report = |prefix: &str, packet: u8| NflogMessage {
             prefix: prefix.to_owned(),
             packet: vec![packet],
-            ..Report::default()
+            ..NflogMessage::default()
         };
         let (mut groups, start) = (Groups::default(), SystemTime::UNIX_EPOCH);
         for one in [report("a", 1), report("a", 2), report("b", 1)] {

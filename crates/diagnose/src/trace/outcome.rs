@@ -11,7 +11,7 @@ use crate::explain::Explanation;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use mesh::recognition::{captures, read_at};
-use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep, protocol_name};
+use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
 };
@@ -34,7 +34,7 @@ pub trait Rules {
 /// # Errors
 /// As far as it is known, where the packet has met a rule that was not there when the rules were read.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
-    let mut block = block(walked.first.as_ref().unwrap_or(&PacketBytes::default()));
+    let mut block = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
     block.hook = hook(if walked.is_inbound { 0 } else { 3 });
     (block.mark, block.uid, block.gid) = (walked.mark, walked.uid, walked.gid);
     let block = block.at(walked.began);
@@ -45,22 +45,22 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     let view = rules.view(family);
     let (mut steps, mut dropped, mut met_rules, mut is_known) = (Vec::new(), None, Vec::new(), true);
     let mut hook = if walked.is_inbound { Hook::Prerouting } else { Hook::Output };
-    for step in &walked.steps {
-        let chain = rules.chain(family, step.family, &step.table, &step.chain);
+    for event in &walked.events {
+        let chain = rules.chain(family, event.family, &event.table, &event.chain);
         hook = chain.and_then(|chain| view.chains()[chain].base).map_or(hook, |base| base.hook);
-        match step.step {
-            TracedStep::Rule { handle, drops } => {
-                let at = rules.rule(family, step.family, &step.table, &step.chain, handle);
+        match event.kind {
+            TraceEventKind::Rule { handle, drops } => {
+                let at = rules.rule(family, event.family, &event.table, &event.chain, handle);
                 is_known &= at.is_some();
-                met_rules.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(step, handle)));
+                met_rules.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(event, handle)));
                 steps.extend(at.map(|at| Step { hook, at, matched: Matched::Yes }));
                 dropped = at.filter(|_| drops).or(dropped);
             }
-            TracedStep::Policy { drops: true } => {
+            TraceEventKind::Policy { drops: true } => {
                 is_known &= chain.is_some();
                 dropped = chain.map(|chain| At { chain, rule: view.chains()[chain].rules.len() });
             }
-            TracedStep::Policy { drops: false } | TracedStep::Return => {}
+            TraceEventKind::Policy { drops: false } | TraceEventKind::Return => {}
         }
     }
     let block = Block { rules: met_rules, ..block };
@@ -92,12 +92,12 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
 /// # Errors
 /// As far as it is known, without rules to look at, or where these would not have reported so.
 pub fn of_reports(
-    reports: &[Report],
+    reports: &[NflogMessage],
     now: SystemTime,
     rules: Option<&dyn Rules>,
 ) -> Result<Block, Box<Block>> {
     let first = reports.first().cloned().unwrap_or_default();
-    let seen = PacketBytes {
+    let seen = PacketSnapshot {
         packet: first.packet,
         in_interface: first.in_interface,
         out_interface: first.out_interface,
@@ -140,7 +140,7 @@ fn reports_as(rule: &ViewRule) -> Option<String> {
     of_action.or_else(of_text)
 }
 
-fn block(seen: &PacketBytes) -> Block {
+fn block(seen: &PacketSnapshot) -> Block {
     let headers = Headers::read(&seen.packet);
     let ports = headers.and_then(|headers| headers.ports);
     Block {
@@ -177,10 +177,10 @@ fn met(view: &View, at: At) -> Option<MetRule> {
 }
 
 /// A rule that was not read.
-fn new(step: &Traced, handle: u64) -> MetRule {
+fn new(event: &TraceEvent, handle: u64) -> MetRule {
     MetRule {
-        table: Some(step.table.clone()),
-        chain: Some(step.chain.clone()),
+        table: Some(event.table.clone()),
+        chain: Some(event.chain.clone()),
         text: Some(format!("a rule that is new here, of handle {handle}")),
         ..MetRule::default()
     }

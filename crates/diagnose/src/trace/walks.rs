@@ -3,7 +3,7 @@
 //! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones after them. They show
 //! where a walk begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
 
-use rules::report::{Headers, PacketBytes, Report, Traced, TracedStep};
+use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -35,13 +35,13 @@ pub struct Walk {
     /// Whether it came from outside.
     pub is_inbound: bool,
     /// How it looked at first, and how it looked last.
-    pub first: Option<PacketBytes>,
-    pub last: Option<PacketBytes>,
+    pub first: Option<PacketSnapshot>,
+    pub last: Option<PacketSnapshot>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     /// All that it has met, the trace's own chains left out.
-    pub steps: Vec<Traced>,
+    pub events: Vec<TraceEvent>,
     /// The last of the trace's own chains that it came to, if it came so far.
     pub ended_in: Option<String>,
     /// Whether it has gone out to come in again.
@@ -67,7 +67,7 @@ impl Walks {
     }
 
     /// Takes the sender of a packet, which the kernel reports before the steps of the packet.
-    pub fn hear(&mut self, report: &Report, now: SystemTime) {
+    pub fn hear(&mut self, report: &NflogMessage, now: SystemTime) {
         // A packet that comes back over loopback has lost its sender.
         if let Some(flow) = flow(&report.packet).filter(|_| report.uid.is_some()) {
             self.owners.insert(flow, (now, report.uid, report.gid));
@@ -75,33 +75,33 @@ impl Walks {
     }
 
     /// Takes a step; gives the ways that have ended by it.
-    pub fn take(&mut self, step: Traced, now: SystemTime) -> Vec<Walk> {
+    pub fn take(&mut self, event: TraceEvent, now: SystemTime) -> Vec<Walk> {
         let mut ended = Vec::new();
-        let is_ours = step.table == self.frame.table;
-        if is_ours && self.frame.first.contains(&step.chain.as_str()) {
-            if !self.open.iter().any(|walk| walk.id == step.id && walk.is_fresh) {
-                ended.extend(self.begin(step, now));
+        let is_ours = event.table == self.frame.table;
+        if is_ours && self.frame.first.contains(&event.chain.as_str()) {
+            if !self.open.iter().any(|walk| walk.id == event.id && walk.is_fresh) {
+                ended.extend(self.begin(event, now));
             }
             return ended;
         }
-        let Some(index) = self.open.iter().position(|walk| walk.id == step.id) else { return ended };
+        let Some(index) = self.open.iter().position(|walk| walk.id == event.id) else { return ended };
         let walk = &mut self.open[index];
         (walk.latest, walk.is_fresh) = (now, false);
-        if let Some(seen) = &step.seen {
+        if let Some(seen) = &event.packet {
             walk.last = Some(seen.clone());
         }
         if !is_ours {
             let drops = matches!(
-                step.step,
-                TracedStep::Rule { drops: true, .. } | TracedStep::Policy { drops: true }
+                event.kind,
+                TraceEventKind::Rule { drops: true, .. } | TraceEventKind::Policy { drops: true }
             );
-            walk.steps.push(step);
+            walk.events.push(event);
             if drops {
                 ended.push(self.open.remove(index));
             }
             return ended;
         }
-        walk.ended_in = Some(step.chain);
+        walk.ended_in = Some(event.chain);
         // What leaves by the loopback interface comes in again.
         let comes_back = walk.ended_in.as_deref() == Some(self.frame.last[1])
             && walk.last.as_ref().is_some_and(|seen| seen.out_interface.as_deref() == Some(LOOPBACK));
@@ -126,36 +126,36 @@ impl Walks {
         self.open.is_empty()
     }
 
-    fn begin(&mut self, step: Traced, now: SystemTime) -> Option<Walk> {
-        let is_inbound = step.chain == self.frame.first[0];
-        let from_here = |seen: &PacketBytes| seen.in_interface.as_deref() == Some(LOOPBACK);
-        if is_inbound && step.seen.as_ref().is_some_and(from_here) {
-            let source = step.seen.as_ref().and_then(|seen| sender(&seen.packet));
+    fn begin(&mut self, event: TraceEvent, now: SystemTime) -> Option<Walk> {
+        let is_inbound = event.chain == self.frame.first[0];
+        let from_here = |seen: &PacketSnapshot| seen.in_interface.as_deref() == Some(LOOPBACK);
+        if is_inbound && event.packet.as_ref().is_some_and(from_here) {
+            let source = event.packet.as_ref().and_then(|seen| sender(&seen.packet));
             let same = |walk: &&mut Walk| {
                 walk.waits && walk.last.as_ref().and_then(|seen| sender(&seen.packet)) == source
             };
             if let Some(walk) = self.open.iter_mut().find(same) {
-                (walk.id, walk.latest, walk.waits, walk.is_fresh) = (step.id, now, false, true);
+                (walk.id, walk.latest, walk.waits, walk.is_fresh) = (event.id, now, false, true);
                 return None;
             }
         }
         // The number was that of an earlier packet.
-        let before = self.open.iter().position(|walk| walk.id == step.id);
+        let before = self.open.iter().position(|walk| walk.id == event.id);
         let crowd = (self.open.len() >= MAX_OPEN).then_some(0);
         let ended = before.or(crowd).map(|index| self.open.remove(index));
-        let owner = step.seen.as_ref().and_then(|seen| self.owners.remove(&flow(&seen.packet)?));
+        let owner = event.packet.as_ref().and_then(|seen| self.owners.remove(&flow(&seen.packet)?));
         let (_, uid, gid) = owner.unwrap_or((now, None, None));
         self.open.push(Walk {
-            id: step.id,
+            id: event.id,
             began: now,
             latest: now,
             is_inbound,
-            last: step.seen.clone(),
-            first: step.seen,
-            mark: step.mark,
+            last: event.packet.clone(),
+            first: event.packet,
+            mark: event.mark,
             uid,
             gid,
-            steps: Vec::new(),
+            events: Vec::new(),
             ended_in: None,
             waits: false,
             is_fresh: true,
@@ -170,9 +170,9 @@ impl Walk {
     pub(crate) fn example(
         began: SystemTime,
         is_inbound: bool,
-        first: PacketBytes,
+        first: PacketSnapshot,
         uid: Option<u32>,
-        steps: Vec<Traced>,
+        events: Vec<TraceEvent>,
     ) -> Self {
         Self {
             id: 1,
@@ -184,7 +184,7 @@ impl Walk {
             mark: 0,
             uid,
             gid: uid,
-            steps,
+            events,
             ended_in: is_inbound.then(|| "input".to_owned()),
             waits: false,
             is_fresh: false,
@@ -207,38 +207,38 @@ mod tests {
 
     const FRAME: Frame = Frame { table: "trace", first: ["in", "out"], last: ["here", "away"] };
 
-    fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<PacketBytes> {
+    fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<PacketSnapshot> {
         let packet = [
             &[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5][..],
             &[0, port, 1, 0xbb],
         ];
         let [in_interface, out_interface] = interfaces.map(|name| name.map(str::to_owned));
-        Some(PacketBytes { packet: packet.concat(), in_interface, out_interface })
+        Some(PacketSnapshot { packet: packet.concat(), in_interface, out_interface })
     }
 
-    fn step(id: u32, table: &str, chain: &str, drops: bool, seen: Option<PacketBytes>) -> Traced {
-        let step = TracedStep::Rule { handle: 1, drops };
-        Traced { id, family: 1, table: table.to_owned(), chain: chain.to_owned(), step, mark: 0, seen }
+    fn event(id: u32, table: &str, chain: &str, drops: bool, packet: Option<PacketSnapshot>) -> TraceEvent {
+        let kind = TraceEventKind::Rule { handle: 1, drops };
+        TraceEvent { id, family: 1, table: table.to_owned(), chain: chain.to_owned(), kind, mark: 0, packet }
     }
 
-    fn run(steps: Vec<Traced>) -> Vec<(Option<String>, usize)> {
+    fn run(events: Vec<TraceEvent>) -> Vec<(Option<String>, usize)> {
         let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
-        let mut ended: Vec<Walk> = steps.into_iter().flat_map(|step| walks.take(step, now)).collect();
+        let mut ended: Vec<Walk> = events.into_iter().flat_map(|event| walks.take(event, now)).collect();
         ended.extend(walks.end(None));
-        ended.into_iter().map(|walk| (walk.ended_in, walk.steps.len())).collect()
+        ended.into_iter().map(|walk| (walk.ended_in, walk.events.len())).collect()
     }
 
     #[test]
     fn packets_under_way_at_the_same_time_are_told_apart() {
         let (out, away) = (seen(1, [None, Some("eth0")]), seen(2, [None, Some("eth0")]));
         let ended = run(vec![
-            step(1, "trace", "out", false, out),
-            step(2, "trace", "out", false, away.clone()),
-            step(1, "nat", "OUTPUT", false, None),
-            step(2, "nat", "OUTPUT", false, None),
-            step(2, "nat", "ISTIO_OUTPUT", false, None),
-            step(2, "trace", "away", false, away),
-            step(1, "nat", "DROP", true, None),
+            event(1, "trace", "out", false, out),
+            event(2, "trace", "out", false, away.clone()),
+            event(1, "nat", "OUTPUT", false, None),
+            event(2, "nat", "OUTPUT", false, None),
+            event(2, "nat", "ISTIO_OUTPUT", false, None),
+            event(2, "trace", "away", false, away),
+            event(1, "nat", "DROP", true, None),
         ]);
         assert_eq!(ended, [(Some("away".to_owned()), 2), (None, 2)]);
     }
@@ -246,21 +246,21 @@ mod tests {
     #[test]
     fn what_comes_back_over_loopback_is_the_same_packet() {
         let ended = run(vec![
-            step(1, "trace", "out", false, seen(1, [None, Some("eth0")])),
-            step(1, "nat", "OUTPUT", false, None),
-            step(1, "trace", "away", false, seen(1, [None, Some("lo")])),
-            step(9, "trace", "in", false, seen(1, [Some("lo"), None])),
-            step(9, "trace", "in", false, None),
-            step(9, "mangle", "PREROUTING", false, None),
-            step(9, "trace", "here", false, None),
+            event(1, "trace", "out", false, seen(1, [None, Some("eth0")])),
+            event(1, "nat", "OUTPUT", false, None),
+            event(1, "trace", "away", false, seen(1, [None, Some("lo")])),
+            event(9, "trace", "in", false, seen(1, [Some("lo"), None])),
+            event(9, "trace", "in", false, None),
+            event(9, "mangle", "PREROUTING", false, None),
+            event(9, "trace", "here", false, None),
         ]);
         assert_eq!(ended, [(Some("here".to_owned()), 2)]);
     }
 
     #[test]
     fn a_number_that_comes_again_is_another_packet() {
-        let out = || step(1, "trace", "out", false, seen(1, [None, Some("eth0")]));
-        let ended = run(vec![out(), out(), step(1, "nat", "OUTPUT", false, None), out()]);
+        let out = || event(1, "trace", "out", false, seen(1, [None, Some("eth0")]));
+        let ended = run(vec![out(), out(), event(1, "nat", "OUTPUT", false, None), out()]);
         assert_eq!(ended, [(None, 1), (None, 0)]);
     }
 
@@ -268,12 +268,13 @@ mod tests {
     fn a_packets_sender_is_heard_of_before_its_steps() {
         let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
         let packet = |port| seen(port, [None, Some("eth0")]).expect("a packet").packet;
-        let report = |port, uid| Report { packet: packet(port), uid, gid: Some(7), ..Report::default() };
+        let report =
+            |port, uid| NflogMessage { packet: packet(port), uid, gid: Some(7), ..NflogMessage::default() };
         walks.hear(&report(1, Some(5)), now);
         walks.hear(&report(1, None), now);
         walks.hear(&report(3, None), now);
         for (id, port) in [(1, 1), (2, 2), (3, 3)] {
-            walks.take(step(id, "trace", "out", false, seen(port, [None, Some("eth0")])), now);
+            walks.take(event(id, "trace", "out", false, seen(port, [None, Some("eth0")])), now);
         }
         let owners: Vec<_> = walks.end(None).into_iter().map(|walk| (walk.uid, walk.gid)).collect();
         assert_eq!(owners, [(Some(5), Some(7)), (None, None), (None, None)]);
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn a_way_without_steps_ends_after_a_while() {
         let (mut walks, start) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
-        walks.take(step(1, "trace", "out", false, None), start);
+        walks.take(event(1, "trace", "out", false, None), start);
         assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());
         assert_eq!(walks.end(Some(start + WALK_TIMEOUT)).len(), 1);
         assert!(walks.is_empty());

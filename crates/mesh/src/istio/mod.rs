@@ -34,7 +34,7 @@ pub use routing::{IstioRouting, PolicyRoute, routing};
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
-use crate::facts::{ConfigKeys, ListItem, Listeners, NoIpv6, Proxy, ProxyProgram, Selector, Unused};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused};
 use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use crate::sources::Raw;
@@ -127,7 +127,7 @@ impl CapturePolicy for CaptureConfig {
         }
     }
 
-    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
+    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
         let is_requested = raw.is_on(Setting::DualStack);
         let why = match is_requested {
             false => "IPv6 is not captured in this pod: its first address is not IPv6",
@@ -140,7 +140,7 @@ impl CapturePolicy for CaptureConfig {
             (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
             (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
         };
-        NoIpv6 { why, setting, remedy }
+        Ipv6Advice { why, setting, remedy }
     }
 }
 

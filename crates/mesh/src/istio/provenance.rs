@@ -5,7 +5,7 @@
 
 use super::defaults::{LOG_GROUP, TPROXY_MARK, TPROXY_TABLE};
 use crate::ambient;
-use rules::predecessor::{Confidence, Pattern, Predecessor};
+use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::{Chains, Hook, Table};
 
 /// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
@@ -18,48 +18,28 @@ pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
 };
 
 const PATTERNS: [Pattern; 12] = [
-    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
-    of(Table::Nat, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
-    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
-    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
+    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
+    of(Table::Nat, Hook::Output, "-o * -j RETURN", Proof::Position),
+    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
+    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Proof::Position),
     // Until 1.20; since then the packets go to a separate chain.
-    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Confidence::ByTable),
-    of(
-        Table::Mangle,
-        Hook::Prerouting,
-        "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark",
-        Confidence::Certain,
-    ),
-    of(
-        Table::Mangle,
-        Hook::Prerouting,
-        "-p tcp -m mark --mark # -j CONNMARK --save-mark",
-        Confidence::ByTable,
-    ),
-    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Confidence::Certain),
-    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Confidence::ByTable),
+    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Proof::Table),
+    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Proof::Form),
+    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", Proof::Table),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Proof::Form),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Proof::Table),
     of(
         Table::Mangle,
         Hook::Output,
         "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338",
-        Confidence::Certain,
+        Proof::Form,
     ),
-    of(
-        Table::Mangle,
-        Hook::Output,
-        "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark",
-        Confidence::Certain,
-    ),
-    of(
-        Table::Mangle,
-        Hook::Output,
-        "-p tcp -m connmark --mark # -j CONNMARK --restore-mark",
-        Confidence::ByTable,
-    ),
+    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Proof::Form),
+    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", Proof::Table),
 ];
 
-const fn of(table: Table, hook: Hook, rule: &'static str, confidence: Confidence) -> Pattern {
-    Pattern { table, hook, rule, confidence }
+const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Pattern {
+    Pattern { table, hook, rule, proof }
 }
 
 /// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.

@@ -1,7 +1,7 @@
 //! The predecessor: kumactl. Its rules are in chains of names that are ours too, or have a comment that they are
 //! Kuma's, unless comments are switched off. Then those outside of the chains are known by conditions and targets.
 
-use rules::predecessor::{Confidence, Pattern, Predecessor};
+use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::{Hook, Table};
 
 pub(super) const KUMACTL: Predecessor =
@@ -31,11 +31,11 @@ const PATTERNS: [Pattern; 18] = [
 ];
 
 const fn zone(hook: Hook, rule: &'static str) -> Pattern {
-    Pattern { table: Table::Raw, hook, rule, confidence: Confidence::Uncommented }
+    Pattern { table: Table::Raw, hook, rule, proof: Proof::NoComments }
 }
 
 const fn nat(hook: Hook, rule: &'static str) -> Pattern {
-    Pattern { table: Table::Nat, hook, rule, confidence: Confidence::Uncommented }
+    Pattern { table: Table::Nat, hook, rule, proof: Proof::NoComments }
 }
 
 #[cfg(test)]

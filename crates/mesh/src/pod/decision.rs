@@ -92,11 +92,11 @@ pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> 
     if pod.name.is_empty() || pod.namespace.is_empty() {
         return Some(Skip::Nameless);
     }
-    skip_of(pod, excluded_namespaces)
+    skip_unnamed(pod, excluded_namespaces)
 }
 
-/// The same of a template, which has no name before a pod is made from it.
-pub fn skip_of(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
+/// As [`skip`], of a pod that may have no name, such as a template.
+pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if excluded_namespaces.iter().any(|name| name.as_ref() == pod.namespace) {
         return Some(Skip::NamespaceExcluded(pod.namespace.clone()));
     }

@@ -84,6 +84,7 @@ mod tests {
     fn what_is_known_or_of_no_mesh_is_no_finding() {
         for name in known().chain([
             "sidecar.istio.io/zzz",
+            "traffic.example.istio.io/zzz",
             "config.linkerd.io/zzz",
             "example.com/inject",
             "example.com/port",

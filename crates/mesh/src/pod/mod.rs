@@ -63,7 +63,7 @@ mod yaml;
 
 pub use annotations::{annotated, configured};
 pub use applications::{Application, Id};
-pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_of};
+pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_unnamed};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};

@@ -5,7 +5,7 @@
 
 use super::annotations::annotated;
 use super::applications::{Application, applications};
-use super::decision::{Skip, skip_of};
+use super::decision::{Skip, skip_unnamed};
 use super::given::GivenSettings;
 use super::init::{self, Init};
 use super::known::unknown;
@@ -131,7 +131,7 @@ fn by_plugin(
     excluded: &[impl AsRef<str>],
 ) -> Reading {
     let exists = object.pod.spec.as_ref().is_some_and(|spec| !spec.addresses.is_empty());
-    let skip = skip_of(&object.pod, excluded).map(|skip| match skip.is_before_injection() && exists {
+    let skip = skip_unnamed(&object.pod, excluded).map(|skip| match skip.is_before_injection() && exists {
         true => Skip::Started(Box::new(skip)),
         false => skip,
     });

@@ -4,7 +4,7 @@ mod pattern;
 
 pub use pattern::AliasPattern;
 
-use super::words;
+use super::syntax;
 use crate::reader::DocumentReader;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
@@ -115,8 +115,8 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     reader.mapping("spec.envLabel");
     reader.only("spec.envLabel", &["name", "splitter", "defaultSubset"]);
     let label = reader.string("spec.envLabel.name").unwrap_or(LABEL).to_owned();
-    if !words::is_label_key(&label) {
-        let text = format!("is not a label; {}", words::LABEL_KEY);
+    if !syntax::is_label_key(&label) {
+        let text = format!("is not a label; {}", syntax::LABEL_KEY);
         reader.problem("spec.envLabel.name", Some(&label), text);
     }
     let default = SPLITTER.to_string();
@@ -128,7 +128,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
         reader.problem("spec.envLabel.splitter", Some(splitter), text);
     }
     let default_subset = reader.string("spec.envLabel.defaultSubset").map(str::to_owned);
-    if let Some(value) = default_subset.as_ref().filter(|value| !words::is_label_value(value)) {
+    if let Some(value) = default_subset.as_ref().filter(|value| !syntax::is_label_value(value)) {
         let text = "is not a value of a label; expected an environment such as dev, or no defaultSubset for all pods";
         reader.problem("spec.envLabel.defaultSubset", Some(value), text);
     }
@@ -164,7 +164,7 @@ fn alias(reader: &mut DocumentReader<'_>, path: &str) -> Alias {
 }
 
 fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
-    if !words::is_token(name) {
+    if !syntax::is_token(name) {
         let text = "is not the name of a header; expected letters, digits and -, such as X-Virtual-Env";
         reader.problem(path, Some(name), text);
     } else if NO_HEADERS.iter().any(|other| name.eq_ignore_ascii_case(other)) {

@@ -15,7 +15,7 @@ pub use choice::{Choices, subset};
 use super::inventory::{InventoryWorkload, Service};
 use super::resource::{EnvironmentSpec, VirtualEnvironment};
 use super::suggestions;
-use super::words;
+use super::syntax;
 use super::{existing, filter};
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
@@ -139,7 +139,7 @@ fn tagged<'a>(
             Some("") => {
                 warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"));
             }
-            Some(value) if !words::is_label_value(value) => {
+            Some(value) if !syntax::is_label_value(value) => {
                 warnings
                     .push(format!("{title}: its label {label} says {value:?}, which is not a label value"));
             }

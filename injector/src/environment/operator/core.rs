@@ -191,14 +191,14 @@ impl Core {
     }
 
     /// When something is due next.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         let may_act = self.leading && self.store.is_complete();
         may_act.then(|| self.due.values().map(|due| due.at).min()).flatten()
     }
 
     /// The work that is due, if there is some.
     pub(super) fn start(&mut self, now: Instant) -> Option<NamespaceWork> {
-        self.next().filter(|next| *next <= now)?;
+        self.next_due().filter(|next| *next <= now)?;
         let (namespace, _) = self.due.iter().min_by_key(|(_, due)| due.at)?;
         let namespace = namespace.clone();
         self.due.remove(&namespace);

@@ -151,7 +151,7 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
     // Practically for ever.
     let always =
         tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
-    let until = if flags.no_lease { always.subscribe() } else { candidate.until() };
+    let leads_until = if flags.no_lease { always.subscribe() } else { candidate.until() };
     let operator = EnvironmentOperator {
         client: watching,
         server,
@@ -163,7 +163,7 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
         core,
         metrics,
         unlisted: Some(unlisted),
-        until,
+        leads_until,
     };
     let rounds = task::spawn_local(operator.run());
     let leading = async {
@@ -186,7 +186,7 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
             Err(_) => tracing::warn!("the Lease is not released in time; it expires"),
         }
     }
-    tracing::info!("left");
+    tracing::info!("stopped");
     Ok(())
 }
 

@@ -25,7 +25,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 pub(super) struct EnvironmentOperator {
-    /// Of which a call may last as long as a watch.
+    /// Its read timeout exceeds a watch's.
     pub(super) client: Client,
     /// The address of the API server, which no error names.
     pub(super) server: String,
@@ -35,7 +35,7 @@ pub(super) struct EnvironmentOperator {
     /// Blocks readiness until all resources are listed.
     pub(super) unlisted: Option<Blocker>,
     /// Until when this process leads.
-    pub(super) until: Receiver<Option<Instant>>,
+    pub(super) leads_until: Receiver<Option<Instant>>,
 }
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -49,21 +49,21 @@ struct InProgress {
 impl EnvironmentOperator {
     /// Keeps routes, for ever.
     pub(super) async fn run(mut self) {
-        let mut istio = self.istio().await;
+        let mut istio_version = self.served_istio_version().await;
         loop {
-            self.core.borrow_mut().set_version(istio);
-            istio = self.round(istio).await;
+            self.core.borrow_mut().set_version(istio_version);
+            istio_version = self.run_with_version(istio_version).await;
         }
     }
 
     /// The version of Istio's objects that is served. Asks until there is an answer.
-    async fn istio(&self) -> &'static str {
+    async fn served_istio_version(&self) -> &'static str {
         let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY);
         let mut logged = None;
         loop {
             let (kind, error) = match time::timeout(self.scope.call_timeout, watch::istio(&self.client)).await
             {
-                Ok(Ok(istio)) => return istio,
+                Ok(Ok(version)) => return version,
                 Ok(Err(error)) => (kind_of_call(&error), describe(&error)),
                 Err(_) => ("silence", "the API server does not list its API groups".to_owned()),
             };
@@ -74,7 +74,7 @@ impl EnvironmentOperator {
                     kind,
                     server = self.server,
                     error,
-                    "the watch is disturbed"
+                    "the API groups can't be listed"
                 );
                 logged = Some(error);
             }
@@ -83,94 +83,96 @@ impl EnvironmentOperator {
     }
 
     /// Works with one version of Istio's objects, as long as that is served. Returns the next one.
-    async fn round(&mut self, istio: &'static str) -> &'static str {
-        let mut events = pin!(watch::events(&self.client, &self.scope, istio));
-        let mut asking: Option<Pending<Option<&'static str>>> = None;
-        let mut doing: Option<InProgress> = None;
+    async fn run_with_version(&mut self, istio_version: &'static str) -> &'static str {
+        let mut events = pin!(watch::events(&self.client, &self.scope, istio_version));
+        let mut version_query: Option<Pending<Option<&'static str>>> = None;
+        let mut in_progress: Option<InProgress> = None;
         let next = loop {
             let now = Instant::now();
-            let until = *self.until.borrow_and_update();
-            let leads = until.is_some_and(|until| now < until);
+            let leads_until = *self.leads_until.borrow_and_update();
+            let leads = leads_until.is_some_and(|until| now < until);
             self.metrics.leading.set(leads.into());
             self.core.borrow_mut().lead(leads, now);
             if !leads {
                 // Another one may act from now on: what is under way ends here.
-                doing = None;
-            } else if doing.is_none() {
-                doing = self.next(istio, now);
+                in_progress = None;
+            } else if in_progress.is_none() {
+                in_progress = self.start_work(istio_version, now);
             }
-            let due = match &doing {
+            let due = match &in_progress {
                 Some(_) => None,
-                None => self.core.borrow().next(),
+                None => self.core.borrow().next_due(),
             };
             tokio::select! {
-                Some((of, event)) = events.next() => match event {
+                Some((resource, event)) = events.next() => match event {
                     Ok(event) => {
                         let is_done = matches!(event, Event::InitDone);
-                        self.core.borrow_mut().handle(of, event, Instant::now());
+                        self.core.borrow_mut().handle(resource, event, Instant::now());
                         if is_done && self.core.borrow().store().is_complete() {
                             self.unlisted = None;
                         }
                     }
                     Err(failure) => {
-                        self.metrics.watch_failed(of.plural(), failure.kind());
-                        if watch::is_missing(of, &failure) && asking.is_none() {
+                        self.metrics.watch_failed(resource.plural(), failure.kind());
+                        if watch::is_missing(resource, &failure) && version_query.is_none() {
                             let client = self.client.clone();
-                            asking = Some(Box::pin(async move { watch::istio(&client).await.ok() }));
+                            let limit = self.scope.call_timeout;
+                            let query = async move { time::timeout(limit, watch::istio(&client)).await.ok()?.ok() };
+                            version_query = Some(Box::pin(query));
                         }
                     }
                 },
-                outcome = ready(doing.as_mut().map(|doing| &mut doing.done)) => {
-                    if let Some(done) = doing.take() {
+                outcome = or_pending(in_progress.as_mut().map(|in_progress| &mut in_progress.done)) => {
+                    if let Some(done) = in_progress.take() {
                         self.core.borrow_mut().finished(&done.namespace, outcome, Instant::now());
                     }
                 }
-                served = ready(asking.as_mut()) => {
-                    asking = None;
-                    if let Some(served) = served.filter(|served| *served != istio) {
+                served = or_pending(version_query.as_mut()) => {
+                    version_query = None;
+                    if let Some(served) = served.filter(|served| *served != istio_version) {
                         break served;
                     }
                 }
-                () = at(due) => {}
-                () = at(until.filter(|_| leads)) => {}
-                // It has no end before the process has.
-                Ok(()) = self.until.changed() => {}
+                () = sleep_until(due) => {}
+                () = sleep_until(leads_until.filter(|_| leads)) => {}
+                // The sender lives as long as the process.
+                Ok(()) = self.leads_until.changed() => {}
             }
         };
-        if let Some(doing) = doing {
-            self.core.borrow_mut().finished(&doing.namespace, WorkOutcome::Failed, Instant::now());
+        if let Some(in_progress) = in_progress {
+            self.core.borrow_mut().finished(&in_progress.namespace, WorkOutcome::Failed, Instant::now());
         }
         next
     }
 
     /// Begins the work that is due, if there is some.
-    fn next(&self, istio: &'static str, now: Instant) -> Option<InProgress> {
+    fn start_work(&self, istio_version: &'static str, now: Instant) -> Option<InProgress> {
         let work = self.core.borrow_mut().start(now)?;
         self.metrics.rounds.inc();
         let namespace = work.namespace.clone();
-        tracing::debug!(namespace, steps = work.steps.len(), "looked at");
+        tracing::debug!(namespace, steps = work.steps.len(), "evaluated");
         for note in work.notes() {
             tracing::debug!(namespace, note, "suspicious configuration");
         }
         let writer = OperatorWriter {
             client: self.client.clone(),
-            istio,
+            istio_version,
             timeout: self.scope.call_timeout,
-            until: self.until.clone(),
+            leads_until: self.leads_until.clone(),
             metrics: self.metrics.clone(),
         };
         Some(InProgress { namespace, done: Box::pin(writer.work(work, Rc::clone(&self.core))) })
     }
 }
 
-async fn ready<T>(pending: Option<&mut Pending<T>>) -> T {
+async fn or_pending<T>(pending: Option<&mut Pending<T>>) -> T {
     match pending {
         Some(pending) => pending.as_mut().await,
         None => future::pending().await,
     }
 }
 
-async fn at(time: Option<Instant>) {
+async fn sleep_until(time: Option<Instant>) {
     match time {
         Some(time) => time::sleep_until(time.into()).await,
         None => future::pending().await,

@@ -67,15 +67,15 @@ fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
     let mut core = Core::new(5 * SECOND, "v1beta1");
     core.lead(true, now);
     core.handle(Resource::Environments, Event::Apply(environment("demo", "")), now);
-    assert_eq!(core.next(), None);
+    assert_eq!(core.next_due(), None);
     list(&mut core, &shop(), now);
-    assert_eq!(core.next(), Some(now), "then at once");
+    assert_eq!(core.next_due(), Some(now), "then at once");
     core.lead(false, now);
-    assert!(core.next().is_none() && core.start(now).is_none());
+    assert!(core.next_due().is_none() && core.start(now).is_none());
     // Who becomes the leader later looks at everything.
     let later = now + 60 * SECOND;
     core.lead(true, later);
-    assert_eq!(core.next(), Some(later));
+    assert_eq!(core.next_due(), Some(later));
     let work = core.start(later).expect("work");
     assert_eq!(kinds(&work.steps), ["DestinationRule", "VirtualService"]);
     assert!(core.start(later).is_none(), "once");
@@ -90,9 +90,9 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
     core.handle(Resource::Environments, Event::Apply(environment("demo", "2026-01-01T00:00:00Z")), now);
     assert_eq!(core.start(now).map(|work| work.steps.len()), Some(2));
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
-    assert_eq!(core.next(), Some(now + 6 * SECOND));
+    assert_eq!(core.next_due(), Some(now + 6 * SECOND));
     core.handle(Resource::Deployments, Event::Apply(workload("base.green")), now + 4 * SECOND);
-    assert_eq!(core.next(), Some(now + 9 * SECOND));
+    assert_eq!(core.next_due(), Some(now + 9 * SECOND));
     // But not for ever.
     for second in 5..60 {
         core.handle(
@@ -101,7 +101,7 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
             now + second * SECOND,
         );
     }
-    assert_eq!(core.next(), Some(now + 31 * SECOND), "six times as long at most");
+    assert_eq!(core.next_due(), Some(now + 31 * SECOND), "six times as long at most");
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn what_says_nothing_new_is_no_event() {
     written["status"] = json!({"conditions": []});
     core.handle(Resource::Environments, Event::Apply(written), now);
     list(&mut core, &shop(), now);
-    assert_eq!(core.next(), None);
+    assert_eq!(core.next_due(), None);
     // What a new list lacks is gone.
     list(&mut core, &shop()[..3], now);
-    assert_eq!(core.next(), Some(now + 5 * SECOND));
+    assert_eq!(core.next_due(), Some(now + 5 * SECOND));
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn what_failed_is_tried_later_and_later() {
     for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
         core.start(at).expect("work");
         core.finished("shop", WorkOutcome::Failed, at);
-        assert_eq!(core.next(), Some(at + wait * SECOND));
+        assert_eq!(core.next_due(), Some(at + wait * SECOND));
         at += wait * SECOND;
     }
     core.start(at).expect("work");
     core.finished("shop", WorkOutcome::Done, at);
-    assert_eq!(core.next(), None);
+    assert_eq!(core.next_due(), None);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn routes_stay_while_the_last_environment_is_created_again() {
     assert!(!work.steps.iter().any(|step| matches!(step, ChangeStep::Delete { .. })), "{:?}", work.steps);
     // A deletion that is reported late is not the new one's.
     core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(33));
-    assert_eq!(core.next(), None);
+    assert_eq!(core.next_due(), None);
     core.handle(Resource::Environments, Event::Delete(again), at(40));
     assert!(core.start(at(44)).is_none());
     let work = core.start(at(45)).expect("it does not come back");
@@ -241,7 +241,7 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     assert!(lose(&mut core, "cart", now));
     assert!(lose(&mut core, "pay", now + SECOND), "another one");
     assert!(!lose(&mut core, "cart", now + 2 * SECOND), "another program deletes it");
-    assert_eq!(core.next(), Some(now + 7 * SECOND));
+    assert_eq!(core.next_due(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
     // What a new list lacks is lost as well.
@@ -263,12 +263,12 @@ fn what_was_outdated_waits_for_the_watch_or_a_second() {
     core.handle(Resource::VirtualServices, Event::Apply(route("cart", "demo")), now);
     core.handle(Resource::VirtualServices, Event::Delete(route("cart", "demo")), now);
     core.finished("shop", WorkOutcome::Outdated, now);
-    assert_eq!(core.next(), Some(now), "the watch was faster");
+    assert_eq!(core.next_due(), Some(now), "the watch was faster");
     core.start(now).expect("work");
     core.finished("shop", WorkOutcome::Outdated, now);
-    assert_eq!(core.next(), Some(now + 2 * SECOND), "the second time");
+    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "the second time");
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
-    assert_eq!(core.next(), Some(now + 2 * SECOND), "nothing puts it off");
+    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "nothing puts it off");
 }
 
 #[test]

@@ -27,10 +27,10 @@ struct OperatorWriteError {
 
 pub(super) struct OperatorWriter {
     pub(super) client: Client,
-    pub(super) istio: &'static str,
+    pub(super) istio_version: &'static str,
     pub(super) timeout: Duration,
     /// Until when this process leads.
-    pub(super) until: Receiver<Option<Instant>>,
+    pub(super) leads_until: Receiver<Option<Instant>>,
     pub(super) metrics: Metrics,
 }
 
@@ -92,11 +92,11 @@ impl OperatorWriter {
     }
 
     fn leads(&self) -> bool {
-        self.until.borrow().is_some_and(|until| Instant::now() < until)
+        self.leads_until.borrow().is_some_and(|until| Instant::now() < until)
     }
 
     fn api(&self, namespace: &str, of: Resource) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio))
+        Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio_version))
     }
 
     async fn step(
@@ -154,7 +154,7 @@ impl OperatorWriter {
     }
 
     async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), OperatorWriteError> {
-        let resource = watch::resource(Resource::Environments, self.istio);
+        let resource = watch::resource(Resource::Environments, self.istio_version);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
             "apiVersion": resource.api_version, "kind": resource.kind,

@@ -53,8 +53,8 @@ fn definitions_that_are_missing_for_long_are_waited_for() {
     ours.into_iter().for_each(put);
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);
-    until("it is told", || operator.line("the watch is disturbed").is_some());
-    let line = operator.line("the watch is disturbed").expect("it");
+    until("it is told", || operator.line("the watch failed").is_some());
+    let line = operator.line("the watch failed").expect("it");
     assert_eq!(line["kind"], "missing", "{line}");
     until("all others are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
     istio.into_iter().for_each(put);
@@ -78,8 +78,8 @@ fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     // 0.8, 1.6 and 3.2 seconds between them.
     until_listed(&cluster, "envoyfilters", 4, Duration::from_secs(5));
     assert_eq!(cluster.count("list", "services"), 1, "the others are listed once");
-    assert_eq!(operator.lines("the watch is disturbed"), 1, "{}", operator.log());
-    let line = operator.line("the watch is disturbed").expect("it");
+    assert_eq!(operator.lines("the watch failed"), 1, "{}", operator.log());
+    let line = operator.line("the watch failed").expect("it");
     assert_eq!(line["error"], "refused by a test (404)", "{line}");
     let counted = "sidecar_environment_watch_errors_total{resource=\"envoyfilters\",kind=\"missing\"}";
     until("each is counted", || operator.number(counted) >= 4);
@@ -103,7 +103,7 @@ fn a_version_that_is_served_later_is_found_without_a_new_start() {
     }
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);
-    until("it is told", || operator.line("the watch is disturbed").is_some());
+    until("it is told", || operator.line("the watch failed").is_some());
     definitions.iter().for_each(|definition| drop(cluster.put(definition)));
     until_subsets(&cluster, &["base", "base-red"]);
     assert!(operator.terminate());
@@ -127,7 +127,7 @@ fn pages_may_take_longer_together_than_a_call_may() {
     cluster.storm("list", "deployments", Fault::Slow(Duration::from_millis(900)));
     let operator = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);
-    assert_eq!(operator.line("the watch is disturbed"), None);
+    assert_eq!(operator.line("the watch failed"), None);
     assert!(operator.terminate());
 }
 

@@ -1,6 +1,6 @@
 //! Functions that write values as JSON, YAML and base 64, and read them.
 
-use super::maps::flat;
+use super::maps::union;
 use super::{FunctionResult, functions, is_nothing, text};
 use crate::template::go::fields::{fields_in_order, json_fields};
 use crate::template::go::{data, standin};
@@ -15,7 +15,7 @@ functions! {
     "toJson" passes 1..=1 |args| Ok(json(&args[0]).into());
     "toRawJson" passes 1..=1 |args| Ok(written(&args[0], false).into());
     "toPrettyJson" passes 1..=1 |args| Ok(pretty(&args[0]).into());
-    "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(flat(args)?)).into());
+    "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(union(args)?)).into());
     "toYaml" passes 1..=1 |args| Ok(to_yaml(&args[0]).into());
     "fromJSON" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or_else(|_| "{}".into()));
     "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));

@@ -1,7 +1,7 @@
-//! Functions of maps. None changes a map in place: `set`, `unset` and the merging ones answer a new one, and the text of a
-//! template is read so that a variable named first gets it (see the module `text`).
+//! Functions of maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
+//! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
-use super::{Fields, FunctionResult, field, fields, functions, is_nothing, list, text};
+use super::{Fields, FunctionResult, field, fields, functions, text};
 use crate::template::go::fields::STRUCT;
 use gtmpl_ng::Value;
 
@@ -32,11 +32,11 @@ functions! {
         Ok(Value::Array(known.into_iter().map(|(_, value)| value).collect()))
     };
     "pick" passes 1..=any |args| {
-        let target = named(&args[1..]);
+        let target = key_names(&args[1..]);
         Ok(Value::Map(fields(&args[0])?.into_iter().filter(|(key, _)| target.contains(key)).collect()))
     };
     "omit" passes 1..=any |args| {
-        let unwanted = named(&args[1..]);
+        let unwanted = key_names(&args[1..]);
         Ok(Value::Map(fields(&args[0])?.into_iter().filter(|(key, _)| !unwanted.contains(key)).collect()))
     };
     "pluck" passes 1..=any |args| {
@@ -49,8 +49,8 @@ functions! {
     "dig" passes 3..=any dig;
     "merge" passes 1..=any |args| merged(args, false);
     "mergeOverwrite" passes 1..=any |args| merged(args, true);
-    "mergeMaps" passes 0..=any |args| Ok(Value::Map(flat(args)?));
-    "omitNil" passes 1..=1 |args| Ok(something(&args[0]).unwrap_or(Value::Nil));
+    "mergeMaps" passes 0..=any |args| Ok(Value::Map(union(args)?));
+    "omitNil" passes 1..=1 |args| Ok(without_nil(&args[0]).unwrap_or(Value::Nil));
     "deepCopy" passes 1..=1 |args| Ok(args[0].clone());
 }
 
@@ -60,7 +60,7 @@ fn dict(args: &[Value]) -> FunctionResult {
     Ok(Value::Map(args.chunks(2).map(pair).collect()))
 }
 
-fn named(args: &[Value]) -> Vec<String> {
+fn key_names(args: &[Value]) -> Vec<String> {
     // A list of names counts as the names.
     let each = |arg: &Value| match arg {
         Value::Array(items) => items.iter().map(text).collect(),
@@ -94,28 +94,28 @@ fn dig(args: &[Value]) -> FunctionResult {
 
 /// Maps within maps are merged. The first that has a key wins; with `overwrites`, the last.
 fn merged(args: &[Value], overwrites: bool) -> FunctionResult {
-    let mut onto = fields(&args[0])?;
+    let mut target = fields(&args[0])?;
     for arg in &args[1..] {
-        merge(&mut onto, fields(arg)?, overwrites);
+        merge(&mut target, fields(arg)?, overwrites);
     }
-    Ok(Value::Map(onto))
+    Ok(Value::Map(target))
 }
 
-fn merge(onto: &mut Fields, from: Fields, overwrites: bool) {
+fn merge(target: &mut Fields, from: Fields, overwrites: bool) {
     for (key, value) in from {
-        match (onto.get_mut(&key), value) {
+        match (target.get_mut(&key), value) {
             (Some(Value::Map(inner)), Value::Map(value)) => merge(inner, value, overwrites),
             (Some(other), value) if overwrites || super::is_empty(other) => *other = value,
             (Some(_), _) => {}
             (None, value) => {
-                onto.insert(key, value);
+                target.insert(key, value);
             }
         }
     }
 }
 
 /// The fields of all, the last one's where several have a key.
-pub(super) fn flat(args: &[Value]) -> Result<Fields, String> {
+pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
     let mut all = Fields::new();
     for arg in args {
         all.extend(fields(arg)?);
@@ -123,18 +123,17 @@ pub(super) fn flat(args: &[Value]) -> Result<Fields, String> {
     Ok(all)
 }
 
-/// Without what is nothing, on any level, and without what is empty when that is gone.
-fn something(value: &Value) -> Option<Value> {
+/// Removes nil on every level, and the collections that become empty thereby.
+fn without_nil(value: &Value) -> Option<Value> {
     match value {
         Value::NoValue | Value::Nil => None,
         Value::Map(fields) => {
             let kept: Fields =
-                fields.iter().filter_map(|(key, value)| Some((key.clone(), something(value)?))).collect();
+                fields.iter().filter_map(|(key, value)| Some((key.clone(), without_nil(value)?))).collect();
             (fields.is_empty() || !kept.is_empty()).then_some(Value::Map(kept))
         }
         Value::Array(items) => {
-            let kept: Vec<Value> =
-                list(value).ok()?.iter().filter(|item| !is_nothing(item)).filter_map(something).collect();
+            let kept: Vec<Value> = items.iter().filter_map(without_nil).collect();
             (items.is_empty() || !kept.is_empty()).then_some(Value::Array(kept))
         }
         other => Some(other.clone()),

@@ -6,42 +6,42 @@
 use super::DesiredState;
 use crate::backend::{
     BackendName, CommitStep, Contents, Snapshot, Variant,
-    nftables::{Hindered, Obstacle},
+    nftables::{BlockedTable, Obstacle},
     of_iptables,
 };
 use rules::{Ownership, State};
 
 /// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
 /// iptables' that should have rules.
-pub(super) fn in_the_way(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<Hindered> {
-    if before.hindered.is_empty() {
+pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
+    if before.blocked_tables.is_empty() {
         return Vec::new();
     }
     let changed: Vec<String> = steps.iter().flat_map(CommitStep::tables).collect();
-    let stands_in_the_way = |one: &&Hindered| match one.obstacle {
+    let is_blocking = |one: &&BlockedTable| match one.obstacle {
         Obstacle::Owned { .. } => changed.contains(&one.table),
         Obstacle::Dormant => desired_in(desired, &one.table),
         Obstacle::OfBridge => false,
     };
-    before.hindered.iter().filter(stands_in_the_way).cloned().collect()
+    before.blocked_tables.iter().filter(is_blocking).cloned().collect()
 }
 
 /// The dormant tables of iptables that should have rules.
-pub(super) fn asleep<'a>(
+pub(super) fn dormant_targets<'a>(
     before: &'a Snapshot,
     desired: &'a DesiredState,
-) -> impl Iterator<Item = &'a Hindered> {
-    let is_dormant = |one: &&Hindered| one.obstacle == Obstacle::Dormant;
-    before.hindered.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
+) -> impl Iterator<Item = &'a BlockedTable> {
+    let is_dormant = |one: &&BlockedTable| one.obstacle == Obstacle::Dormant;
+    before.blocked_tables.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
 }
 
-/// Whether a dormant table has rules of an owner's.
-pub(super) fn keeps_from(hindered: &Hindered, snapshot: &Snapshot, owner: &Ownership) -> bool {
+/// Whether a table is dormant and has rules of an owner's.
+pub(super) fn disables(blocked: &BlockedTable, snapshot: &Snapshot, owner: &Ownership) -> bool {
     let holds = || {
-        let own = |one: Ownership| hindered.table == format!("inet {}", one.table);
-        owner.each().any(own) || holds_of(snapshot.contents(NFT), &hindered.table, owner)
+        let own = |one: Ownership| blocked.table == format!("inet {}", one.table);
+        owner.each().any(own) || holds_of(snapshot.contents(NFT), &blocked.table, owner)
     };
-    hindered.obstacle == Obstacle::Dormant && holds()
+    blocked.obstacle == Obstacle::Dormant && holds()
 }
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);

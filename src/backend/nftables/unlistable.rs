@@ -4,7 +4,7 @@ use super::batch::BatchOperation;
 use super::expression::{EncodedVerdict, Expression};
 use super::tables::TableHeader;
 use super::{Nftables, Refusal, bytecode, read, retry};
-use crate::backend::hidden::{Hidden, HiddenRule};
+use crate::backend::unlistable::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
@@ -15,20 +15,25 @@ use std::io;
 
 impl Nftables {
     /// Whose rules are in a table of iptables.
-    pub fn hidden(&mut self, family: Family, table: Table) -> io::Result<Hidden> {
+    pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
         let outside =
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
         let read = read::table(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<HiddenRule> {
-            chain.rules.iter().map(|rule| hidden_rule(&chain.name, rule)).collect()
+        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<UnlistableRule> {
+            chain.rules.iter().map(|rule| unlistable_rule(&chain.name, rule)).collect()
         };
         let rules = read.chains.iter().flat_map(of_chain).collect();
-        Ok(Hidden { chains, rules, ..Hidden::default() })
+        Ok(UnlistableTable { chains, rules, ..UnlistableTable::default() })
     }
 
     /// Removes all that is the owner's from a table of iptables: all of it or nothing.
-    pub fn remove_hidden(&mut self, family: Family, table: Table, owner: &Ownership) -> Result<(), Refusal> {
+    pub fn clean_unlistable(
+        &mut self,
+        family: Family,
+        table: Table,
+        owner: &Ownership,
+    ) -> Result<(), Refusal> {
         let (of, name) = (nfproto(family), table.name());
         let unread = |source| {
             let subject = format!("reading the table {name}");
@@ -36,16 +41,16 @@ impl Nftables {
         };
         retry(|| {
             let generation = self.generation().map_err(unread)?;
-            let hidden = self.hidden(family, table).map_err(unread)?;
+            let unlistable = self.unlistable(family, table).map_err(unread)?;
             let mut handles = self.rule_handles(of).map_err(unread)?;
             let mut next_handle = |chain: &str| {
                 let left = handles.get_mut(&(of, name.to_owned(), chain.to_owned()))?;
                 (!left.is_empty()).then(|| left.remove(0))
             };
             let mut jobs = Vec::new();
-            for rule in &hidden.rules {
+            for rule in &unlistable.rules {
                 let handle = next_handle(&rule.chain);
-                if hidden.owns_rule(owner, rule) {
+                if unlistable.is_rule_of(owner, rule) {
                     // A rule without a handle has come or gone since.
                     let handle =
                         handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
@@ -53,16 +58,18 @@ impl Nftables {
                 }
             }
             jobs.extend(
-                hidden.chains_of(owner).map(|chain| BatchOperation::DeleteRules(of, name, chain, None)),
+                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteRules(of, name, chain, None)),
             );
-            jobs.extend(hidden.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)));
+            jobs.extend(
+                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)),
+            );
             if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
         })
     }
 }
 
 /// What identifies the owner of a rule.
-fn hidden_rule(chain: &str, rule: &bytecode::EncodedRule) -> HiddenRule {
+fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
         _ => None,
@@ -79,5 +86,5 @@ fn hidden_rule(chain: &str, rule: &bytecode::EncodedRule) -> HiddenRule {
         })
     };
     let beside = Some(rule.comment()).filter(|comment| !comment.is_empty()).map(str::to_owned);
-    HiddenRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
+    UnlistableRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
 }

@@ -1,5 +1,5 @@
-//! Words that others put into labels, routes, scripts and manifests: labels of Kubernetes and names of HTTP headers, checked
-//! once.
+//! The syntax of Kubernetes' labels, of DNS names and of HTTP header names, which go into labels, routes, scripts and
+//! manifests.
 
 /// The longest name and value of a label.
 const MAX_LENGTH: usize = 63;
