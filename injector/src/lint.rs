@@ -18,7 +18,7 @@ use std::{
 
 /// The exit code if a finding is denied.
 const DENIED: u8 = 1;
-/// The columns of a text that no terminal shows.
+/// The columns of a line where standard output is no terminal.
 const WIDTH: usize = 80;
 
 #[derive(Args)]

@@ -37,7 +37,7 @@ pub(crate) enum CaptureCommand {
     Lint(LintArguments),
 }
 
-const READ: (&str, &str) = ("1", "the cluster or the rules could not be read");
+const UNREADABLE: (&str, &str) = ("1", "the cluster or the rules could not be read");
 const INVALID: (&str, &str) = ("2", "invalid input");
 
 /// What help adds to the flags of each command.
@@ -49,27 +49,27 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
             "kubectl capture explain deployment/web -n shop reviews:9080 10.0.0.5:443",
             "kubectl capture explain web-0 https://reviews.shop/ --expect captured",
         ],
-        exits: &[("0", "answered"), READ, INVALID, ("3", "a packet does not end as --expect says")],
+        exits: &[("0", "answered"), UNREADABLE, INVALID, ("3", "a packet does not end as --expect says")],
     },
     CommandHelp {
         command: "status",
         examples: &["kubectl capture status deployment/web -n shop"],
-        exits: &[("0", "shown"), READ, INVALID],
+        exits: &[("0", "shown"), UNREADABLE, INVALID],
     },
     CommandHelp {
         command: "trace",
         examples: &["kubectl capture trace web-0 --for 30s --verdict passed"],
-        exits: &[("0", "ended as requested"), READ, INVALID],
+        exits: &[("0", "ended as requested"), UNREADABLE, INVALID],
     },
     CommandHelp {
         command: "diff",
         examples: &["kubectl capture diff deployment/web -n shop"],
-        exits: &[("0", "no difference"), READ, INVALID, ("3", "the rules differ")],
+        exits: &[("0", "no difference"), UNREADABLE, INVALID, ("3", "the rules differ")],
     },
     CommandHelp {
         command: "lint",
         examples: &["kubectl capture lint -A", "kubectl capture lint -n shop --deny --allow SI033"],
-        exits: &[("0", "shown"), READ, INVALID, ("3", "--deny, and there is a warning")],
+        exits: &[("0", "shown"), UNREADABLE, INVALID, ("3", "--deny, and there is a warning")],
     },
 ];
 

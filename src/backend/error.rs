@@ -46,7 +46,7 @@ pub enum Error {
     /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
-    /// The kernel has nothing that could take a table.
+    /// The kernel has no nf_tables.
     #[error(
         "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
     )]
@@ -57,7 +57,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kind of the kernel's refusal; other errors have none.
+    /// The kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for every other error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Netlink { source, .. } => source.kind(),

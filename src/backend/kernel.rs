@@ -26,7 +26,8 @@ use std::{
     time::Duration,
 };
 
-/// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
+/// The network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so only
+/// that thread may use it, and only while it is in this namespace.
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
@@ -38,13 +39,14 @@ pub struct Kernel {
     nftables: Option<Nftables>,
     /// All tables of nf_tables, when they were read.
     tables: Option<Tables>,
-    /// Whether there were tables of iptables (legacy) then.
+    /// Whether there were tables of iptables (legacy) when `tables` was read.
     had_legacy: bool,
     /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
-    /// When the programs of iptables (nft) have listed that, as long as every change since was ours.
-    listed: Option<ListingGeneration>,
-    /// The programs that wait for their step.
+    /// The generation of nf_tables in which the programs of iptables (nft) listed their tables, plus our own changes since.
+    /// `None` once other changes may have come between.
+    listing_generation: Option<ListingGeneration>,
+    /// Restore programs that were started ahead of their step, and wait for its changes.
     writers: Vec<((Variant, Family), RestoreProcess)>,
 }
 
@@ -67,7 +69,7 @@ impl Kernel {
             tables: None,
             had_legacy: false,
             known: BTreeMap::new(),
-            listed: None,
+            listing_generation: None,
             writers: Vec::new(),
         })
     }
@@ -94,7 +96,7 @@ impl Kernel {
         })
     }
 
-    /// nf_tables; `None` where the kernel does not speak of netfilter over netlink, as gVisor's does not.
+    /// The connection to nf_tables; `None` where the kernel has no netfilter over netlink, such as gVisor's.
     fn nftables(&mut self) -> Result<Option<&mut Nftables>, Error> {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
@@ -109,16 +111,21 @@ impl Kernel {
         self.nftables()?.ok_or(Error::NoNftables)
     }
 
-    /// All tables of nf_tables; `None` where the kernel has none of it.
+    /// All tables of nf_tables; `None` where the kernel lacks nf_tables.
     fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
         nftables.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
     }
 
-    fn iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<(), Error> {
+    fn commit_iptables(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        changes: &[TableChange],
+    ) -> Result<(), Error> {
         if variant == Variant::Nft {
-            // The programs' changes are not counted.
-            self.listed = None;
+            // In how many steps the programs raise the generation is not known.
+            self.listing_generation = None;
         }
         let writer = match self.writers.iter().position(|(of, _)| *of == (variant, family)) {
             Some(index) => self.writers.remove(index).1,
@@ -131,7 +138,7 @@ impl Kernel {
 
     /// Removes rules of iptables (nft) without its programs; false where those have to do it.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
-        let Some(listed) = self.listed.take() else { return Ok(false) };
+        let Some(listed) = self.listing_generation.take() else { return Ok(false) };
         self.needed_nftables()?;
         let (known, nftables) = (&self.known, self.nftables.as_mut());
         let states = |family| known.get(&(Variant::Nft, family));
@@ -143,7 +150,7 @@ impl Kernel {
     }
 }
 
-/// The legacy tables that are there; if the kernel lists none, these are tried.
+/// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
     let tables = iptables::legacy_tables(family, unlisted)
         .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
@@ -165,7 +172,11 @@ impl Backend for Kernel {
         snapshot.routes_of_others = of_others.into_iter().collect();
         snapshot.unexpected = unexpected.into_iter().collect();
         snapshot.lo_lacks_ipv6 = !lo_has_ipv6 && namespace::lacks_ipv6("lo");
-        sort(ours.into_iter().map(|own| own.object), &mut snapshot.routes, &mut snapshot.duplicates);
+        separate_duplicates(
+            ours.into_iter().map(|own| own.object),
+            &mut snapshot.routes,
+            &mut snapshot.duplicates,
+        );
         let (tables, owner) = (self.look_at_tables()?, self.owner);
         snapshot.lacks_nftables = tables.is_none();
         let tables = tables.unwrap_or_default();
@@ -211,11 +222,13 @@ impl Backend for Kernel {
     fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
         tracing::debug!(target: "backend", %step, "commit");
         match step {
-            CommitStep::Iptables { variant, family, changes } => self.iptables(*variant, *family, changes),
+            CommitStep::Iptables { variant, family, changes } => {
+                self.commit_iptables(*variant, *family, changes)
+            }
             CommitStep::Clear(families) => {
                 if !self.remove_listed(families)? {
                     for (family, changes) in families {
-                        self.iptables(Variant::Nft, *family, changes)?;
+                        self.commit_iptables(Variant::Nft, *family, changes)?;
                     }
                     self.needed_nftables()?.remove_empty_iptables_tables().map_err(refused)?;
                 }
@@ -223,7 +236,7 @@ impl Backend for Kernel {
             }
             CommitStep::Nftables { live, desired } => {
                 self.needed_nftables()?.replace(live.as_ref(), desired.as_ref()).map_err(refused)?;
-                self.listed.iter_mut().for_each(ListingGeneration::follow);
+                self.listing_generation.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
             CommitStep::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
@@ -251,11 +264,11 @@ impl Backend for Kernel {
         }
     }
 
-    fn expect(&mut self, step: Option<&CommitStep>) {
+    fn prepare(&mut self, step: Option<&CommitStep>) {
         match step {
             None => self.writers.clear(),
             Some(CommitStep::Iptables { variant, family, .. }) => {
-                // What is wrong with it is reported when it is needed.
+                // A failure is not reported here: committing the step starts the program again, and reports it then.
                 let programs = self.programs(*variant).filter(|programs| programs.waits_for_input());
                 let writer =
                     programs.and_then(|programs| iptables::writer(programs, &self.lock, *family).ok());
@@ -278,7 +291,11 @@ impl Backend for Kernel {
     }
 }
 
-fn sort(found: impl Iterator<Item = Object>, once: &mut BTreeSet<Object>, again: &mut Vec<Object>) {
+fn separate_duplicates(
+    found: impl Iterator<Item = Object>,
+    once: &mut BTreeSet<Object>,
+    again: &mut Vec<Object>,
+) {
     for object in found {
         if !once.insert(object) {
             again.push(object);

@@ -174,9 +174,9 @@ pub trait Backend {
     /// When the step failed; it may have taken effect in part, table by table.
     fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
 
-    /// Hears which step comes after the one that is about to be committed, so that it can be prepared meanwhile; `None`
-    /// if no step does that it has heard of.
-    fn expect(&mut self, _: Option<&CommitStep>) {}
+    /// Prepares the step that comes after the one that is about to be committed, while that is committed. `None` takes it
+    /// back: what was prepared so far will not be committed.
+    fn prepare(&mut self, _: Option<&CommitStep>) {}
 
     /// Whether rules of a variant of iptables can be set here.
     fn has_programs(&self, variant: Variant) -> bool;

@@ -1,6 +1,6 @@
 //! The routes of packets in the current network namespace, as the kernel looks them up.
 
-use diagnose::explain::{Arrival, Arriving, Leaving, Route, Routes, RuleView};
+use diagnose::explain::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes, RuleView};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::{Family, Mark, nft::protocol_number};
@@ -36,7 +36,7 @@ impl KernelRoutes {
     }
 
     /// The interface at which a packet arrives, where it is not given.
-    fn entrance(&self, packet: &Arriving<'_>) -> Option<String> {
+    fn entrance(&self, packet: &IncomingPacket<'_>) -> Option<String> {
         let outside = |name: &str| (name != LOOPBACK).then(|| name.to_owned());
         // Where an answer would leave.
         let back = packet.from.and_then(|from| outside(&route_lookup::to(from).ok()?.interface));
@@ -46,8 +46,8 @@ impl KernelRoutes {
 }
 
 impl Routes for KernelRoutes {
-    fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
-        let Leaving { to, from, protocol, uid, mark } = packet;
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
+        let OutgoingPacket { to, from, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
         // The walk needs their route without the mark.
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
@@ -77,7 +77,7 @@ impl Routes for KernelRoutes {
         }
     }
 
-    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
         let at = packet.at.map(str::to_owned).or_else(|| self.entrance(packet));
         let Some(interface) = at else {
             return Err("nothing arrives: no interface but lo has an address here".to_owned());

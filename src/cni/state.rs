@@ -1,8 +1,9 @@
 //! The state of attachments from ADD on: the settings that their rules were made of.
 //!
 //! A file each, named by the attachment. It is there before the first rule is, so that DEL knows what a killed ADD may
-//! have left, and CHECK compares with it. One that is torn, or that is something other than a file, counts as an attachment
-//! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
+//! have left, and CHECK compares with it. One that is torn, of another version, or something other than a file counts as an
+//! attachment of which only the name is known. Records and rules change together, under the lock of the attachment's
+//! namespace.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, MAX_BYTES};
@@ -51,8 +52,8 @@ pub(super) struct AttachmentRecord {
 pub(super) enum StoredRecord {
     Absent,
     Valid(AttachmentRecord),
-    /// A record that can't be read, and why.
-    Torn(String),
+    /// Something is there that can't be read as a record, and why: it is torn, of another version, or not a file.
+    Unreadable(String),
 }
 
 const FORM: u32 = 1;
@@ -80,6 +81,12 @@ impl AttachmentRecord {
         named.and_then(|name| name.trim().parse().ok()).unwrap_or_default()
     }
 
+    /// The name of a mesh that this version does not have.
+    fn unknown_mesh(&self) -> Option<&str> {
+        let named = self.settings.get(Setting::Mesh.row().name())?.trim();
+        named.parse::<Mesh>().is_err().then_some(named)
+    }
+
     pub(super) fn raw(&self) -> Raw {
         let mesh = self.mesh();
         let setting = |name: &str| Some(settings::of(mesh).find(|row| row.name() == name)?.setting);
@@ -96,7 +103,7 @@ impl StoredRecord {
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
             Self::Valid(record) => Some(record.mesh()),
-            Self::Absent | Self::Torn(_) => None,
+            Self::Absent | Self::Unreadable(_) => None,
         }
     }
 }
@@ -129,25 +136,28 @@ impl AttachmentStore {
         &self.folder
     }
 
-    /// Makes the folder, and finds out whether it can be written.
+    /// Makes the folder, if it is missing.
     pub(super) fn prepare(&self) -> io::Result<()> {
         files::make_folder(&self.folder)
     }
 
     /// # Errors
-    /// When it can't be read, which a torn file can.
+    /// When the file can't be read. That its content is not a record is [`StoredRecord::Unreadable`] instead.
     pub(super) fn record(&self, key: &AttachmentKey) -> io::Result<StoredRecord> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(StoredRecord::Absent),
             Err(UnreadableFile::Io(error)) => return Err(error),
-            Err(why) => return Ok(StoredRecord::Torn(format!("it {why}"))),
+            Err(why) => return Ok(StoredRecord::Unreadable(format!("it {why}"))),
             Ok(text) => text,
         };
         Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
-            Ok(record) if record.form == FORM => StoredRecord::Valid(record),
-            Ok(record) => StoredRecord::Torn(format!("its form {} is another version's", record.form)),
-            Err(error) => StoredRecord::Torn(error.to_string()),
+            Ok(record) if record.form == FORM => match record.unknown_mesh() {
+                None => StoredRecord::Valid(record),
+                Some(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is another version's")),
+            },
+            Ok(record) => StoredRecord::Unreadable(format!("its form {} is another version's", record.form)),
+            Err(error) => StoredRecord::Unreadable(error.to_string()),
         })
     }
 
@@ -199,6 +209,23 @@ mod tests {
             assert_eq!(AttachmentKey::of_file(&key.file()), Some(key));
         }
         assert_eq!(AttachmentKey::of_file("counters.json"), None);
+    }
+
+    #[test]
+    fn a_record_of_a_mesh_of_another_version_names_none() {
+        let store =
+            AttachmentStore::new(&std::env::temp_dir().join(format!("records-{}", std::process::id())));
+        let attachment = Attachment { container: "c".into(), interface: "eth0".into() };
+        let key = AttachmentKey { network: "mesh".into(), attachment };
+        let given = Given { value: "linkerd".to_owned(), source: Source::Key("mesh".to_owned()) };
+        let mut record = AttachmentRecord::new(None, "nftables", &Raw::of([(Setting::Mesh, given)]));
+        store.keep(&key, &record).expect("written");
+        assert_eq!(store.record(&key).expect("read"), StoredRecord::Valid(record.clone()));
+        record.settings.insert(Setting::Mesh.row().name().to_owned(), "future".to_owned());
+        store.keep(&key, &record).expect("written");
+        let StoredRecord::Unreadable(why) = store.record(&key).expect("read") else { panic!("it is valid") };
+        assert_eq!(why, "its mesh \"future\" is another version's");
+        fs::remove_dir_all(store.folder.parent().expect("a folder")).expect("removed");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl CallContext<'_> {
         {
             StoredRecord::Valid(record) => Some(record),
             StoredRecord::Absent => None,
-            StoredRecord::Torn(why) => {
+            StoredRecord::Unreadable(why) => {
                 tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
                 None
             }
@@ -183,7 +183,7 @@ impl CallContext<'_> {
             _ if is_shared => RuleOwner::Shared,
             StoredRecord::Valid(record) => RuleOwner::Of(record.mesh()),
             // What was set can't be read, so it may be any mesh's.
-            StoredRecord::Torn(_) => RuleOwner::Any,
+            StoredRecord::Unreadable(_) => RuleOwner::Any,
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
             StoredRecord::Absent => match namespace::mesh_set_by_add() {
                 Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
@@ -273,7 +273,7 @@ impl AddEffects {
                 self.state.keep(&self.key, record).map_err(|error| unkept(&error))
             }
             // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
-            StoredRecord::Torn(_) => Ok(()),
+            StoredRecord::Unreadable(_) => Ok(()),
         }
     }
 }

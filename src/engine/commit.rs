@@ -56,29 +56,30 @@ pub(super) fn commit(
 ) -> Result<(), Box<CommitFailure>> {
     for (index, step) in steps.iter().enumerate() {
         if let Some(next) = steps.get(index + 1) {
-            backend.expect(Some(next));
+            backend.prepare(Some(next));
         }
         if let Err(source) = backend.commit(step) {
-            let aftermath = roll_back(backend, before, steps, owner);
+            let aftermath = roll_back(backend, before, &steps[..=index], owner);
             return Err(Box::new(CommitFailure { step: step.to_string(), aftermath, source }));
         }
     }
     Ok(())
 }
 
+/// Takes back what has taken effect of the attempted steps, the last of which failed.
 fn roll_back(
     backend: &mut dyn Backend,
     before: &Snapshot,
-    steps: &[CommitStep],
+    attempted: &[CommitStep],
     owner: &Ownership,
 ) -> Aftermath {
-    backend.expect(None);
+    backend.prepare(None);
     let now = match backend.read() {
         Ok(now) => now,
         Err(error) => return Aftermath::Unknown(error),
     };
     let mut failed = Vec::new();
-    for step in way_back(before, &now, steps, owner) {
+    for step in way_back(before, &now, attempted, owner) {
         if let Err(error) = backend.commit(&step) {
             failed.push((step, error));
         }

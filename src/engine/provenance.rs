@@ -40,19 +40,19 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceF
     let owners = snapshot.evidence_of(&one).map(|by_what| (one, by_what)).into_iter().chain(others);
     let names: Vec<&str> = owners.map(|(one, _)| one.name).collect();
     if names.len() > 1 {
-        found.push(NamespaceFinding::fail(TOPIC, together(&names), PARTS));
+        found.push(NamespaceFinding::fail(TOPIC, several_capture(&names), LEAVE_ONE_MESH));
     }
     found
 }
 
 /// That several capture in one namespace.
-pub(super) fn together(names: &[&str]) -> String {
+pub(super) fn several_capture(names: &[&str]) -> String {
     let text = "capture here at once: a connection is taken by whichever comes first, and the proxy of one is captured by the rules of another";
     format!("{} {text}", names.join(" and "))
 }
 
 /// The remedy where several meshes capture at once.
-pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
+pub(super) const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
 
 const NONE: &str = "none set by sidecar-init";
 const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";

@@ -7,7 +7,7 @@
 use super::{
     finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable},
     live::live,
-    provenance::{Maker, PARTS, makers, remedy_of, together},
+    provenance::{LEAVE_ONE_MESH, Maker, makers, remedy_of, several_capture},
 };
 use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
 use crate::sys::{
@@ -40,7 +40,7 @@ pub struct EngineStatus {
 pub struct OwnRules {
     /// The owner, one of those in question.
     pub owner: Ownership,
-    /// A backend; of the predecessor's tables of nf_tables, those.
+    /// Where they are: the name of a backend, or a table of the predecessor's, as `table inet NAME of nf_tables`.
     pub place: String,
     pub families: Vec<Family>,
     pub rules: usize,
@@ -66,7 +66,7 @@ pub fn status(
     Ok(EngineStatus { views, routing, addresses, listeners, held, findings })
 }
 
-/// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
+/// The places with rules: the owner's first, then those of each joined owner; each in the order of the backends.
 fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<OwnRules> {
     owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
 }
@@ -103,13 +103,14 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
     found
 }
 
-/// The families of which packets meet rules of a table.
+/// The families whose packets meet a rule of this table that does more than let them pass.
 fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
-    let leads_on = |rule: &ViewRule| !matches!(rule.action, Action::Target(Target::Return | Target::Accept));
+    let does_more_than_pass =
+        |rule: &ViewRule| !matches!(rule.action, Action::Target(Target::Return | Target::Accept));
     let is_for = |view: &View| {
         let reached = view.chains().iter().zip(view.reach());
         reached.filter(|(chain, _)| chain.table == table).any(|(chain, reach)| {
-            chain.rules[..reach].iter().any(|rule| view.is_of_family(rule) && leads_on(rule))
+            chain.rules[..reach].iter().any(|rule| view.is_of_family(rule) && does_more_than_pass(rule))
         })
     };
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
@@ -140,7 +141,7 @@ fn findings(
         }
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
-    // Where none captures, the owner would.
+    // Without any rules it is the owner's that others would come before.
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
@@ -164,7 +165,7 @@ fn findings(
             findings.push(NamespaceFinding::warn("foreign", text, remedy_of(one)));
         }
         let names: Vec<&str> = present.iter().map(|one| one.name).collect();
-        findings.push(NamespaceFinding::fail("rules", together(&names), PARTS));
+        findings.push(NamespaceFinding::fail("rules", several_capture(&names), LEAVE_ONE_MESH));
     }
     findings
 }
@@ -192,7 +193,10 @@ fn of_routing(
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
         false => snapshot.routes_of(one).map(|route| route.object.to_string()).collect(),
     };
-    if held.is_empty() && !left.is_empty() {
+    // What can't be read may hold the rules that the routing belongs to.
+    let may_be_hidden = !snapshot.unreadable.is_empty()
+        || snapshot.unlistable.values().any(|unlistable| unlistable.holds_any_of(one));
+    if held.is_empty() && !may_be_hidden && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
         findings.push(NamespaceFinding::warn("routing", text, remedy));

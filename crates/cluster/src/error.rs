@@ -37,12 +37,12 @@ pub fn kind_of_call(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) => kind_of_status(status.code),
         // No answer at all: no connection, or one that ended too early.
-        kube::Error::Service(_) | kube::Error::HyperError(_) => "unreachable",
+        kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => "unreachable",
         _ => BROKEN,
     }
 }
 
-/// The answer does not come from an API server, or can not be parsed.
+/// Any other failure, such as an answer that does not come from an API server, or that can't be parsed.
 const BROKEN: &str = "broken";
 
 fn kind_of_status(code: u16) -> &'static str {

@@ -9,8 +9,8 @@ use std::{
 /// How many connections may wait to be accepted; the kernel may be configured to take less.
 const BACKLOG: i32 = 1024;
 
-/// Listens. `[::]` stands for all addresses of both families, and for those of IPv4 where the machine has no IPv6. It needs
-/// a runtime.
+/// Listens. `[::]` stands for all addresses of both families, and for those of IPv4 where the machine has no IPv6. Has to be
+/// called within a Tokio runtime.
 ///
 /// # Errors
 /// When the address does not belong to this machine, or is in use.
@@ -23,7 +23,7 @@ pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
 fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let is_all = matches!(address, SocketAddr::V6(address) if address.ip().is_unspecified());
     match bind(address) {
-        // A port that is taken, or not for us, is so for both families.
+        // A port that is in use, or that we may not bind, is so for both families: the other one would not help.
         Err(error)
             if is_all
                 && !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) =>
@@ -40,7 +40,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Whatever net.ipv6.bindv6only says.
         socket.set_only_v6(false)?;
     }
-    // A restart does not wait for connections of the one before.
+    // Connections of a previous run that are still in TIME_WAIT must not keep a restart from binding.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -61,7 +61,7 @@ mod tests {
         };
         let bound = at_first_family(all, fails(io::ErrorKind::Unsupported));
         assert_eq!(bound.expect("IPv4"), "0.0.0.0:80".parse().expect("an address"));
-        // What is asked for by its address is not exchanged, and what is taken is not half taken.
+        // A single address has no replacement, and a port in use is not bound for IPv4 alone.
         assert!(at_first_family(one, fails(io::ErrorKind::Unsupported)).is_err());
         assert!(at_first_family(all, fails(io::ErrorKind::AddrInUse)).is_err());
     }

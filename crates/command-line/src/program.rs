@@ -206,7 +206,9 @@ fn page(program: &Command, command: &Command, name: &str, path: &str, sections: 
     let after = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
     let description = long.unwrap_or_else(|| about(command)) + "\n\n" + &after.unwrap_or_default();
     text.push_str(&format!("{}{}", roff::heading("Description"), roff::paragraphs(description.trim_end())));
-    let mut args = command.get_arguments().filter(|arg| !arg.is_hide_set()).peekable();
+    // Commands that only hold others have no flag but that for help.
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && !(has_subcommands && arg.get_id() == "help");
+    let mut args = command.get_arguments().filter(is_shown).peekable();
     if args.peek().is_some() {
         text.push_str(&roff::heading("Options"));
         args.for_each(|arg| text.push_str(&option(arg)));

@@ -8,8 +8,8 @@ mod questions;
 mod trace;
 
 use crate::explain::{
-    Arrival, Arriving, Leaving, PodContext, Route, Routes, RuleView, Sender, explain, matrix, usual,
-    usual_cases, written,
+    Arrival, IncomingPacket, OutgoingPacket, PodContext, Route, Routes, RuleView, Sender, explain, matrix,
+    usual, usual_cases, written,
 };
 use crate::lint;
 use crate::probe::{Call, ProbeContext, calls, proofs};
@@ -105,14 +105,14 @@ fn address(text: &str) -> IpAddr {
 struct OneInterface<'a>(&'a PodContext);
 
 impl Routes for OneInterface<'_> {
-    fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
         if packet.to.ip() == address("192.0.2.10") && packet.protocol == Protocol::Udp {
             return Err("there is no route to it".to_owned());
         }
         self.0.leaving(packet)
     }
 
-    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
         self.0.arriving(packet)
     }
 }

@@ -23,6 +23,7 @@ pub mod status;
 pub mod style;
 pub mod subject;
 pub mod trace;
+mod unnamed;
 
 pub use basis::Basis;
 pub use fold::{columns, fold, plain};

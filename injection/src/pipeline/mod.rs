@@ -84,7 +84,7 @@ pub fn inject(
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
     let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
-    let (pod, warnings) = prepared.done(&admission, configuration)?;
+    let (pod, warnings) = prepared.finish(&admission, configuration)?;
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
@@ -155,7 +155,7 @@ impl<'a> PreparedInjection<'a> {
         Ok(Self { submitted, status, original, sidecar, patches, strictness, warnings })
     }
 
-    fn done(
+    fn finish(
         self,
         admission: &AdmissionContext,
         configuration: &Configuration,
@@ -171,7 +171,7 @@ impl<'a> PreparedInjection<'a> {
         }
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &original, &overlay, &sidecar));
-        warnings.extend(variables(&mut pod, admission, &sidecar));
+        warnings.extend(set_proxy_variables(&mut pod, admission, &sidecar));
         if sidecar.has_agent {
             warnings.extend(agent::serve(&mut pod, &configuration.values, &configuration.mesh)?);
         }
@@ -192,7 +192,7 @@ impl<'a> PreparedInjection<'a> {
     }
 }
 
-/// A container of a pod that an injection would leave without any of the containers that it had and that are not injected.
+/// The first container that an injection would remove, if it would keep none of the submitted containers beside the proxy.
 fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let gone = |item: &&Value| pod.container(item.name()).is_none();
     let stays = |item: &Value| item.name() != PROXY && pod.container(item.name()).is_some();
@@ -221,7 +221,11 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
 }
 
 /// Sets the proxy's cluster, network, and the variables of the request's path. Returns a warning.
-fn variables(pod: &mut CheckedPod, admission: &AdmissionContext, sidecar: &Sidecar) -> Option<String> {
+fn set_proxy_variables(
+    pod: &mut CheckedPod,
+    admission: &AdmissionContext,
+    sidecar: &Sidecar,
+) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
         admission.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if !sidecar.cluster.is_empty() {

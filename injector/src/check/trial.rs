@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 /// The name of the pod. It is never stored.
 const NAME: &str = "sidecar-injector-check";
 
+/// Creates a pod as a dry run, and says whether this installation injected it.
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     ours: &[&Value],
@@ -30,7 +31,8 @@ pub(super) async fn injected(
     if webhooks.is_empty() {
         return topic.fail("no webhook calls this server", "apply the manifests again: webhooks");
     }
-    let Some((namespace, labels)) = place(checked, &webhooks, namespaces.as_deref().unwrap_or_default())
+    let Some((namespace, labels)) =
+        namespace_and_labels(checked, &webhooks, namespaces.as_deref().unwrap_or_default())
     else {
         return topic.warn(
             "no namespace is known whose pods the webhooks select, so no injection was tried",
@@ -42,31 +44,32 @@ pub(super) async fn injected(
         "spec": { "containers": [{ "name": "application", "image": "example/application:1" }] } });
     let created =
         checked.cluster.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &pod).await;
-    let place = format!("a pod in namespace {namespace} (dry run)");
+    let subject = format!("a pod in namespace {namespace} (dry run)");
     let pod = match created {
         Ok(pod) => pod,
-        Err(error) => return refused(&place, &error),
+        Err(error) => return refused(&subject, &error),
     };
     let status = pod["metadata"]["annotations"][STATUS].as_str();
     let status = status.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let revision = status.as_ref().map(|status| status["revision"].as_str().unwrap_or_default());
     match revision {
         Some(revision) if revision == checked.revision => {
-            topic.ok(format!("{place} was injected by revision {revision}"))
+            topic.ok(format!("{subject} was injected by revision {revision}"))
         }
         Some(revision) => topic.fail(
-            format!("{place} was injected by revision {revision:?}; expected {:?}", checked.revision),
+            format!("{subject} was injected by revision {revision:?}; expected {:?}", checked.revision),
             "compare the values of the ConfigMap (revision), and the labels of the namespace",
         ),
         None => topic.fail(
-            format!("{place} was created without a proxy"),
+            format!("{subject} was created without a proxy"),
             "see the log of the server, and the policy in the ConfigMap",
         ),
     }
 }
 
-/// A namespace, and labels of a pod, for which a webhook is called: best those of a namespace that asks for it.
-fn place(
+/// A namespace, and labels for the pod, for which a webhook is called. A namespace that needs no labels on its pods is
+/// preferred.
+fn namespace_and_labels(
     checked: &CheckedInstallation,
     webhooks: &[Webhook],
     namespaces: &[Value],
@@ -87,27 +90,27 @@ fn place(
     None
 }
 
-fn refused(place: &str, error: &NoAnswer) -> InstallationFinding {
+fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
     let text = &error.text;
     if text.contains("failed calling webhook") {
         return topic.fail(
-            format!("{place} was refused: {text}"),
+            format!("{subject} was refused: {text}"),
             "no pod of the injector's namespaces can be created: see the findings above, and docs/injector.md, \
              \"When pods are not created\"",
         );
     }
     if text.contains("denied the request") {
-        return topic.fail(format!("{place} was refused: {text}"), "correct what the message names");
+        return topic.fail(format!("{subject} was refused: {text}"), "correct what the message names");
     }
     if text.contains("violates PodSecurity") {
         return topic.warn(
-            format!("{place} was injected, but refused: {text}"),
+            format!("{subject} was injected, but refused: {text}"),
             "set the rules by the CNI plugin: pilot.cni.enabled: true in the values",
         );
     }
     topic.warn(
-        format!("{place} was refused, so no injection was tried: {text}"),
+        format!("{subject} was refused, so no injection was tried: {text}"),
         "repeat it as a user who may create pods there",
     )
 }

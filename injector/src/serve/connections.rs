@@ -1,5 +1,5 @@
-//! Connections: so many at once, each over TLS or plain, by HTTP/1.1 or HTTP/2, each with its time, and an end that cuts no
-//! answer.
+//! Serves connections: a limited number at once, over TLS or plain, by HTTP/1.1 or HTTP/2. Each has time limits, and a
+//! shutdown lets requests in flight be answered.
 
 use super::io_timeout::{IoTimeout, SHUTDOWN_TIMEOUT};
 use super::metrics::ServeMetrics;
@@ -101,13 +101,13 @@ struct AcceptedConnection {
     slot: Arc<Slot>,
 }
 
-/// A request that is being answered, until it is, or its client has given it up.
-struct Turn {
+/// A request that is being answered. It is dropped once its answer is made, or when its client gives it up.
+struct InFlightRequest {
     timer: Arc<IoTimeout>,
     slot: Arc<Slot>,
 }
 
-impl Turn {
+impl InFlightRequest {
     fn new(timer: &Arc<IoTimeout>, slot: &Arc<Slot>) -> Self {
         timer.begin_request();
         slot.begin_request();
@@ -115,7 +115,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         if self.timer.end_request() {
             self.slot.end_request();
@@ -140,7 +140,7 @@ impl AcceptedConnection {
         F: Fn(Request<Incoming>) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        // Answers are written at once; without it each would wait for the last one's acknowledgement.
+        // Without TCP_NODELAY, an answer may wait until the client has acknowledged the one before.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection ended before it began");
             return;
@@ -158,14 +158,14 @@ impl AcceptedConnection {
                         let version = if is_2 { HttpVersion::Http2 } else { HttpVersion::Http1 };
                         self.requests(stream, version, answer).await;
                     }
-                    Ok(Err(error)) => self.no_handshake(&error),
-                    Err(_) => self.no_handshake(&io::ErrorKind::TimedOut.into()),
+                    Ok(Err(error)) => self.handshake_failed(&error),
+                    Err(_) => self.handshake_failed(&io::ErrorKind::TimedOut.into()),
                 }
             }
         }
     }
 
-    fn no_handshake(&self, error: &io::Error) {
+    fn handshake_failed(&self, error: &io::Error) {
         self.metrics.handshakes_failed.inc();
         tracing::debug!(%error, "no TLS was agreed on");
     }
@@ -177,16 +177,16 @@ impl AcceptedConnection {
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let timer = Arc::new(IoTimeout::new(self.timeout, version == HttpVersion::Http1));
-        let last = Arc::new(Notify::new());
+        let last_answer = Arc::new(Notify::new());
         let service = service_fn(|request| {
-            let turn = Turn::new(&timer, &self.slot);
-            let (answer, last) = (answer(request), Arc::clone(&last));
+            let in_flight = InFlightRequest::new(&timer, &self.slot);
+            let (answer, last_answer) = (answer(request), Arc::clone(&last_answer));
             async move {
                 let mut answer = answer.await;
-                drop(turn);
+                drop(in_flight);
                 // What HTTP/1.1 says by a header, HTTP/2 says by a frame (GOAWAY).
                 if version == HttpVersion::Http2 && answer.headers_mut().remove(CONNECTION).is_some() {
-                    last.notify_one();
+                    last_answer.notify_one();
                 }
                 Ok::<_, Infallible>(answer)
             }
@@ -197,37 +197,38 @@ impl AcceptedConnection {
                 reading.bytes_received();
             }
         }));
-        let ending = Ending { version, timer: &timer, last: &last };
+        let conditions = EndConditions { version, timer: &timer, last_answer: &last_answer };
         match version {
             HttpVersion::Http1 => {
                 // Time limits are those of `IoTimeout`: hyper's own would end idle connections as early as slow ones.
                 let mut http = http1::Builder::new();
                 http.header_read_timeout(None).max_header_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
-                self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
+                self.serve(connection, |connection| connection.graceful_shutdown(), conditions).await;
             }
             HttpVersion::Http2 => {
                 let mut http = http2::Builder::new(TokioExecutor::new());
                 http.max_concurrent_streams(MAX_STREAMS).max_header_list_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
-                self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
+                self.serve(connection, |connection| connection.graceful_shutdown(), conditions).await;
             }
         }
     }
 
     /// Serves a connection until its end. After `shut_down` it answers the requests it has received, and takes no more.
-    async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), ending: Ending<'_>)
+    async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), conditions: EndConditions<'_>)
     where
         C: Future<Output = hyper::Result<()>>,
     {
-        let Ending { version, timer, last } = ending;
+        let EndConditions { version, timer, last_answer } = conditions;
         let mut connection = std::pin::pin!(connection);
         let mut stop = self.stop.clone();
-        let ending = async {
+        // Whether the connection is shut down gracefully, once it has to end.
+        let shutdown = async {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => true,
-                () = last.notified() => true,
-                // An answer may be on its way still.
+                () = last_answer.notified() => true,
+                // A connection that has made a request may still be receiving its answer.
                 () = self.slot.evicted() => !self.slot.is_silent(),
             }
         };
@@ -241,8 +242,8 @@ impl AcceptedConnection {
                 }
                 return;
             }
-            has_time = ending => {
-                if !has_time {
+            is_graceful = shutdown => {
+                if !is_graceful {
                     return;
                 }
                 shut_down(connection.as_mut());
@@ -266,12 +267,13 @@ enum HttpVersion {
     Http2,
 }
 
-/// By what a connection ends, besides its client and the server's end.
-struct Ending<'a> {
+/// What ends a connection, besides its client and the server's shutdown.
+struct EndConditions<'a> {
+    /// Of HTTP/2 alone, a client learns that its connection is about to end (GOAWAY).
     version: HttpVersion,
     timer: &'a IoTimeout,
-    /// An answer was the last one.
-    last: &'a Notify,
+    /// Notified by an answer that is to be the connection's last one.
+    last_answer: &'a Notify,
 }
 
 #[cfg(test)]

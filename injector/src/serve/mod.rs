@@ -144,8 +144,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the configuration and the certificate, and from then on whenever their files change. The cluster is touched only
-/// where both are valid.
+/// Reads the configuration and the certificate, and from then on whenever their files change. Nothing is written to the
+/// cluster unless both are valid.
 async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let is_self_signed = flags.authority.self_signed;
@@ -153,6 +153,8 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
         return Err(text.into());
     }
+    let metrics = Arc::new(ServeMetrics::default());
+    let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await;
     let configuration_files = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
     let configured =
         read_first(&configuration_files.files, |contents| Ok(configuration_files.parse(contents)?));
@@ -161,11 +163,12 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         (Some(certificate), Some(key)) => identity_of(certificate, key).map(Some),
         _ => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
     };
-    let (configured, identified) = match (configured, identified) {
-        (Ok(configured), Ok(identified)) => (configured, identified),
-        // Both errors are reported at once.
-        (configured, identified) => {
-            let errors = [configured.err(), identified.err()].into_iter().flatten();
+    let (cluster, configured, identified) = match (cluster, configured, identified) {
+        (Ok(cluster), Ok(configured), Ok(identified)) => (cluster, configured, identified),
+        // All errors are reported at once.
+        (cluster, configured, identified) => {
+            let cluster = cluster.err().map(Into::into);
+            let errors = [cluster, configured.err(), identified.err()].into_iter().flatten();
             let errors: Vec<String> = errors.map(|error| chain(&*error)).collect();
             return Err(errors.join("\n").into());
         }
@@ -179,8 +182,6 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
             (identity, None, Some(callers))
         }
     };
-    let metrics = Arc::new(ServeMetrics::default());
-    let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await?;
     let (configuration, configuration_contents, configuration_stamps) = configured;
     let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");

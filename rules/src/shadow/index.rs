@@ -1,4 +1,5 @@
-//! The rules of a chain that end the walk of matching packets, found by the conditions of a later rule.
+//! An index of the rules of a chain after which a matching packet does not go on to the next rule. A later rule's conditions
+//! find one that is at least as general.
 //!
 //! A list of thousands of networks makes thousands of rules of few shapes. So a rule is not compared with each one
 //! before it: for every shape, its conditions give the keys of rules that are more general. A network, a port
@@ -10,20 +11,22 @@ use crate::ChainName;
 use crate::field::{Condition, Field, Interval, Intervals};
 use std::collections::{BTreeMap, HashMap};
 
-/// One condition of a rule, and how often its field had been written before.
+/// One condition of a rule. Conditions on a field are comparable only if no rule between them may have changed it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConditionKey {
     pub(super) condition: Condition,
-    pub(super) time: usize,
+    /// How many rules before it in the chain may change the field.
+    pub(super) writes_before: usize,
 }
 
 /// What of a condition is part of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyPart {
-    /// A block of numbers, which share all but so many low bits.
+    /// The high bits that all numbers of the condition share; so many low bits are free.
     Block(u32),
-    /// Nothing: its range is looked for under the key.
+    /// None of its numbers: the range is looked for among the [`Ranges`] under the key.
     Range,
+    /// All of its numbers.
     Whole,
 }
 
@@ -37,8 +40,8 @@ enum Key {
 /// The conditions of a shape: their fields, whether they are negated, and what of them is part of the key.
 type Parts = Vec<(Field, bool, KeyPart)>;
 
-/// Of the rules under one key, the ranges that lie in no other's, with the place of their rule. Rules whose key says all
-/// have every number.
+/// The ranges of the rules under one key, by their first number: the last number, and the place of the rule. A range within
+/// another one is left out. Rules of a shape without [`KeyPart::Range`] have [`EVERY`] number.
 #[derive(Default)]
 struct Ranges(BTreeMap<u128, (u128, usize)>);
 
@@ -55,7 +58,7 @@ struct Shape {
 pub(super) struct Index(Vec<Shape>);
 
 impl Index {
-    /// Adds the rule at this place of its chain, which ends a walk by itself or where that chain does.
+    /// Adds the rule at this place of its chain. It ends the walk itself, or jumps to a chain that may end it.
     pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[ConditionKey], place: usize) {
         self.put(ends_in, conditions, place);
         // A condition on one range of a list implies that on the list.
@@ -100,25 +103,28 @@ impl Index {
         self.0[at].rules.entry(key).or_default().add(range, place);
     }
 
-    /// The place of a rule that whatever fulfils these conditions fulfils, of those that surely end a walk.
-    pub(super) fn subsumes(
+    /// The place of a rule that matches every packet with these conditions, and surely ends its walk. `ends` tells whether a
+    /// chain does.
+    pub(super) fn find_subsuming(
         &self,
         conditions: &[ConditionKey],
         mut ends: impl FnMut(&Option<ChainName>, &mut Work) -> bool,
         work: &mut Work,
     ) -> Option<usize> {
-        let mut answers: Vec<(&Option<ChainName>, bool)> = Vec::new();
+        let mut rejected: Vec<&Option<ChainName>> = Vec::new();
         for shape in &self.0 {
             work.spend(1)?;
             let Some((keys, range)) = keys(&shape.parts, conditions) else { continue };
             work.spend(keys.len())?;
             let found = keys.iter().find_map(|key| shape.rules.get(key)?.covering(range));
             let Some(place) = found else { continue };
-            let known = answers.iter().find(|(chain, _)| **chain == shape.ends_in).map(|(_, answer)| *answer);
-            if known.unwrap_or_else(|| ends(&shape.ends_in, work)) {
+            if rejected.contains(&&shape.ends_in) {
+                continue;
+            }
+            if ends(&shape.ends_in, work) {
                 return Some(place);
             }
-            answers.push((&shape.ends_in, false));
+            rejected.push(&shape.ends_in);
         }
         None
     }
@@ -137,14 +143,15 @@ impl Ranges {
         self.0.insert(range.first, (range.last, place));
     }
 
-    /// None lies in another, so of those that start in time the last one ends last.
+    /// The place of a rule whose range covers this one. No range lies in another, so of those that do not start too late the
+    /// last one also ends last.
     fn covering(&self, range: Interval) -> Option<usize> {
         let (_, (last, place)) = self.0.range(..=range.first).next_back()?;
         (range.last <= *last).then_some(*place)
     }
 }
 
-/// The keys under which a shape keeps rules that ask for less than these conditions, and the range to look for under them.
+/// The keys under which a shape has rules that are at least as general as these conditions, and the range to look for there.
 fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, Interval)> {
     let mut keys: Vec<Vec<&ConditionKey>> = vec![Vec::new()];
     let mut range = EVERY;
@@ -169,16 +176,16 @@ fn keys(parts: &Parts, conditions: &[ConditionKey]) -> Option<(Vec<Vec<Key>>, In
     Some((keys.iter().map(whole).collect(), range))
 }
 
-fn key(part: KeyPart, ConditionKey { condition, time }: &ConditionKey) -> Key {
+fn key(part: KeyPart, ConditionKey { condition, writes_before }: &ConditionKey) -> Key {
     let first = condition.values.ranges().first().map_or(0, |range| range.first);
     match part {
-        KeyPart::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *time),
-        KeyPart::Range => Key::Range(*time),
-        KeyPart::Whole => Key::Whole(condition.values.clone(), *time),
+        KeyPart::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *writes_before),
+        KeyPart::Range => Key::Range(*writes_before),
+        KeyPart::Whole => Key::Whole(condition.values.clone(), *writes_before),
     }
 }
 
-/// Whether a condition can be widened to this part.
+/// Whether a rule with this part in its key may be at least as general as the condition.
 fn offers(part: KeyPart, condition: &Condition) -> bool {
     let block = |free: u32, number: u128| number.checked_shr(free).unwrap_or(0);
     match part {
@@ -190,12 +197,12 @@ fn offers(part: KeyPart, condition: &Condition) -> bool {
     }
 }
 
-/// The range that its field must lie in, if that is one.
+/// The range that the condition requires, if it is a single one and not negated.
 fn single(condition: &Condition) -> Option<Interval> {
     condition.values.single().filter(|_| !condition.negated)
 }
 
-/// How many bits are free in a range of all numbers with the same first bits.
+/// How many low bits are free, if the range is all numbers with the same high bits.
 fn free_bits(range: Interval) -> Option<u32> {
     range.prefix_length(128).map(|bits| 128 - u32::from(bits))
 }

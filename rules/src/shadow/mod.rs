@@ -81,21 +81,21 @@ fn of_chain<'a>(
         }
         let keys = statement.rule.matches.iter().filter_map(Match::condition).map(|condition| {
             let is_written = |writes: &&WriteSet| condition.field.depends_on(**writes);
-            let time = match condition.field.depends_on(WriteSet::ANYTHING) {
+            let writes_before = match condition.field.depends_on(WriteSet::ANYTHING) {
                 true => writers.iter().filter(is_written).count(),
                 false => 0,
             };
-            ConditionKey { condition, time }
+            ConditionKey { condition, writes_before }
         });
         let conditions: Vec<ConditionKey> = keys.collect();
         // A field that a called chain tests must not have been written since.
         let steady: Vec<&Condition> =
-            conditions.iter().filter(|key| key.time == 0).map(|key| &key.condition).collect();
+            conditions.iter().filter(|key| key.writes_before == 0).map(|key| &key.condition).collect();
         let takes = |chain: &Option<ChainName>, work: &mut Work| match chain {
             None => true,
             Some(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
         };
-        let by = index.subsumes(&conditions, takes, work);
+        let by = index.find_subsuming(&conditions, takes, work);
         if work.is_spent() {
             return;
         }

@@ -70,8 +70,8 @@ impl Kernel {
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
         match variant {
-            Variant::Nft if any => self.listed = self.needed_nftables()?.before_listing().ok(),
-            Variant::Nft => self.listed = None,
+            Variant::Nft if any => self.listing_generation = self.needed_nftables()?.before_listing().ok(),
+            Variant::Nft => self.listing_generation = None,
             Variant::Legacy => self.had_legacy = any,
         }
         let programs = if any { self.programs(variant) } else { None };

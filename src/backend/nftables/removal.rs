@@ -37,15 +37,17 @@ pub(super) struct Removed {
 }
 
 impl Nftables {
-    /// Before a listing.
+    /// The generation for [`Nftables::remove_listed`]. It is read before the programs list the rules, so that no change
+    /// during the listing is missed.
     pub fn before_listing(&mut self) -> io::Result<ListingGeneration> {
         Ok(ListingGeneration { generation: self.generation()? })
     }
 
     /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
-    /// rules then: all of it or nothing. Says whether it is done. It is not where anything is other than it was listed:
-    /// then a program of iptables has to do it, and to say what it does not like.
-    /// `states` is what was listed.
+    /// rules then: all of it or nothing. `states` is what was listed.
+    ///
+    /// Returns whether it is done. Where it is not, because rules have changed since the listing or the kernel refuses, the
+    /// programs of iptables have to remove the rules, and to report what fails.
     pub fn remove_listed<'a>(
         &mut self,
         listed: ListingGeneration,
@@ -67,7 +69,7 @@ impl Nftables {
 }
 
 /// The jobs for the kernel, and what is gone then: first rules outside of our chains, then what is in those, then the
-/// chains, which nothing names any more.
+/// chains, to which nothing jumps any more. `None` where the kernel's rules are not those that were listed.
 fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,
     handles: &RuleHandles,

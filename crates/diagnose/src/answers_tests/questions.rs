@@ -2,7 +2,8 @@
 
 use super::{ADDRESSES, OneInterface, address, check, raw};
 use crate::explain::{
-    Arrival, Arriving, Leaving, PodContext, QuestionContext, Route, Routes, RuleView, explain, packet,
+    Arrival, IncomingPacket, OutgoingPacket, PodContext, QuestionContext, Route, Routes, RuleView, explain,
+    packet,
 };
 use crate::random::configured;
 use mesh::Mesh;
@@ -82,11 +83,11 @@ const QUESTIONS: &[PacketWords] = &[
 struct NoRoutes;
 
 impl Routes for NoRoutes {
-    fn leaving(&self, _: &Leaving) -> Result<Route, String> {
+    fn leaving(&self, _: &OutgoingPacket) -> Result<Route, String> {
         Err("the network is unreachable".to_owned())
     }
 
-    fn arriving(&self, _: &Arriving<'_>) -> Result<Arrival, String> {
+    fn arriving(&self, _: &IncomingPacket<'_>) -> Result<Arrival, String> {
         Err("nothing takes it in".to_owned())
     }
 }

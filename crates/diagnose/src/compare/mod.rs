@@ -29,10 +29,10 @@ use serde::Serialize;
 use space::{AddressLocation, Axis, Cell, Space};
 use std::ops::ControlFlow;
 
-/// Rules met by packets, in all: some tenths of a second.
+/// How many rules all packets together may meet: some tenths of a second.
 const MAX_WORK: usize = 20_000_000;
 
-/// So many combinations that change are described.
+/// How many combinations whose verdict changes are described at most.
 const MAX_CHANGED: usize = 20_000;
 
 /// One of two configurations, or the rules that are there.
@@ -42,7 +42,7 @@ pub struct ComparedSide {
     rule_views: [RuleView; 2],
     dialect: Dialect,
     /// Why nothing is captured at all, where that is so.
-    nothing: Option<String>,
+    skip_reason: Option<String>,
     proxy: Proxy,
 }
 
@@ -53,7 +53,7 @@ impl ComparedSide {
         match subject.skip() {
             Some(reason) => {
                 let rule_views = Family::BOTH.map(|family| RuleView::without_rules(family, pod));
-                Self { rule_views, nothing: Some(reason.to_string()), ..side }
+                Self { rule_views, skip_reason: Some(reason.to_string()), ..side }
             }
             None => side,
         }
@@ -62,7 +62,7 @@ impl ComparedSide {
     /// The rules of a configuration.
     pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &PodContext) -> Self {
         let rule_views = Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod));
-        Self { rule_views, dialect, nothing: None, proxy: capture.proxy() }
+        Self { rule_views, dialect, skip_reason: None, proxy: capture.proxy() }
     }
 
     /// Live rules of all programs; those of a family that is missing are none.
@@ -75,7 +75,8 @@ impl ComparedSide {
             let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
             if is_known { one } else { other }
         });
-        Self { rule_views, dialect: Dialect::default(), nothing: None, proxy: proxy.unwrap_or_default() }
+        let proxy = proxy.unwrap_or_default();
+        Self { rule_views, dialect: Dialect::default(), skip_reason: None, proxy }
     }
 
     fn rule_view(&self, family: Family) -> &RuleView {
@@ -87,10 +88,10 @@ impl ComparedSide {
         self.rule_view(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
-    fn end(&self, packet: &Packet, called: &Called) -> PacketOutcome {
+    fn outcome(&self, packet: &Packet, called: &Called) -> PacketOutcome {
         let rule_view = self.rule_view(packet.family());
         let explained = explain(&rule_view.view, &rule_view.routing, packet).calling(called);
-        let explained = explained.in_words_of(&self.dialect).of_skipped(self.nothing.as_ref());
+        let explained = explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref());
         let report = explained.report();
         PacketOutcome {
             verdict: report.verdict,
@@ -102,8 +103,8 @@ impl ComparedSide {
     }
 }
 
-/// A pod that has the addresses of all of these, as rules of one are compared with those of another: where a family has none,
-/// a placeholder.
+/// One pod with the addresses of all of these, so that both sides are compared by the same packets. A family without an
+/// address gets a placeholder.
 pub fn pod(of: &[PodContext]) -> PodContext {
     let mut addresses = Vec::new();
     let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
@@ -197,7 +198,7 @@ fn compare_within(
             }
         }
     }
-    // Where one family is captured at all, it goes without saying.
+    // Where only one family is captured, a sentence does not name it.
     let both = Family::BOTH.into_iter().all(|family| captured.contains(&family));
     for change in &mut found {
         change.text = change.packets.sentence(both, &[&before.proxy, &after.proxy]);
@@ -285,7 +286,7 @@ fn described(
     let change = |region: regions::Region| {
         let packet = space.packet(&region.example);
         let called = called(space, &region.example, pod);
-        let [before, after] = [before, after].map(|side| side.end(&packet, &called));
+        let [before, after] = [before, after].map(|side| side.outcome(&packet, &called));
         let view = View::empty(space.family);
         let example = explain(&view, &rules::simulate::Routing::default(), &packet).calling(&called);
         let example = example.packet_line();

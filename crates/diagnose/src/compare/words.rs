@@ -100,15 +100,15 @@ impl Packets {
             && Self { families: Vec::new(), ..self.clone() } == Self { families: Vec::new(), ..other.clone() }
     }
 
-    /// The packets in words. `both` is whether IPv6 is in question at all; the users, groups and marks of a proxy whose traffic
-    /// is excepted go without saying.
-    pub(super) fn sentence(&self, both: bool, proxies: &[&Proxy]) -> String {
+    /// The packets in words. A family is named only where `both_families` are captured. The users and groups of a proxy go
+    /// without saying where its traffic is excepted.
+    pub(super) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
         let protocols: Vec<String> = self.protocols.iter().map(|name| name.to_uppercase()).collect();
         let mut text = format!("{} {}", self.direction, protocols.join(" and "));
         let is_literal = |values: &Values| values.values[0] != OWN;
         let names_addresses = self.destinations.as_ref().is_some_and(is_literal)
             || self.sources.as_ref().is_some_and(|values| self.direction != "outbound" || !values.except);
-        if let ([family], true, false) = (&self.families[..], both, names_addresses) {
+        if let ([family], true, false) = (&self.families[..], both_families, names_addresses) {
             text += if *family == "ipv4" { " over IPv4" } else { " over IPv6" };
         }
         let is_within = |values: &Values| values.values.len() > 1 && values.values[0] == OWN;
@@ -164,14 +164,14 @@ impl Packets {
 impl Values {
     /// Whether it is one value, and no range.
     fn is_single(&self) -> bool {
-        matches!(&self.values[..], [one] if ports_in(one) == 1)
+        matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
     /// Some of them, and how many more there are.
     fn listed(&self) -> String {
         let named = if self.values.len() > NAMED + 1 { NAMED } else { self.values.len() };
         let (named, more) = self.values.split_at(named);
-        let counted: usize = more.iter().map(|value| ports_in(value)).sum();
+        let counted: usize = more.iter().map(|value| count_in(value)).sum();
         match (more.is_empty(), named) {
             (true, [one]) => one.clone(),
             (true, [first @ .., last]) => format!("{} and {last}", first.join(", ")),
@@ -180,8 +180,8 @@ impl Values {
     }
 }
 
-/// How many ports a range has; 1 for anything else.
-fn ports_in(value: &str) -> usize {
+/// How many numbers a range of ports, users or groups has; 1 for anything else.
+fn count_in(value: &str) -> usize {
     let range = value
         .split_once('-')
         .and_then(|(first, last)| Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1));
@@ -198,7 +198,8 @@ fn interfaces(space: &Space, region: &Region) -> Option<Values> {
     chosen(space, region, Axis::Interface, &|class| !class.names.iter().any(|name| name == LOOPBACK))
 }
 
-/// The destinations within the pod or those outside, whichever the region has.
+/// The destinations outside of the pod, where the region has any, else those within it. Inbound packets for the pod are
+/// described by the pod's own addresses instead.
 fn destinations(space: &Space, region: &Region) -> Option<Values> {
     let place = |class: &Class| space.place(class);
     let outside = |class: &Class| place(class) == AddressLocation::Elsewhere;
@@ -206,7 +207,7 @@ fn destinations(space: &Space, region: &Region) -> Option<Values> {
     let has =
         |is_such: &dyn Fn(&Class) -> bool| !members(space, region, Axis::Destination, is_such).is_empty();
     match (has(&outside), has(&within), space.is_inbound) {
-        // All of the pod's own addresses, whatever of others.
+        // The region may have forwarded packets as well; the description leaves them out.
         (_, true, true) => chosen(space, region, Axis::Destination, &within),
         (true, _, _) => chosen(space, region, Axis::Destination, &outside),
         (false, _, _) => {
@@ -227,15 +228,15 @@ pub(super) fn includes_own(space: &Space, region: &Region) -> bool {
     !members(space, region, Axis::Destination, &is_own).is_empty()
 }
 
-/// Of some classes of an axis those that the region has, or all others, whichever leaves out what is usual; `None` where it has
-/// all or none of them.
+/// The classes of an axis that the region has. Where the usual class is among them, those that it lacks, as exceptions.
+/// `None` where it has all or none.
 fn chosen(space: &Space, region: &Region, axis: Axis, is_such: &dyn Fn(&Class) -> bool) -> Option<Values> {
     let all: Vec<&Class> = space.classes(axis).iter().filter(|class| is_such(class)).collect();
     let chosen = members(space, region, axis, is_such);
     if chosen.is_empty() || chosen.len() == all.len() {
         return None;
     }
-    // What is usual is most of all there is.
+    // The first class is the usual one. It is mostly the largest too, so the list without it is the shorter one.
     let is_chosen = |class: &&Class| chosen.iter().any(|one| one.value == class.value);
     let except = is_chosen(&all[0]);
     let named: Vec<&Class> = all.into_iter().filter(|class| is_chosen(class) != except).collect();
@@ -261,14 +262,14 @@ fn texts(space: &Space, axis: Axis, classes: &[&Class]) -> Vec<String> {
         return classes.iter().flat_map(|class| class.names.clone()).collect();
     }
     let ranges = classes.iter().flat_map(|class| class.values.ranges().to_vec());
-    let own: Intervals = ranges.collect();
-    // A network is one all the same where the pod's own addresses, which are apart, lie in it.
-    let mut all = own.clone();
+    let named: Intervals = ranges.collect();
+    // The pod's own addresses and loopback are classes of their own. A network that they lie in is still shown as one.
+    let mut all = named.clone();
     if matches!(axis, Axis::Destination | Axis::Source) {
         all.union(&space.apart);
     }
     let all = all.joined();
-    let is_named = |range: &&Interval| own.meets(&Intervals::from_iter([**range]));
+    let is_named = |range: &&Interval| named.meets(&Intervals::from_iter([**range]));
     all.ranges().iter().filter(is_named).map(|range| shown(space.family, axis, *range)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Reasons in words: why a verdict is what it is.
 //!
-//! Rules of ours know which option made them; of rules that were read back, only place and text are
-//! known.
+//! A rule that was made from settings carries its reason. The reason of a rule that was read back is recognized from the
+//! rule itself; where it is not, the sentence quotes the rule's place and text.
 
 use super::Explanation;
 use mesh::RuleReason;
@@ -45,12 +45,12 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whose ports they are, by the rule that names them.
+    /// The listener that gets the packet, such as `the proxy's inbound port`, by the last rule that matched and captures.
     fn listener(&self, noun: &str) -> String {
         let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
-        let handed = matches!(self.outcome.verdict, Verdict::Tproxy(_));
+        let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
         let names_it = |rule: &ViewRule| {
-            captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+            captures(rule) && is_tproxy == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| self.reason_of(at));
@@ -66,13 +66,13 @@ impl Explanation<'_> {
         reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))
     }
 
-    /// Why a rule is there: by its own word, as it is read, or by its chain.
+    /// As [`Self::stated_reason`]; where a listed rule has none, by the name of its chain. That is too coarse for sentences.
     fn reason_of(&self, at: At) -> Option<RuleReason> {
         let of_chain = || RuleReason::of_chain(&self.view.chains()[at.chain].chain);
         self.stated_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
     }
 
-    /// The same, where sentences may name it.
+    /// Why a rule is there: the reason that it carries, or that recognition reads from it.
     pub(super) fn stated_reason(&self, at: At) -> Option<RuleReason> {
         match self.view.rule(at)?.origin {
             Some(origin) => RuleReason::named(origin.name),
@@ -89,7 +89,7 @@ impl Explanation<'_> {
             None if self.misses_by_protocol() => {
                 format!("what redirects is not for {}", self.packet.protocol)
             }
-            None => match (&self.nothing, self.lists_lack_it()) {
+            None => match (&self.nothing, self.lists_without_packet()) {
                 (Some(reason), _) => reason.clone(),
                 (None, Some(text)) => text,
                 (None, None) => "no rule says otherwise".to_owned(),
@@ -121,7 +121,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a listener was in reach, but not for packets with the mark that this one has.
+    /// Whether a rule that captures did not match, only because it excludes the packet's mark.
     fn misses_by_mark(&self) -> bool {
         let port = self.packet.destination.port();
         let spares_mark = |condition: &ListedCondition| {
@@ -141,7 +141,7 @@ impl Explanation<'_> {
             })
     }
 
-    /// Whether a listener was in reach, but for another protocol.
+    /// Whether a rule that captures, or leads to such rules, did not match because of the packet's protocol.
     fn misses_by_protocol(&self) -> bool {
         self.trace.0.iter().any(|step| {
             let Some(rule) = self.view.rule(step.at) else { return false };
@@ -170,7 +170,7 @@ impl Explanation<'_> {
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
     }
 
-    /// The same of a rule without an origin, where recognition finds its reason.
+    /// As [`Self::of_origin`], for a rule that carries no origin but whose reason is recognized.
     fn of_listed(&self, at: At) -> Option<String> {
         let (reason, setting) = read_at(self.view, at)?;
         let origin = match setting {
@@ -193,8 +193,8 @@ impl Explanation<'_> {
     }
 }
 
-/// The packet's own value beside a condition that failed.
-pub(super) fn instead(condition: &ListedCondition, packet: &Packet) -> Option<String> {
+/// What the packet has instead of the value that a condition asks for, such as `its user is 1000`.
+pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
     let owner = |what: &str, id: u32| format!("{what} {id}");
     let field = match condition {
         ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,

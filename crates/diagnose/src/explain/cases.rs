@@ -2,7 +2,7 @@
 
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question;
-use super::routes::{Arriving, Routes};
+use super::routes::{IncomingPacket, Routes};
 use mesh::settings::Setting;
 use mesh::{CapturePolicy, DNS_PORT, ListItem, Selector};
 use rules::nft::Interval;
@@ -68,7 +68,7 @@ pub fn usual_cases(pod: &PodContext, routes: &dyn Routes, config: Option<&dyn Ca
     let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
     own.flat_map(|(family, own)| {
-        let arriving = Arriving { to: own, from: None, at: None, mark: 0 };
+        let arriving = IncomingPacket { to: own, from: None, at: None, mark: 0 };
         let outside = routes.arriving(&arriving).map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
         let mut list = Cases { family, own, outside, pod, routes, lists: &lists, cases: Vec::new() };
         list.calls();

@@ -1,5 +1,5 @@
-//! Lists that rules hold: which of its items a rule is about for this packet, and which items are near a packet that none
-//! of them names.
+//! The lists of the settings, as rules hold them: the item that a packet matches, and the items that are nearest to a packet
+//! which matches none.
 
 use super::Explanation;
 use super::cases::number;
@@ -14,8 +14,9 @@ use rules::{ListedCondition, Match, Negatable, render};
 const NAMED: usize = 5;
 
 impl Explanation<'_> {
-    /// Which of the lists of captured items lack the packet. `None` for rules without a known reason.
-    pub(super) fn lists_lack_it(&self) -> Option<String> {
+    /// The lists of captured items that do not name the packet, in words: `-i captures only 10.0.0.0/8`. `None` where no
+    /// rule with a known reason holds such a list.
+    pub(super) fn lists_without_packet(&self) -> Option<String> {
         let chains = self.view.chains().iter().enumerate();
         let places = chains.flat_map(|(chain, chain_rules)| {
             (0..chain_rules.rules.len()).map(move |rule| At { chain, rule })
@@ -36,7 +37,7 @@ impl Explanation<'_> {
                     |reason: &RuleReason| reason.meaning() == *meaning && !reason.settings().is_empty();
                 Some((made.find(is_list)?, *noun))
             });
-            // The first list is the one that captures in general.
+            // The first list is the main one: of the others it is not worth saying that they are empty.
             of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
         });
         let lacking = lists.filter_map(|(is_first, reason, noun)| {
@@ -53,19 +54,19 @@ impl Explanation<'_> {
         (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
-    /// What the rule is about: of a list that one rule holds, the item that the packet has.
+    /// What the rule is about, in words: of the items in its decisive condition, the one that the packet matches.
     pub(super) fn value(&self, conditions: &[ListedCondition], meaning: Meaning) -> Option<String> {
         let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
         let condition =
-            conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
-        let own = own(condition, self.packet);
+            conditions.iter().find(|condition| is_about(condition, meaning)).or(with_items.next())?;
+        let own = packet_value(condition, self.packet);
         let holds = |(_, values): &&(String, Interval)| {
             own.is_some_and(|own| values.first <= own && own <= values.last)
         };
         let items = items(condition);
         match (items.iter().find(holds), condition) {
             (Some((text, _)), _) => Some(text.clone()),
-            (None, ListedCondition::Known(_)) => Some(values([condition]).join(",")),
+            (None, ListedCondition::Known(_)) => Some(item_texts([condition]).join(",")),
             (None, _) => Some(items.into_iter().next()?.0),
         }
     }
@@ -77,7 +78,7 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &P
     let mut listed: Vec<(u128, Interval, String)> = Vec::new();
     let mut are_ports = false;
     for condition in conditions {
-        let own = own(condition, packet);
+        let own = packet_value(condition, packet);
         are_ports = condition.field().is_some_and(Field::is_port);
         for (item, values) in items(condition) {
             let Interval { first, last } = values;
@@ -106,8 +107,8 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &P
     (!named.is_empty()).then(|| named.join(",") + &more)
 }
 
-/// Whether rules of this meaning are about the condition, though others precede it.
-fn is_point(condition: &ListedCondition, meaning: Meaning) -> bool {
+/// Whether this is the decisive condition of such rules, which other conditions with items may precede.
+fn is_about(condition: &ListedCondition, meaning: Meaning) -> bool {
     let field = condition.field();
     let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
     let is_interface = field == Some(Field::InInterface);
@@ -118,8 +119,8 @@ fn is_point(condition: &ListedCondition, meaning: Meaning) -> bool {
     }
 }
 
-/// What the rule is about: the items of the option's list that made it.
-pub(crate) fn values<'a>(conditions: impl IntoIterator<Item = &'a ListedCondition>) -> Vec<String> {
+/// The items of the first of a rule's conditions that has any, in words.
+pub(crate) fn item_texts<'a>(conditions: impl IntoIterator<Item = &'a ListedCondition>) -> Vec<String> {
     let mut lists = conditions.into_iter().map(items);
     lists.find(|items| !items.is_empty()).into_iter().flatten().map(|(text, _)| text).collect()
 }
@@ -172,8 +173,8 @@ fn item(known: &Match) -> Option<(String, Interval)> {
     Some((text, known.condition()?.values.single()?))
 }
 
-/// The packet's value of the field that a condition looks at, as it was sent.
-fn own(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
+/// The packet's value of the field that a condition looks at, before any rule has changed it.
+fn packet_value(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
     match (condition.field()?, &packet.direction) {
         (Field::Source(_), _) => Some(number(source.ip())),

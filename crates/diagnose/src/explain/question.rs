@@ -2,7 +2,7 @@
 
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
-use super::routes::{Arriving, Leaving, Routes};
+use super::routes::{IncomingPacket, OutgoingPacket, Routes};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::simulate::{Direction, Packet};
@@ -174,7 +174,7 @@ impl Question {
     fn arriving(&self, place: &QuestionContext<'_>) -> PacketRoute {
         let Self { to, from, by, mark, of_pod, .. } = self;
         let from_whom = from.map(|from| from.ip());
-        let arriving = Arriving { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
+        let arriving = IncomingPacket { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
         let (arrival, lost) = match place.routes.arriving(&arriving) {
             Ok(arrival) => (Some(arrival), None),
             Err(why) => (None, Some(why)),
@@ -193,7 +193,7 @@ impl Question {
 
     fn leaving(&self, place: &QuestionContext<'_>) -> PacketRoute {
         let Self { to, from, by, owner: (uid, gid), protocol, mark, .. } = self;
-        let requested = Leaving {
+        let requested = OutgoingPacket {
             to: *to,
             from: from.map(|from| from.ip()),
             protocol: *protocol,
@@ -238,13 +238,13 @@ pub(crate) fn usual(
 ) -> Option<Packet> {
     let (to, mark) = (destination.ip(), pod.mark(sender));
     let (direction, source) = if sender == Sender::External {
-        let arrival = routes.arriving(&Arriving { to, from: None, at: None, mark });
+        let arrival = routes.arriving(&IncomingPacket { to, from: None, at: None, mark });
         let interface = arrival.map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
         let is_pods = pod.addresses.contains(&to);
         (is_pods.then_some(Direction::Inbound { interface, local: true })?, outsider(to))
     } else {
         let (uid, gid) = pod.owner(sender);
-        let route = routes.leaving(&Leaving { to: destination, from: None, protocol, uid, mark }).ok();
+        let route = routes.leaving(&OutgoingPacket { to: destination, from: None, protocol, uid, mark }).ok();
         let source = route.as_ref().and_then(|route| route.source);
         let interface = route.map_or_else(|| pod.route(to).to_owned(), |route| route.interface);
         (Direction::Outbound { interface, uid, gid }, source.or_else(|| Some(default_source(pod, to)?.0))?)

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A packet that a process here sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct OutgoingPacket {
     pub to: SocketAddr,
     /// The address that it is sent from, if its sender names one.
     pub from: Option<IpAddr>,
@@ -17,7 +17,7 @@ pub struct Leaving {
 
 /// A packet that comes from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arriving<'a> {
+pub struct IncomingPacket<'a> {
     pub to: IpAddr,
     /// Its source address, if known.
     pub from: Option<IpAddr>,
@@ -46,20 +46,20 @@ pub struct Arrival {
 pub trait Routes {
     /// # Errors
     /// Why no such packet is sent, as a clause.
-    fn leaving(&self, packet: &Leaving) -> Result<Route, String>;
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String>;
 
     /// # Errors
     /// Why no such packet is taken in, as a clause.
-    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String>;
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
 }
 
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
 impl Routes for PodContext {
-    fn leaving(&self, packet: &Leaving) -> Result<Route, String> {
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
         Ok(Route { interface: self.route(packet.to.ip()).to_owned(), source: None })
     }
 
-    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
         let local = self.addresses.is_empty() || self.route(packet.to) == "lo";
         Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
     }

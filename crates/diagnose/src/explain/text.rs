@@ -84,7 +84,7 @@ impl Explanation<'_> {
             Matched::Yes => ("+", String::new()),
             Matched::No(index) => {
                 let condition = &rule.conditions[index];
-                let instead = because::instead(condition, self.packet);
+                let instead = because::actual_value(condition, self.packet);
                 let instead = instead.filter(|_| {
                     self.called.interface(self.packet).is_some()
                         || condition.field() != Some(Field::OutInterface)

@@ -1,5 +1,6 @@
-//! What rules ask of packets, as values to try: of each kind of rule some, of the rules in focus all.
+//! Boundary values of what rules match: some of every kind of condition, all of the conditions in focus.
 
+use crate::unnamed::unnamed_user;
 use rules::nft::Interval;
 use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Match, PortRange, Uid, UidRange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,15 +10,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Items that represent a long list that the question is not about.
 const SAMPLES: usize = 6;
 
-/// Ports to try whatever the rules name: of DNS, its usual listener, the tunnel, and one that is nothing special.
+/// Ports to try whatever the rules name: DNS, one without a special meaning, Istio's tunnel, and its listener for DNS.
 const COMMON_PORTS: [u16; 4] = [53, 81, 15008, 15053];
 
 #[derive(Default)]
 pub(super) struct Boundaries {
-    /// Destinations, and of the focus all that lie in them.
+    /// Destinations of which the first and the last address are tried.
     networks: BTreeSet<Cidr>,
-    /// Destinations of which every border counts.
-    closely: BTreeSet<Cidr>,
+    /// Destinations in focus, and some that lie in them: the addresses just outside of them are tried too.
+    focus_networks: BTreeSet<Cidr>,
     sources: BTreeSet<Cidr>,
     ports: BTreeSet<PortRange>,
     /// All interfaces that rules name.
@@ -72,13 +73,13 @@ impl Boundaries {
             boundaries.add(condition, usize::MAX);
             let Match::Destination(operand) = condition else { continue };
             let network = *operand.value();
-            boundaries.closely.insert(network);
+            boundaries.focus_networks.insert(network);
             for values in &lists {
                 let inside: Vec<Cidr> =
                     values.iter().filter_map(|condition| destination(condition)).collect();
                 let inside: Vec<Cidr> =
                     inside.into_iter().filter(|other| network.contains(other.address())).collect();
-                boundaries.closely.extend(sample(&inside));
+                boundaries.focus_networks.extend(sample(&inside));
             }
         }
         let both = |name: &InterfaceName| boundaries.leaves.contains(name);
@@ -114,7 +115,7 @@ impl Boundaries {
         }
     }
 
-    /// An interface that the name covers, and if possible no other one that is named but for wider ones.
+    /// An interface that the name covers. Where possible, no other name that rules have covers it, except wider ones.
     pub(super) fn member(&self, name: &InterfaceName) -> String {
         let Some(prefix) = name.prefix() else { return name.as_str().to_owned() };
         let is_wider =
@@ -131,7 +132,7 @@ impl Boundaries {
         found.extend(["::1", "::6", "2001:db8::77"].map(address));
         found.extend(self.networks.iter().flat_map(ends_of));
         let small = self.networks.iter().filter(|cidr| cidr.address().is_loopback());
-        found.extend(self.closely.iter().chain(small).flat_map(borders));
+        found.extend(self.focus_networks.iter().chain(small).flat_map(borders));
         found.retain(|address| Family::of(*address) == family);
         found
     }
@@ -145,23 +146,19 @@ impl Boundaries {
         callers.into_iter().collect()
     }
 
-    /// A port of each range that rules name, that of DNS, and one that is nothing special: as many as it takes where only
-    /// the interface counts beside.
+    /// The first port of each range that rules name, DNS, and one without a special meaning: enough for packets that are to
+    /// tell interfaces apart.
     pub(super) fn few_ports(&self) -> BTreeSet<u16> {
         self.ports.iter().map(|range| range.first().number()).chain([53, 81]).collect()
     }
 
     pub(super) fn ports(&self) -> BTreeSet<u16> {
-        self.ports.iter().flat_map(ends).chain(COMMON_PORTS).collect()
+        self.ports.iter().flat_map(port_borders).chain(COMMON_PORTS).collect()
     }
 
     /// The owners that rules name, by user and by group, and one that no rule names.
     pub(super) fn senders(&self) -> BTreeSet<(Uid, Gid)> {
-        let is_named = |uid: &Uid| {
-            self.users.iter().any(|range| range.contains(*uid)) || self.groups.contains(&Gid::from(*uid))
-        };
-        let unnamed = (1000..).filter_map(Uid::new).find(|uid| !is_named(uid));
-        let unnamed = unnamed.expect("rules name few users");
+        let unnamed = self.unnamed();
         let users: BTreeSet<Uid> =
             self.users.iter().flat_map(|range| [range.first(), range.last()]).collect();
         let mut found = BTreeSet::from([(unnamed, Gid::from(unnamed))]);
@@ -171,6 +168,14 @@ impl Boundaries {
             users.iter().take(1).flat_map(|uid| self.groups.iter().take(SAMPLES).map(|gid| (*uid, *gid)));
         found.extend(both);
         found
+    }
+
+    /// A user that rules name neither as a user nor, by its number, as a group.
+    fn unnamed(&self) -> Uid {
+        let users = self.users.iter().map(|range| range.last().number());
+        unnamed_user(users.chain(self.groups.iter().map(|gid| gid.number())), |uid| {
+            self.users.iter().any(|range| range.contains(uid)) || self.groups.contains(&Gid::from(uid))
+        })
     }
 }
 
@@ -191,7 +196,7 @@ fn ends_of(cidr: &Cidr) -> [IpAddr; 2] {
     [first, last].map(|number| numbered(cidr.family(), number))
 }
 
-/// The same with those beside them.
+/// The first and the last address, and those just outside.
 fn borders(cidr: &Cidr) -> [IpAddr; 4] {
     let Interval { first, last } = cidr.interval();
     [first, last, first.wrapping_sub(1), last.wrapping_add(1)].map(|number| numbered(cidr.family(), number))
@@ -208,7 +213,8 @@ fn numbered(family: Family, number: u128) -> IpAddr {
     }
 }
 
-fn ends(range: &PortRange) -> impl Iterator<Item = u16> + use<> {
+/// The first and the last port, and those just outside.
+fn port_borders(range: &PortRange) -> impl Iterator<Item = u16> + use<> {
     let (first, last) = (range.first().number(), range.last().number());
     [first - 1, first, last, last.saturating_add(1)].into_iter().filter(|port| *port != 0)
 }

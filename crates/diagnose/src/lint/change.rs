@@ -1,4 +1,4 @@
-//! A piece of advice as a change of the configuration, so that it can be followed before it is given.
+//! A piece of advice as a change of the configuration, so that lint can try it before giving it.
 
 use mesh::Setting;
 use mesh::finding::{Edit, Finding};
@@ -19,7 +19,7 @@ pub(crate) struct AdvisedChange {
     pub(crate) once: bool,
 }
 
-/// A finding about something without effect, and the change that shows it.
+/// A finding about something without effect, and the change that removes it, after which every packet has to end as before.
 #[derive(Clone, Debug)]
 pub(super) struct Redundant {
     pub(super) finding: Finding,
@@ -119,8 +119,8 @@ fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
     reader.finish().ok().map(|_| capture)
 }
 
-/// The host that a configuration was made on, as far as the configuration shows. Reading the settings by it shows whether
-/// that is enough: the same words make the same configuration.
+/// The host that a configuration was made on, as far as the configuration shows. That is enough if the settings, read with
+/// it, make the same configuration again.
 struct Remembered<'a>(&'a Capture);
 
 impl Host for Remembered<'_> {

@@ -3,7 +3,7 @@
 use super::change::{AdvisedChange, Configured, Redundant};
 use super::difference::Difference;
 use super::probes::each_probe;
-use crate::explain::{PodContext, RuleView, values};
+use crate::explain::{PodContext, RuleView, item_texts};
 use mesh::Capture;
 use mesh::Setting;
 use mesh::limit::Limit;
@@ -152,7 +152,7 @@ impl LintComparison<'_> {
                     for (limit, found) in limits.iter().zip(&mut met) {
                         let has_limit = name == Some(limit.reason.name());
                         if has_limit && (limit.concerns)(packet, step.matched == Matched::Yes) {
-                            let about = || values(&rule.conditions).join(",");
+                            let about = || item_texts(&rule.conditions).join(",");
                             found.entry((rule_view.family, step.at)).or_insert_with(about);
                         }
                     }

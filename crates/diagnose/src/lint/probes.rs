@@ -1,5 +1,5 @@
-//! Packets that find out whether two configurations do the same: from the borders of what rules ask, in both directions,
-//! over loopback and to the pod's own address, of every owner that a rule names and of one that none names.
+//! Packets that show whether two configurations do the same: with values at the boundaries of the rules' conditions, in both
+//! directions, over loopback and to the pod's own address, of every owner that a rule names and of one that none names.
 
 use super::boundaries::Boundaries;
 use rules::simulate::{Direction, Packet};
@@ -9,7 +9,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
 
-/// Interfaces that no list names by chance.
+/// The usual interface of a pod, and one that hardly any list names.
 const OUTSIDE: [&str; 2] = ["eth0", "net-9"];
 
 /// The packets of a family that show what rules do. `own` are the pod's addresses.
@@ -22,13 +22,14 @@ pub(crate) fn probes(rules: &Checked, own: &[IpAddr], family: Family) -> Vec<Pac
     packets
 }
 
-/// The same, with all that `focus` matches, one after the other until the visitor stops.
+/// Visits the same packets one after the other, until the visitor stops. Of a long list in the rules, only a sample is
+/// tried; of the conditions in `focus`, all values are, but for interfaces.
 pub(super) fn each_probe(
     rules: &Checked,
     own: &[IpAddr],
     family: Family,
     focus: &[Match],
-    see: See<'_>,
+    visit: ProbeVisitor<'_>,
 ) -> ControlFlow<()> {
     let boundaries = Boundaries::of(rules, focus);
     let few = boundaries.few_ports();
@@ -54,27 +55,27 @@ pub(super) fn each_probe(
     let mut usual: Vec<[Direction; 2]> = outside().map(arriving).collect();
     let mut others: Vec<[Direction; 2]> = arrives.iter().map(|name| arriving(name)).collect();
     let kinds = kinds(&boundaries);
-    let mut packets = ProbePackets::new(&kinds, see);
+    let mut packets = ProbePackets::new(&kinds, visit);
     for &address in &boundaries.addresses(own, family) {
         let local = usize::from(own.contains(&address));
         for &port in &ports {
             let to = SocketAddr::new(address, port);
-            packets.put(&mut within, &[source, passthrough], to)?;
+            packets.visit_each(&mut within, &[source, passthrough], to)?;
             if !address.is_loopback() {
-                packets.put(&mut leaving, &[source], to)?;
+                packets.visit_each(&mut leaving, &[source], to)?;
             }
-            packets.put(usual.iter_mut().map(|both| &mut both[local]), &callers, to)?;
+            packets.visit_each(usual.iter_mut().map(|both| &mut both[local]), &callers, to)?;
         }
         for &port in &few {
             let to = SocketAddr::new(address, port);
-            packets.put(others.iter_mut().map(|both| &mut both[local]), &callers, to)?;
+            packets.visit_each(others.iter_mut().map(|both| &mut both[local]), &callers, to)?;
         }
     }
     ControlFlow::Continue(())
 }
 
 /// Visits packets, and decides whether to go on.
-type See<'a> = &'a mut dyn FnMut(&Packet) -> ControlFlow<()>;
+type ProbeVisitor<'a> = &'a mut dyn FnMut(&Packet) -> ControlFlow<()>;
 
 /// The address of loopback, and that by which proxies hand calls to the application.
 fn loopback(family: Family) -> [IpAddr; 2] {
@@ -95,15 +96,16 @@ fn kinds(boundaries: &Boundaries) -> Vec<PacketKind> {
     kinds
 }
 
-/// Packets of some directions, of all protocols and kinds. There may be a hundred thousand, so all are one that changes.
+/// Packets of some directions, of all protocols and kinds. There may be a hundred thousand, so one packet is changed in
+/// place for each.
 struct ProbePackets<'a> {
     kinds: &'a [PacketKind],
     packet: Packet,
-    see: See<'a>,
+    visit: ProbeVisitor<'a>,
 }
 
 impl<'a> ProbePackets<'a> {
-    fn new(kinds: &'a [PacketKind], see: See<'a>) -> Self {
+    fn new(kinds: &'a [PacketKind], visit: ProbeVisitor<'a>) -> Self {
         let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let packet = Packet {
             direction: Direction::Inbound { interface: String::new(), local: false },
@@ -114,11 +116,12 @@ impl<'a> ProbePackets<'a> {
             connmark: 0,
             state: ConnState::New,
         };
-        Self { kinds, packet, see }
+        Self { kinds, packet, visit }
     }
 
-    /// Shows those of these directions and sources.
-    fn put<'d>(
+    /// Visits the packets of these directions and sources. A direction is swapped into the packet and back, because a clone
+    /// would copy the name of its interface.
+    fn visit_each<'d>(
         &mut self,
         directions: impl IntoIterator<Item = &'d mut Direction>,
         sources: &[IpAddr],
@@ -134,13 +137,13 @@ impl<'a> ProbePackets<'a> {
     }
 
     fn show(&mut self, source: SocketAddr, destination: SocketAddr) -> ControlFlow<()> {
-        let Self { kinds, packet, see } = self;
+        let Self { kinds, packet, visit } = self;
         (packet.source, packet.destination) = (source, destination);
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             packet.protocol = protocol;
             for kind in *kinds {
                 (packet.mark, packet.connmark, packet.state) = *kind;
-                see(packet)?;
+                visit(packet)?;
             }
         }
         ControlFlow::Continue(())

@@ -31,7 +31,7 @@ pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Fi
     items
 }
 
-/// Findings in lines of so many columns; a line to that effect, where there is none.
+/// The findings in lines of at most `width` columns; `No findings` where there are none.
 pub fn text(items: &[Item<'_>], width: usize) -> String {
     match items {
         [] => "No findings\n".to_owned(),
@@ -40,12 +40,12 @@ pub fn text(items: &[Item<'_>], width: usize) -> String {
 }
 
 impl<'a> Item<'a> {
-    /// A remark that reading the flags has made; it names the option itself.
+    /// A remark of reading the manifest or the settings: its text names the option and the remedy.
     fn plain(level: Level, code: Code, text: &'a str) -> Self {
         Self { level: word(level), code: code.name(), option: None, text, remedy: None }
     }
 
-    /// What `status` finds of the rules that are there, where nothing is known of the settings: its code is the topic.
+    /// A finding of `status` about live rules, whose settings are not known. It has no code, so its topic is in that place.
     pub fn of_rules(finding: &'a NamespaceFinding) -> Self {
         let NamespaceFinding { topic, text, remedy, .. } = finding;
         Self { level: word(Level::Warning), code: topic, option: None, text, remedy: remedy.as_deref() }
@@ -56,8 +56,9 @@ impl<'a> Item<'a> {
         self.level == word(Level::Warning)
     }
 
-    /// It in lines of so many columns, where words allow it.
+    /// The finding in lines of at most `width` columns, except where a word is longer.
     pub fn text(&self, width: usize) -> String {
+        // The column behind `warning  SI001 `.
         const TEXT: usize = 15;
         let style = if self.is_warning() { Style::Passing } else { Style::Quiet };
         let option =

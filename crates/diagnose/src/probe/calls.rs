@@ -2,6 +2,7 @@
 
 use super::{Call, Caller, ProbeContext, documentation_address, expect};
 use crate::explain::RuleView;
+use crate::unnamed::unnamed_user;
 use mesh::settings::Setting;
 use mesh::{CapturePolicy, DNS_PORT, ListItem, Proxy, Selector, loopback};
 use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
@@ -220,9 +221,18 @@ impl<'a> CallList<'a> {
             });
             proxy.uids.contains(&uid) || proxy.gids.contains(&gid) || is_listed
         };
-        let others = (1000..).filter_map(Uid::new).map(|uid| (uid, Gid::from(uid)));
-        let free = [facts.own].into_iter().chain(others).find(|owner| !is_named(*owner));
-        free.expect("lists are shorter than numbers")
+        if !is_named(facts.own) {
+            return facts.own;
+        }
+        let listed = lists.iter().filter_map(|listed| match listed.selector {
+            Selector::Group(group) => Some(group.number()),
+            Selector::User(users) => Some(users.last().number()),
+            _ => None,
+        });
+        let proxys =
+            proxy.uids.iter().map(|uid| uid.number()).chain(proxy.gids.iter().map(|gid| gid.number()));
+        let uid = unnamed_user(listed.chain(proxys), |uid| is_named((uid, uid.into())));
+        (uid, uid.into())
     }
 }
 

@@ -56,6 +56,8 @@ mod tests {
             ("90s", "AsDuration.Minutes", "1.5"),
             ("0.5s", "AsDuration.Seconds", "0.5"),
             ("0.5s", "AsDuration.Milliseconds", "500"),
+            ("0.5s", "AsDuration.Microseconds", "500000"),
+            ("0.5s", "Microseconds", "500000"),
             ("1m30s", "Hours", "0.025"),
             ("4", "Value", "4"),
         ];

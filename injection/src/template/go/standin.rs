@@ -115,6 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_text_without_stand_ins_holds_none_whatever_its_bytes() {
+        // A tag character begins with the byte that stand-ins begin with.
+        for (text, expected) in [("plain", false), ("\u{e0061}", false), (&*cover("- a"), true)] {
+            assert_eq!(is_in(&Value::String(text.to_owned())), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn stand_ins_mean_what_they_stand_for() {
         for text in [
             "a: b",

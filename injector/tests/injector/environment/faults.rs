@@ -101,8 +101,8 @@ fn an_unreachable_api_server_is_reported_as_such() {
     config["clusters"][0]["cluster"]["server"] = json!(server);
     fs::write(&path, config.to_string()).expect("written");
     let operator = Operator::start(&cluster, &SHOP);
-    until("it is told", || operator.line("the watch failed").is_some());
-    let line = operator.line("the watch failed").expect("it");
+    until("it is told", || operator.line("the API groups can't be listed").is_some());
+    let line = operator.line("the API groups can't be listed").expect("it");
     assert_eq!((&line["resource"], &line["kind"]), (&json!("groups"), &json!("unreachable")), "{line}");
     assert_eq!(line["server"], server, "{line}");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("refused")), "{line}");
