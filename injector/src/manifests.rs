@@ -1,7 +1,7 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
 use crate::output::{document, print, report};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use injection::manifests::{InstallOptions, Installation, ManifestFile, files, kustomization};
 use serde_json::{Value, json};
 use std::{
@@ -83,7 +83,7 @@ enum ManifestsOutput {
     Folder(PathBuf),
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug)]
 enum ManifestsFormat {
     Yaml,
     Json,
@@ -151,7 +151,8 @@ fn count(text: &str) -> Result<u16, String> {
 const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites it. Your own changes belong in a \
                     kustomization over this folder.\n";
 
-/// Writes the files and reports each. The file that names the others comes last, so a folder that is complete once stays whole.
+/// Writes the files and reports each. `kustomization.yaml` comes last: so it never names a file that is missing, even if
+/// writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let failed =
         |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());

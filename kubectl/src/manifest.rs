@@ -43,25 +43,29 @@ fn one(subject: &Subject, width: usize) -> Result<ExplainedPacket, Problems> {
     reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
     let rule_view = RuleView::of_config(&*capture, question.packet.family(), &pod);
-    let explained = explain(&rule_view.view, &rule_view.routing, &question.packet).calling(&question.called);
+    let explained = explain(&rule_view.view, &rule_view.routing, &question.packet)
+        .with_endpoint_names(&question.endpoint_names);
     let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
     let report = serde_json::to_value(explained.report()).expect("our own data has text keys");
-    let (source, destination) = question.called.addresses(&question.packet);
+    let (source, destination) = question.endpoint_names.addresses(&question.packet);
     let mut document = json!({
         "version": 1,
         "basis": subject.described().map(|basis| basis.report()),
         "source": source,
         "destination": destination,
         "destination_port": question.packet.destination.port(),
-        "unsent": question.lost,
+        "unsent": question.no_route,
     });
     if let (Value::Object(document), Value::Object(report)) = (&mut document, report) {
         document.extend(report);
     }
-    let lost =
-        question.lost.as_ref().map(|lost| format!("{lost}; by the rules alone:\n")).unwrap_or_default();
+    let no_route = question
+        .no_route
+        .as_ref()
+        .map(|no_route| format!("{no_route}; by the rules alone:\n"))
+        .unwrap_or_default();
     let mut found = ExplainedPacket::read(document).expect("our own report has the form that is read");
     found.sentence = explained.sentence();
-    found.text = lost + &explained.text(width);
+    found.text = no_route + &explained.text(width);
     Ok(found)
 }

@@ -180,8 +180,8 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     let rule_view =
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
     let explained = packet.as_ref().zip(rule_view.as_ref()).map(|(requested, rule_view)| {
-        let explained =
-            explain(&rule_view.view, &rule_view.routing, &requested.packet).calling(&requested.called);
+        let explained = explain(&rule_view.view, &rule_view.routing, &requested.packet)
+            .with_endpoint_names(&requested.endpoint_names);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
     });
     let picture = subject.traffic(capture);

@@ -13,7 +13,7 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
     let (before, call) = words.split_at(start);
     let flags = flags(mesh);
     let mut edited: Vec<String> = before.to_vec();
-    // What the setting was given by is replaced where it is given first.
+    // The new value takes the place of the first flag that gives the setting; the others go.
     let mut new = value.as_ref();
     let mut found = false;
     let mut call = call.iter();
@@ -26,7 +26,7 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
                 edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
                 found = true;
             }
-            PflagWord::NeedsValue(given, of) if of.setting == *setting => {
+            PflagWord::NeedsValue(given, flag) if flag.setting == *setting => {
                 if !given.is_empty() {
                     return None;
                 }
@@ -42,22 +42,31 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
             }
         }
     }
-    if !found {
-        let is_given =
-            |word: &String| variable(word).is_some_and(|(name, _)| row.variables.contains(&name.as_str()));
-        let at = edited.iter().position(is_given)?;
-        match (value, edited[at].split_once('=')) {
-            (Some(value), Some((name, _))) => edited[at] = format!("{name}={value}"),
-            (Some(_), None) | (None, _) => drop(edited.remove(at)),
+    let sets = |word: &String, name: &str| variable(word).is_some_and(|(given, _)| given == name);
+    match value {
+        // Without the flag, a variable would take effect.
+        None => {
+            let count = edited.len();
+            edited.retain(|word| !row.variables.iter().any(|name| sets(word, name)));
+            if !found && edited.len() == count {
+                return None;
+            }
         }
+        // The first of the setting's variables counts, and of words for the same one the last.
+        Some(value) if !found => {
+            let last = |name: &str| edited.iter().rposition(|word| sets(word, name));
+            let (name, at) = row.variables.iter().find_map(|name| Some((name, last(name)?)))?;
+            edited[at] = format!("{name}={value}");
+        }
+        Some(_) => {}
     }
     joined(&edited)
 }
 
-/// Words as a shell takes them.
+/// The words as one line for a shell, quoted where they need it.
 pub(crate) fn joined(words: &[String]) -> Option<String> {
     let each = words.iter().map(|word| {
-        // The name of a variable that is set is not quoted, nor need that of a flag be.
+        // Before the `=`, a variable's name must not be quoted, and a flag's need not be.
         let named = word.split_once('=').filter(|(name, _)| variable(word).is_some() || is_flag(name));
         match named {
             Some((name, value)) => Some(format!("{name}={}", quoted(value)?)),
@@ -80,16 +89,17 @@ fn is_flag(name: &str) -> bool {
     name.starts_with("--") && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// What becomes of an annotation.
+/// How an annotation is changed.
 #[derive(Clone, Copy)]
-pub(crate) enum OfAnnotation<'a> {
-    Named(&'a str),
+pub(crate) enum AnnotationChange<'a> {
+    Renamed(&'a str),
     Set(&'a str),
     Removed,
 }
 
-/// The manifest after a change of an annotation; `None` where it is not on one line, which only it has.
-pub(crate) fn in_manifest(text: &str, name: &str, change: OfAnnotation<'_>) -> Option<String> {
+/// The manifest after a change of an annotation; `None` where not exactly one line starts with its name, or where its value
+/// is not on that line alone.
+pub(crate) fn in_manifest(text: &str, name: &str, change: AnnotationChange<'_>) -> Option<String> {
     let keys = [format!("{name}:"), format!("\"{name}\":"), format!("'{name}':")];
     let value_of = |line: &str| {
         let line = line.trim_start();
@@ -103,18 +113,21 @@ pub(crate) fn in_manifest(text: &str, name: &str, change: OfAnnotation<'_>) -> O
     let is_one_line = !value.is_empty() && !value.starts_with(['|', '>', '&', '*', '{', '[']);
     let (value, comma) = value.strip_suffix(',').map_or((value.as_str(), ""), |value| (value, ","));
     let new = match change {
-        OfAnnotation::Named(other) => line.replacen(name, other, 1),
-        OfAnnotation::Set(new) if is_one_line && !value.contains(" #") => {
+        AnnotationChange::Renamed(other) => line.replacen(name, other, 1),
+        AnnotationChange::Set(new) if is_one_line && !value.contains(" #") => {
             let at = line.rfind(value)?;
             let end = line.len() - line.trim_end().len();
             format!("{}{}{comma}{}", &line[..at], serde_json::to_string(new).ok()?, &line[line.len() - end..])
         }
-        OfAnnotation::Removed if is_one_line && comma.is_empty() && !text.trim_start().starts_with('{') => {
+        AnnotationChange::Removed
+            if is_one_line && comma.is_empty() && !text.trim_start().starts_with('{') =>
+        {
             String::new()
         }
-        OfAnnotation::Set(_) | OfAnnotation::Removed => return None,
+        AnnotationChange::Set(_) | AnnotationChange::Removed => return None,
     };
-    Some(text.replacen(line, &new, 1))
+    let lines = text.split_inclusive('\n').map(|line| if value_of(line).is_some() { &*new } else { line });
+    Some(lines.collect())
 }
 
 #[cfg(test)]
@@ -144,6 +157,7 @@ mod tests {
                 Some("1"),
                 Some("ISTIO_LOCAL_EXCLUDE_PORTS=1 sidecar-init -b 8"),
             ),
+            ("ISTIO_LOCAL_EXCLUDE_PORTS=1 sidecar-init -d 2 -b 8", None, Some("sidecar-init -b 8")),
             ("-b 8", None, None),
             ("-d '1", None, None),
         ] {
@@ -153,13 +167,18 @@ mod tests {
 
     #[test]
     fn a_manifest_keeps_its_other_lines() {
-        use OfAnnotation::{Named, Removed, Set};
+        use AnnotationChange::{Removed, Renamed, Set};
         let manifest = |line: &str| format!("metadata:\n  annotations:\n{line}spec: {{}} # a.b/ports\n");
         for (line, change, expected) in [
             ("    a.b/ports: \"1,1\"\n", Set("1"), Some("    a.b/ports: \"1\"\n")),
             ("    'a.b/ports': 1\r\n", Set("2"), Some("    'a.b/ports': \"2\"\r\n")),
-            ("    a.b/ports: x\n", Named("a.b/excludePorts"), Some("    a.b/excludePorts: x\n")),
+            ("    a.b/ports: x\n", Renamed("a.b/excludePorts"), Some("    a.b/excludePorts: x\n")),
             ("    a.b/ports: x\n", Removed, Some("")),
+            (
+                "#    a.b/ports: 1\n    a.b/ports: 1\n",
+                Set("2"),
+                Some("#    a.b/ports: 1\n    a.b/ports: \"2\"\n"),
+            ),
             ("    a.b/ports: |\n      1\n", Set("2"), None),
             ("    a.b/ports: 1 # one\n", Set("2"), None),
             ("    a.b/ports: 1\n    a.b/ports: 2\n", Removed, None),

@@ -1,6 +1,6 @@
 //! Findings with what follows their remedy: the new text of a field.
 
-use crate::edit::{OfAnnotation, in_flags, in_manifest};
+use crate::edit::{AnnotationChange, in_flags, in_manifest};
 use crate::request::{MANIFEST, PageRequest};
 use diagnose::Subject;
 use diagnose::lint::{self, Edit, Item, Level};
@@ -72,7 +72,7 @@ fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<Fiel
             ("flags", name, in_flags(&request.flags, subject.raw.mesh(), edit)?)
         }
         Source::Annotation(name) => {
-            let change = edit.value.as_deref().map_or(OfAnnotation::Removed, OfAnnotation::Set);
+            let change = edit.value.as_deref().map_or(AnnotationChange::Removed, AnnotationChange::Set);
             let value = in_manifest(&request.manifest, name, change)?;
             let is_followed = |after: &Subject| {
                 let given = after.raw.get(edit.setting).filter(|given| given.source == *source);
@@ -103,6 +103,6 @@ fn of_annotation(request: &PageRequest, remark: &Remark) -> Option<FieldFix> {
     let names = objects.iter().flat_map(|object| object.pod.annotations.keys());
     let name = names.into_iter().find(|name| pod::unknown(name).as_ref() == Some(&remark.text))?;
     let intended = pod::nearest_annotation(name)?;
-    let value = in_manifest(&request.manifest, name, OfAnnotation::Named(&intended))?;
+    let value = in_manifest(&request.manifest, name, AnnotationChange::Renamed(&intended))?;
     Some(FieldFix { label: format!("Rename to {intended}"), field: "manifest", value })
 }

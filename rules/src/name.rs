@@ -103,7 +103,7 @@ const RESERVED: [&str; 16] = [
 text! {
     /// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..).
     ///
-    /// Names are matched when a packet passes, so an interface that appears later obeys as well.
+    /// Names are matched when a packet passes, so that an interface which appears later matches as well.
     InterfaceName
 }
 
@@ -150,7 +150,7 @@ impl FromStr for InterfaceName {
 }
 
 text! {
-    /// A comment on a rule, or the prefix of its report. Words without quotes or backslashes.
+    /// A comment on a rule, or the prefix of its NFLOG messages. Words without quotes or backslashes.
     Comment
 }
 
@@ -158,7 +158,7 @@ impl Comment {
     /// Longest comment in bytes: `XT_MAX_COMMENT_LEN` (256) less the terminating NUL (`linux/netfilter/xt_comment.h`).
     pub const LONGEST: usize = 255;
 
-    /// Longest prefix of a report in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
+    /// Longest prefix of NFLOG messages in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST_PREFIX: usize = 63;
 
     /// Whether texts between quotes may hold the character, in every language that rules are written in.

@@ -242,11 +242,11 @@ impl Backend for Kernel {
             CommitStep::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
             CommitStep::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
             CommitStep::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
-            CommitStep::RemoveInherited(owned_route) => {
-                self.routes.remove_owned(*owned_route).map_err(|source| netlink(step, source))
+            CommitStep::RemoveInherited(entry) => {
+                self.routes.remove_entry(*entry).map_err(|source| netlink(step, source))
             }
-            CommitStep::GiveBack(owned_route) => {
-                self.routes.give_back(*owned_route).map_err(|source| netlink(step, source))
+            CommitStep::GiveBack(entry) => {
+                self.routes.give_back(*entry).map_err(|source| netlink(step, source))
             }
             CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
             CommitStep::CleanUnlistable(tables) => {

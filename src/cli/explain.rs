@@ -293,9 +293,9 @@ fn answer(
             return ExplainAnswer { body, captured: Vec::new() };
         }
     };
-    let explain::PacketQuery { packet, called, lost } = &**question;
-    if let Some(lost) = lost {
-        let note = format!("{lost}; by the rules alone:\n");
+    let explain::PacketQuery { packet, endpoint_names, no_route } = &**question;
+    if let Some(no_route) = no_route {
+        let note = format!("{no_route}; by the rules alone:\n");
         match form {
             ExplainFormat::Text => {
                 text.push_str(&diagnose::fold(
@@ -312,18 +312,19 @@ fn answer(
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for rule_view in &rule_views {
         if rule_views.len() > 1 && *form == ExplainFormat::Mermaid {
-            text.push_str(&format!("%% {}\n", rule_view.title));
+            text.push_str(&format!("%% {}\n", rule_view.family));
         } else if rule_views.len() > 1 {
-            text.push_str(&format!("== {}\n", rule_view.title));
+            text.push_str(&format!("== {}\n", rule_view.family));
         }
-        let explained =
-            explain(&rule_view.view, &rule_view.routing, packet).calling(called).of_empty(is_empty);
+        let explained = explain(&rule_view.view, &rule_view.routing, packet)
+            .with_endpoint_names(endpoint_names)
+            .of_empty(is_empty);
         let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
         match form {
             ExplainFormat::Mermaid => {
-                let lost = lost.iter().map(|lost| format!("%% {lost}\n")).collect::<String>();
+                let no_route = no_route.iter().map(|no_route| format!("%% {no_route}\n")).collect::<String>();
                 let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
-                text.push_str(&(explained.mermaid() + &basis + &lost));
+                text.push_str(&(explained.mermaid() + &basis + &no_route));
             }
             ExplainFormat::Picture => {
                 text.push_str(&path(subject, request, &explained).text(report::width()));
@@ -333,7 +334,7 @@ fn answer(
             ExplainFormat::Data(_) => {}
         }
         // A packet that is not sent has no verdict.
-        captured.push(explained.is_captured().filter(|_| lost.is_none()));
+        captured.push(explained.is_captured().filter(|_| no_route.is_none()));
         reports.push(ExplainReport::new(basis, question, explained.report()));
     }
     // A packet has one family, so there is one report of it.
@@ -370,9 +371,9 @@ pub(super) struct ExplainReport<'a> {
 
 impl<'a> ExplainReport<'a> {
     fn new(basis: &Basis, question: &'a explain::PacketQuery, explained: explain::ExplanationReport) -> Self {
-        let explain::PacketQuery { packet, called, lost } = question;
-        let (source, destination) = called.addresses(packet);
-        let interface = called.interface(packet);
+        let explain::PacketQuery { packet, endpoint_names, no_route } = question;
+        let (source, destination) = endpoint_names.addresses(packet);
+        let interface = endpoint_names.interface(packet);
         let (in_interface, out_interface) = match &packet.direction {
             Direction::Inbound { .. } => (interface, None),
             Direction::Outbound { .. } => (None, interface),
@@ -384,7 +385,7 @@ impl<'a> ExplainReport<'a> {
             destination_port: packet.destination.port(),
             in_interface,
             out_interface,
-            unsent: lost.as_deref(),
+            unsent: no_route.as_deref(),
             explained,
         }
     }

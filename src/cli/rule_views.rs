@@ -40,7 +40,7 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);
-        Ok(RuleView { title: family.to_string(), family, view, routing })
+        Ok(RuleView { family, view, routing })
     };
     Family::BOTH.into_iter().map(rule_view).collect()
 }
@@ -76,7 +76,7 @@ pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<Stri
     let rule_views = from_kernel(run, &pod)?;
     let cases = usual_cases(&pod, &KernelRoutes::of(&rule_views), Some(&**capture));
     let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());
-    for RuleView { family, view, routing, .. } in &rule_views {
+    for RuleView { family, view, routing } in &rule_views {
         let alone = RuleView::of_config(&**capture, *family, &pod);
         let packets =
             cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());

@@ -19,14 +19,14 @@ impl DesiredState {
         Self { owner, contents: None, routes: BTreeSet::new() }
     }
 
-    /// What is desired of a namespace, by a backend.
+    /// The desired state, in the terms of this backend.
     pub fn of(desired: &Desired, backend: BackendName, snapshot: &Snapshot) -> Self {
         let Desired { owner, v6, routing, .. } = desired;
         let contents = match backend {
             BackendName::Nftables => {
                 let table = desired.nft_table();
                 table.map(|table| {
-                    Contents::Nftables(bytecode::EncodedTable::of(&table).made(desired.made.as_ref()))
+                    Contents::Nftables(bytecode::EncodedTable::of(&table).with_record(desired.made.as_ref()))
                 })
             }
             BackendName::Iptables(variant) => {
@@ -48,7 +48,7 @@ impl DesiredState {
         Self { owner: *owner, contents, routes }
     }
 
-    /// What a backend should hold.
+    /// What a backend should hold; `None` where another one should, or none.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
         self.contents.as_ref().filter(|contents| contents.backend() == backend)
     }

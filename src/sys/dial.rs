@@ -51,6 +51,14 @@ pub enum NoCall {
     Refused(#[from] io::Error),
 }
 
+impl NoCall {
+    /// Whether a rule has dropped the packet in the output hook, which the kernel reports by EPERM. EACCES is a route of type
+    /// `prohibit`.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.raw_os_error() == Some(libc::EPERM))
+    }
+}
+
 /// Calls, without waiting for an answer. `owner` are the user and the group that the rules see; `is_fresh` may refuse a
 /// port to call from.
 ///
@@ -139,8 +147,8 @@ impl DialedSocket {
         local(self)
     }
 
-    /// Whether it was accepted.
-    pub fn is_accepted(&self) -> bool {
+    /// Whether its TCP handshake is complete; false for datagrams.
+    pub fn is_connected(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.peer_addr().is_ok(),
             Self::Udp(_) => false,
@@ -148,7 +156,7 @@ impl DialedSocket {
     }
 
     /// The error that the network has returned, once: connection refused, or no route.
-    pub fn complaint(&self) -> Option<io::Error> {
+    pub fn take_error(&self) -> Option<io::Error> {
         match self {
             Self::Tcp(stream) => stream.take_error(),
             Self::Udp(socket) => socket.take_error(),

@@ -1,6 +1,6 @@
 //! Every network namespace of the machine, each once, with what is known of it: a name, a container, its pod.
 
-use super::lookup::{LookupPlaces, names, of, shortened};
+use super::lookup::{LookupPlaces, container_of, names, shortened};
 use super::namespace::{NamespaceId, OpenNamespace};
 use super::pod::{self, SandboxedPod};
 use super::process;
@@ -68,15 +68,15 @@ pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
 
 fn of_process(folder: &Path, namespace: OpenNamespace) -> FoundNamespace {
     let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = of(folder).map_or_else(|| format!("pid:{number}"), |id| shortened(&id));
+    let name = container_of(folder).map_or_else(|| format!("pid:{number}"), |id| shortened(&id));
     FoundNamespace { name, pod: None, container: None, is_named: false, processes: Vec::new(), namespace }
 }
 
 impl FoundNamespace {
     /// Adds what a process in it shows.
     fn add(&mut self, folder: PathBuf, places: &LookupPlaces) {
-        if let (None, Some(id)) = (&self.pod, of(&folder)) {
-            let is_in_container = |parent: &Path| of(parent).is_some();
+        if let (None, Some(id)) = (&self.pod, container_of(&folder)) {
+            let is_in_container = |parent: &Path| container_of(parent).is_some();
             let host = hostname(&folder);
             self.pod = pod::of_container(&id, &folder, &places.containers, is_in_container);
             let name = self.pod.as_ref().map(ToString::to_string).or(host);

@@ -42,9 +42,9 @@ pub enum LookupError {
     NoNumber,
     #[error("is not there: no process has this number in {}", .0.display())]
     NoProcess(PathBuf),
-    #[error("is not a network namespace ({})", seen(.names, .containers))]
+    #[error("is not a network namespace ({})", all_known(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
-    #[error("may be any of {}; give more of its id", some(.0, DIGITS_SHOWN))]
+    #[error("may be any of {}; give more of its id", first_few(.0, DIGITS_SHOWN))]
     Ambiguous(Vec<String>),
     #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Several(Vec<PathBuf>),
@@ -61,14 +61,14 @@ impl LookupError {
     }
 }
 
-fn seen(names: &[String], containers: &[String]) -> String {
+fn all_known(names: &[String], containers: &[String]) -> String {
     let list =
-        |found: &[String], width| if found.is_empty() { "none".to_owned() } else { some(found, width) };
+        |found: &[String], width| if found.is_empty() { "none".to_owned() } else { first_few(found, width) };
     format!("known names: {}; containers: {}", list(names, usize::MAX), list(containers, DIGITS_SHOWN))
 }
 
 /// The first few, each cut to so many characters.
-fn some(names: &[String], width: usize) -> String {
+fn first_few(names: &[String], width: usize) -> String {
     const FEW: usize = 5;
     let cut = |name: &String| name.chars().take(width).collect::<String>();
     let text = names.iter().take(FEW).map(cut).collect::<Vec<_>>().join(", ");
@@ -88,7 +88,7 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(LookupError::NoProcess(places.proc.clone()))
             }
-            content => content.map_err(LookupError::Open),
+            opened => opened.map_err(LookupError::Open),
         };
     }
     // As `kubectl get pod -o yaml` names a container: containerd://ID.
@@ -102,8 +102,8 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
         return OpenNamespace::open(&path).map_err(LookupError::Open);
     }
     let containers = containers(&places.proc);
-    if let Some(content) = container(id.unwrap_or(word), &containers)? {
-        return Ok(content);
+    if let Some(namespace) = namespace_of_container(id.unwrap_or(word), &containers)? {
+        return Ok(namespace);
     }
     let here = Path::new(word);
     if id.is_none() && here.exists() {
@@ -118,7 +118,7 @@ pub fn known(places: &LookupPlaces) -> Vec<String> {
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
-/// How many digits of an id are shown, as programs of containers do.
+/// How many digits of an id are shown, as many as `docker ps` shows.
 const DIGITS_SHOWN: usize = 12;
 
 /// The first digits of an id.
@@ -133,11 +133,11 @@ pub(super) fn names(folders: &[PathBuf]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// How much of an id has to be given: fewer digits are too often words.
+/// How many digits of an id have to be given. Fewer may be a word, such as `bad`.
 const MIN_DIGITS: usize = 4;
 
-/// The one container whose id starts so.
-fn container(
+/// The namespace of the one container whose id starts so; `None` where there is no such container.
+fn namespace_of_container(
     start: &str,
     containers: &BTreeMap<String, Vec<PathBuf>>,
 ) -> Result<Option<OpenNamespace>, LookupError> {
@@ -149,30 +149,32 @@ fn container(
         containers.iter().filter(|(id, _)| id.starts_with(&start)).collect();
     match found[..] {
         [] => Ok(None),
-        [(id, folders)] => of_processes(id, folders),
+        [(id, folders)] => namespace_of_processes(id, folders),
         _ => Err(LookupError::Ambiguous(found.into_iter().map(|(id, _)| id.clone()).collect())),
     }
 }
 
 /// The namespace of a container's processes; `None` where they have all ended.
-fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
+fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
         match OpenNamespace::open(&folder.join("ns/net")) {
             // The process may have ended and another have got its number meanwhile.
-            Ok(content) if of(folder).as_deref() == Some(id) => {
-                if let Ok(number) = content.id() {
-                    found.entry(number).or_insert(content);
+            Ok(namespace) if container_of(folder).as_deref() == Some(id) => {
+                if let Ok(number) = namespace.id() {
+                    found.entry(number).or_insert(namespace);
                 }
             }
             Ok(_) => {}
+            // The process has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => refused = Some(error),
         }
     }
     match (found.len(), refused) {
         (0, Some(error)) => Err(LookupError::Open(error)),
         (0 | 1, _) => Ok(found.into_values().next()),
-        _ => Err(LookupError::Several(found.into_values().map(|content| content.found).collect())),
+        _ => Err(LookupError::Several(found.into_values().map(|namespace| namespace.found).collect())),
     }
 }
 
@@ -180,7 +182,7 @@ fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, 
 fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for folder in process::folders(proc).unwrap_or_default() {
-        if let Some(id) = of(&folder) {
+        if let Some(id) = container_of(&folder) {
             found.entry(id).or_default().push(folder);
         }
     }
@@ -188,25 +190,25 @@ fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
 }
 
 /// The id of the container that a process runs in.
-pub(super) fn of(folder: &Path) -> Option<String> {
+pub(super) fn container_of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }
 
 /// The id in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`): of containers within containers, that of
 /// the innermost.
 fn innermost(text: &str) -> Option<String> {
-    let groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    groups.flat_map(|group| group.split('/').rev().filter_map(id).take(1)).next().map(str::to_owned)
+    let mut groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    groups.find_map(|group| group.rsplit('/').find_map(id)).map(str::to_owned)
 }
 
 /// A container's id, as runtimes make them: 64 digits, after the runtime's name and before what systemd adds.
 fn id(part: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let part = part.strip_suffix(".scope").unwrap_or(part);
-    // What looks after a container is not a part of it, and lies in the node's namespace.
     let (runtime, id) = part.rsplit_once(['-', ':']).unwrap_or(("", part));
     let is_id =
         id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    // conmon monitors a container. Its control group has the container's id, too, but it runs in the node's namespace.
     (is_id && !runtime.ends_with("conmon")).then_some(id)
 }
 
@@ -268,7 +270,7 @@ mod tests {
                 names: vec![self.0.join("netns")],
                 containers: Vec::new(),
             };
-            let found = find(word, &places).map(|content| content.found).map_err(|lost| lost.to_string());
+            let found = find(word, &places).map(|namespace| namespace.found).map_err(|lost| lost.to_string());
             found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
         }
     }

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// How to add and how to remove an address, a route, a rule.
+/// The types of the messages that add and that remove an address, a route, a policy rule.
 const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];
 const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 
@@ -30,13 +30,13 @@ const LOOPBACK_IFINDEX: u32 = 1;
 /// The discard port (RFC 863); connecting a datagram socket sends nothing.
 const DISCARD: u16 = 9;
 
-/// What is there of the owner's, and in its place. What only resembles it, with another selector, type or prefix, is
-/// neither, whatever protocol it carries.
+/// What a namespace has of the addresses, routes and policy rules that an owner makes: the owner's, and equal ones of other
+/// programs. What differs in a selector, a type or a prefix is neither, whatever protocol it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
     /// Duplicates included.
     pub ours: Vec<RoutingEntry>,
-    /// The same, put there by others.
+    /// Equal ones with another protocol, or none.
     pub of_others: Vec<RoutingEntry>,
     /// What carries the owner's protocol and is nothing that the owner would make, in words.
     pub unexpected: Vec<String>,
@@ -66,12 +66,12 @@ impl NamespaceRouting {
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
-                ParsedRoute::Matching(owned_route) if owned_route.protocol == ours => {
-                    found.ours.push(owned_route);
+                ParsedEntry::Matching(entry) if entry.protocol == ours => {
+                    found.ours.push(entry);
                 }
-                ParsedRoute::Matching(owned_route) => found.of_others.push(owned_route),
-                ParsedRoute::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
-                ParsedRoute::Unexpected { .. } => {}
+                ParsedEntry::Matching(entry) => found.of_others.push(entry),
+                ParsedEntry::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
+                ParsedEntry::Unexpected { .. } => {}
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
@@ -81,11 +81,10 @@ impl NamespaceRouting {
         let desired: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
         for &(address, protocol) in addresses.iter().filter(|(there, _)| desired.contains(there)) {
             let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
-            let owned_route =
-                RoutingEntry { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+            let entry = RoutingEntry { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
             match is_ours {
-                true => found.ours.push(self.own(owned_route.object)),
-                false => found.of_others.push(owned_route),
+                true => found.ours.push(self.own(entry.object)),
+                false => found.of_others.push(entry),
             }
         }
         Ok(found)
@@ -99,7 +98,7 @@ impl NamespaceRouting {
         match (self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
             (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let FoundRoutes { ours, of_others, .. } = self.read()?;
-                let is_there = ours.iter().chain(&of_others).any(|owned_route| owned_route.object == object);
+                let is_there = ours.iter().chain(&of_others).any(|entry| entry.object == object);
                 let remedy =
                     "something of another program's is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
@@ -123,14 +122,14 @@ impl NamespaceRouting {
         }
     }
 
-    /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
-    /// owner's, a policy rule beside it.
-    pub fn give_back(&mut self, owned_route: RoutingEntry) -> io::Result<()> {
-        match owned_route.object {
-            Object::Rule { .. } => self.send(owned_route, NEW, NLM_F_CREATE),
-            Object::Route { .. } => self.send(owned_route, NEW, NLM_F_CREATE | NLM_F_REPLACE),
+    /// Restores an entry of another owner, with that owner's protocol: an address or a route replaces the owner's, a policy
+    /// rule is added beside it.
+    pub fn give_back(&mut self, entry: RoutingEntry) -> io::Result<()> {
+        match entry.object {
+            Object::Rule { .. } => self.send(entry, NEW, NLM_F_CREATE),
+            Object::Route { .. } => self.send(entry, NEW, NLM_F_CREATE | NLM_F_REPLACE),
             Object::Address(address) => {
-                self.send(owned_route, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
+                self.send(entry, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
                 wait_for(address);
                 Ok(())
             }
@@ -143,17 +142,17 @@ impl NamespaceRouting {
             // The kernel takes the first rule that matches the request, even if it has further selectors: only with its
             // preference, a policy rule is identified for sure (`rule_find` in `net/core/fib_rules.c`).
             Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
-                Some(own) => self.remove_owned(own),
+                Some(own) => self.remove_entry(own),
                 None => Ok(()),
             },
-            Object::Address(_) | Object::Route { .. } => self.remove_owned(self.own(object)),
+            Object::Address(_) | Object::Route { .. } => self.remove_entry(self.own(object)),
         }
     }
 
-    /// Removes an object of any program. One that is gone already is fine.
-    pub fn remove_owned(&mut self, owned_route: RoutingEntry) -> io::Result<()> {
+    /// Removes an entry, whichever program made it. One that is gone already is fine.
+    pub fn remove_entry(&mut self, entry: RoutingEntry) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
-        match self.send(owned_route, DELETE, 0) {
+        match self.send(entry, DELETE, 0) {
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
             other => other,
         }
@@ -180,8 +179,8 @@ impl NamespaceRouting {
         RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, owned_route: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
-        let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, kinds);
+    fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+        let RouteMessage { kind, head, attributes } = RouteMessage::of(entry, kinds);
         self.socket
             .request(&NetlinkRequest { kind, flags, head: &head }, |message| fill(message, &attributes))
     }
@@ -189,8 +188,8 @@ impl NamespaceRouting {
 
 /// The message that adds an object as its owner makes it, for callers that send it otherwise.
 pub fn addition(owner: &Ownership, object: Object) -> Messages {
-    let owned_route = RoutingEntry { protocol: owner.protocol, ..object.into() };
-    let RouteMessage { kind, head, attributes } = RouteMessage::of(owned_route, NEW);
+    let entry = RoutingEntry { protocol: owner.protocol, ..object.into() };
+    let RouteMessage { kind, head, attributes } = RouteMessage::of(entry, NEW);
     let mut message = Messages::default();
     message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
     fill(&mut message, &attributes);
@@ -205,8 +204,8 @@ struct RouteMessage {
 }
 
 impl RouteMessage {
-    fn of(owned_route: RoutingEntry, [address, route, rule]: [u16; 3]) -> Self {
-        let RoutingEntry { object, protocol, preference } = owned_route;
+    fn of(entry: RoutingEntry, [address, route, rule]: [u16; 3]) -> Self {
+        let RoutingEntry { object, protocol, preference } = entry;
         let number = |number: u32| number.to_ne_bytes().to_vec();
         match object {
             Object::Address(ip) => {
@@ -301,16 +300,16 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-/// A policy rule or a route.
-enum ParsedRoute {
+/// A policy rule or a route, as read from a dump.
+enum ParsedEntry {
     /// One of the form that the owner makes.
     Matching(RoutingEntry),
     /// Any other.
     Unexpected { protocol: u8, what: String },
 }
 
-/// A policy rule; such is one of these forms, with a mark and nothing else.
-fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedRoute> {
+/// Reads a policy rule. It matches if it has one of these forms and selects packets by their mark alone.
+fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedEntry> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
@@ -338,17 +337,17 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedRoute> {
         (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
-            ParsedRoute::Matching(RoutingEntry { object, protocol, preference })
+            ParsedEntry::Matching(RoutingEntry { object, protocol, preference })
         }
-        _ => ParsedRoute::Unexpected {
+        _ => ParsedEntry::Unexpected {
             protocol,
             what: format!("{family} policy rule of preference {preference}"),
         },
     })
 }
 
-/// A route; such is `local default dev lo` in a table that is not the kernel's own.
-fn route(payload: &[u8]) -> Option<ParsedRoute> {
+/// Reads a route. It matches if it is `local default dev lo` in a table that is not the kernel's own.
+fn route(payload: &[u8]) -> Option<ParsedEntry> {
     let family = family(payload)?;
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
     let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
@@ -359,8 +358,8 @@ fn route(payload: &[u8]) -> Option<ParsedRoute> {
         && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
         && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
     Some(match is_ours_in_form {
-        true => ParsedRoute::Matching(RoutingEntry { protocol, ..Object::Route { family, table }.into() }),
-        false => ParsedRoute::Unexpected { protocol, what: format!("{family} route in table {table}") },
+        true => ParsedEntry::Matching(RoutingEntry { protocol, ..Object::Route { family, table }.into() }),
+        false => ParsedEntry::Unexpected { protocol, what: format!("{family} route in table {table}") },
     })
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
                 _ => None,
             });
             let routing = Routing { local_marks: marks.collect(), addresses: addresses().to_vec() };
-            RuleView { title: String::new(), family, view, routing }
+            RuleView { family, view, routing }
         })
     });
     let verdict = |call: &Call| {

@@ -9,7 +9,7 @@ mod trace;
 
 use crate::explain::{
     Arrival, IncomingPacket, OutgoingPacket, PodContext, Route, Routes, RuleView, Sender, explain, matrix,
-    usual, usual_cases, written,
+    usual_cases, usual_packet, written,
 };
 use crate::lint;
 use crate::probe::{Call, ProbeContext, calls, proofs};
@@ -139,10 +139,10 @@ impl Example {
         self.rule_views.iter().find(|rule_view| rule_view.family == family)
     }
 
-    /// A packet of the usual kind.
+    /// A packet as this sender usually sends it.
     fn packet(&self, sender: Sender, protocol: Protocol, to: &str) -> Packet {
         let to: SocketAddr = to.parse().expect("an address and a port");
-        usual(sender, &self.pod, &self.pod, protocol, to).expect("a packet")
+        usual_packet(sender, &self.pod, &self.pod, protocol, to).expect("a packet")
     }
 
     fn answers(&self) -> String {
@@ -282,7 +282,7 @@ impl Example {
         let listing = render::iptables::restore(&self.capture.rules(rule_view.family));
         let listing = parse::listing(&listing, rule_view.family).expect("our own text");
         let listed = RuleView::of_listing(listing, &self.pod);
-        let mut text = format!("{}: {:?}\n", listed.title, listed.routing);
+        let mut text = format!("{}: {:?}\n", listed.family, listed.routing);
         let explained = explain(&listed.view, &listed.routing, &packet);
         let _ = writeln!(
             text,

@@ -1,4 +1,4 @@
-//! Live rules back into the policies' words: which of them are a mesh's, and why each is there. A *reason* is why a rule was
+//! Recognizes live rules: which of them are a mesh's, and why each is there. A *reason* is why a rule was
 //! written, by the setting that made it; its *meaning* is what the rule does to packets in its place. The files of
 //! `tests/configurations` show both for rules of each mesh.
 //!
@@ -34,7 +34,7 @@ pub struct RecognizedRule<'a> {
 }
 
 impl RecognizedRule<'_> {
-    /// What the rule does in its place: rules of one reason may only lead on to those that do what the reason says.
+    /// What the rule itself does. Of the rules with one reason, some only jump to a chain whose rules do what it says.
     pub fn meaning(&self) -> Option<Meaning> {
         let (rule, summary) = (self.rule, &self.summary);
         let leads_on = rule.leads_to.is_some();
@@ -93,7 +93,7 @@ pub enum TableKind {
 pub struct RuleContext<'a> {
     /// The mesh that is to recognize it.
     mesh: Mesh,
-    whole: &'a Whole<'a>,
+    owned: &'a OwnedView<'a>,
     pub chain: &'a ViewChain,
     /// The rule's place in the chain.
     pub index: usize,
@@ -106,7 +106,7 @@ pub struct RuleContext<'a> {
 
 impl RuleContext<'_> {
     pub fn view(&self) -> &View {
-        self.whole.view
+        self.owned.view
     }
 
     pub fn kind(&self) -> TableKind {
@@ -134,18 +134,18 @@ impl RuleContext<'_> {
     pub fn mesh_is_reached(&self, of_table: bool) -> bool {
         let chains = self.view().chains().iter().filter(|other| other.base.is_some());
         let mut chains = chains.filter(|other| !of_table || other.table == self.chain.table);
-        let leads = |rule: &ViewRule| self.whole.led_to(rule) == Some(self.mesh);
+        let leads = |rule: &ViewRule| self.owned.led_to(rule) == Some(self.mesh);
         chains.any(|other| other.rules.iter().any(leads))
     }
 }
 
-/// All rules, and whose each chain is.
-struct Whole<'a> {
+/// A view, and the mesh that each of its chains belongs to.
+struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
 }
 
-impl<'a> Whole<'a> {
+impl<'a> OwnedView<'a> {
     fn of(view: &'a View) -> Self {
         Self { view, owners: view.chains().iter().map(|chain_rules| owner(view, chain_rules)).collect() }
     }
@@ -175,7 +175,7 @@ impl<'a> Whole<'a> {
         let to = rule.leads_to.and_then(|chain| self.role(chain));
         Some(RuleContext {
             mesh,
-            whole: self,
+            owned: self,
             chain,
             index: at.rule,
             rule,
@@ -223,7 +223,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Whose a chain is with all its rules: by its table, or by its name if only rules lead to it.
+/// The mesh that a chain belongs to with all its rules: by its nf_tables table, or by its name if it is no base chain.
 fn owner(view: &View, chain_rules: &ViewChain) -> Option<Mesh> {
     let by_table = |mesh: &Mesh| {
         let owner = mesh.ownership();
@@ -231,11 +231,11 @@ fn owner(view: &View, chain_rules: &ViewChain) -> Option<Mesh> {
             name == owner.table || owner.predecessor.is_some_and(|known| known.tables.contains(&name))
         })
     };
-    let stands = |name: &str| {
+    let exists = |name: &str| {
         view.chains().iter().any(|other| other.table == chain_rules.table && other.chain == name)
     };
     let by_name = |mesh: &Mesh| {
-        chain_rules.base.is_none() && mesh.ownership().owns_chain_among(&chain_rules.chain, &stands)
+        chain_rules.base.is_none() && mesh.ownership().owns_chain_among(&chain_rules.chain, &exists)
     };
     let meshes = || Mesh::ALL.iter().copied();
     meshes().find(by_table).or_else(|| meshes().find(by_name))
@@ -243,20 +243,20 @@ fn owner(view: &View, chain_rules: &ViewChain) -> Option<Mesh> {
 
 /// All rules of meshes that have an effect, in the order of their chains.
 pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
-    let (whole, reach) = (Whole::of(view), view.reach());
+    let (owned, reach) = (OwnedView::of(view), view.reach());
     let places = view.chains().iter().enumerate().flat_map(|(chain, chain_rules)| {
         let count = chain_rules.rules.len();
         (0..count).map(move |rule| At { chain, rule })
     });
     let mut found: Vec<RecognizedRule<'_>> =
-        places.filter_map(|at| whole.recognized(at, reach[at.chain])).collect();
+        places.filter_map(|at| owned.recognized(at, reach[at.chain])).collect();
     Mesh::ALL.iter().for_each(|mesh| mesh.reasons().refine(&mut found));
     found
 }
 
 /// Why a rule is there that carries no reason, and the setting that made it where it is known.
 pub fn read_at(view: &View, at: At) -> Option<(RuleReason, Option<Setting>)> {
-    let recognized = Whole::of(view).recognized(at, usize::MAX)?;
+    let recognized = OwnedView::of(view).recognized(at, usize::MAX)?;
     Some((recognized.reason?, recognized.setting))
 }
 
@@ -265,7 +265,7 @@ pub fn reasons(view: &View) -> Vec<(At, Option<RuleReason>)> {
     recognized(view).into_iter().map(|recognized| (recognized.at, recognized.reason)).collect()
 }
 
-/// LOG, NFLOG and rules that only count change nothing. A rule of ours with a known origin counts, whatever it does.
+/// LOG, NFLOG and rules without a target change nothing. A rule with a known origin is recognized whatever it does.
 fn has_no_effect(rule: &ViewRule) -> bool {
     rule.origin.is_none() && rule.action.surely_continues()
 }

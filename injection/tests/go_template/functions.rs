@@ -274,6 +274,21 @@ fn errors_name_the_line_and_the_function() {
         ("{{ div 1 0 }}", "div divides by zero"),
         ("{{ list 1 | trunc }}", "trunc takes 2 values, and is given 1"),
         ("{{ repeat 524289 `x` }}", "repeat would make more than 524288 bytes"),
+        ("{{ replace `` (repeat 1000 `x`) (repeat 1000 `x`) }}", "replace would make more than 524288 bytes"),
+        (
+            "{{ replace `x` (repeat 1000 `x`) (repeat 1000 `x`) }}",
+            "replace would make more than 524288 bytes",
+        ),
+        ("{{ join (repeat 1000 `x`) (until 1000) }}", "join would make more than 524288 bytes"),
+        ("{{ indent 256 (repeat 3000 \"\\n\") }}", "indent would make more than 524288 bytes"),
+        (
+            "{{ regexReplaceAll `.*` (repeat 50000 `x`) (repeat 50000 `$0`) }}",
+            "its functions were given too much",
+        ),
+        (
+            "{{ regexReplaceAllLiteral `x` (repeat 50000 `x`) (repeat 50000 `y`) }}",
+            "its functions were given too much",
+        ),
         ("{{ first `a` }}", "first takes a list, and is given a text"),
         ("{{ nindent 1000 `a` }}", "nindent takes 0 to 256 spaces, not 1000"),
         ("{{ mustFromJson `{` }}", "mustFromJson is given invalid JSON"),

@@ -153,7 +153,9 @@ impl<O: Observer> Walker<'_, O> {
     /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
     fn decider(&self, at: At) -> At {
         match self.calls.last() {
-            Some(caller) if self.view.chains()[at.chain].is_detour && self.view.returns(*caller) => *caller,
+            Some(caller) if self.view.chains()[at.chain].has_single_effect && self.view.returns(*caller) => {
+                *caller
+            }
             _ => at,
         }
     }

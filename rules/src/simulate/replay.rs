@@ -75,7 +75,7 @@ fn base_of(view: &View, steps: &[Step]) -> Option<crate::nft::Base> {
 fn decider(view: &View, steps: &[Step]) -> At {
     let at = steps[steps.len() - 1].at;
     match caller(view, steps) {
-        Some(caller) if view.chains()[at.chain].is_detour && view.returns(steps[caller].at) => {
+        Some(caller) if view.chains()[at.chain].has_single_effect && view.returns(steps[caller].at) => {
             steps[caller].at
         }
         _ => at,

@@ -40,8 +40,8 @@ pub struct ViewChain {
     pub policy: Policy,
     /// Its rules in order.
     pub rules: Vec<ViewRule>,
-    /// Whether it does just one thing, so that the calling rule decides.
-    pub(super) is_detour: bool,
+    /// Whether only one of its rules affects packets. The rule that leads here is then named as the one that decides.
+    pub(super) has_single_effect: bool,
     /// Whether its rules are expressions of nf_tables, and not matches and targets of iptables.
     pub(super) is_nftables: bool,
 }
@@ -102,7 +102,7 @@ impl ViewChain {
         };
         let base = base_of(table, chain);
         let (chain, policy) = (chain.to_string(), Policy::Accept);
-        Self { table: title, chain, base, policy, rules, is_detour: false, is_nftables: false }
+        Self { table: title, chain, base, policy, rules, has_single_effect: false, is_nftables: false }
     }
 }
 
@@ -122,7 +122,7 @@ impl View {
     pub fn of_listing(listing: Listing) -> Self {
         let mut view = Self::empty(listing.family);
         view.add_listing(listing, None);
-        // What else its namespace holds is not known, and some of it asks for connections as a rule.
+        // What else its namespace holds is not known, but something there usually makes the kernel track connections.
         view.tracks = Some(true);
         view
     }
@@ -150,7 +150,7 @@ impl View {
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
-            is_detour: false,
+            has_single_effect: false,
             is_nftables: true,
         }));
     }
@@ -184,7 +184,8 @@ impl View {
         let start = self.chains.len();
         self.chains.extend(chains);
         for chain in &mut self.chains[start..] {
-            chain.is_detour = chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
+            chain.has_single_effect =
+                chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
         }
         let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
         for (index, content) in self.chains.iter().enumerate().skip(start) {
@@ -206,9 +207,9 @@ impl View {
             let counts = !content.rules.is_empty() || content.policy == Policy::Drop;
             if let Some(base) = content.base.filter(|_| counts) {
                 let of_hook = &mut self.order[base.hook as usize];
-                let place =
+                let is_before =
                     |other: &usize| self.chains[*other].base.is_some_and(|other| rank(other) <= rank(base));
-                let at = of_hook.partition_point(place);
+                let at = of_hook.partition_point(is_before);
                 of_hook.insert(at, index);
             }
         }
@@ -231,14 +232,14 @@ impl View {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
-    /// Whether a rule calls its chain, rather than to go on there.
+    /// Whether the chain that a rule leads to returns to it: true for a jump, false for a goto.
     pub(super) fn returns(&self, at: super::At) -> bool {
         let action = self.rule(at).map(|rule| &rule.action);
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
-    /// The base chains that do NAT about destinations, other than `ours`, and that the kernel calls before ours, or perhaps
-    /// before. Where none is ours, those that it may ask before a chain of iptables.
+    /// The base chains for destination NAT that are not `ours`, and that the kernel calls before ours or may call before
+    /// ours. Where no chain is ours, those that it may call before the chains of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
             let chains = self.order[hook as usize].iter().copied();
@@ -250,7 +251,7 @@ impl View {
         let any_ours = hooks.iter().flatten().any(is_ours);
         let before = hooks.iter().flat_map(|chains| {
             let own = chains.iter().copied().find(is_ours).and_then(|chain| self.rank_of(chain));
-            let limit = if any_ours { own } else { Some(LAST_BEFORE_IPTABLES) };
+            let limit = if any_ours { own } else { Some(IPTABLES_DNAT_RANK) };
             let comes_first = move |chain: &usize| self.rank_of(*chain) <= limit;
             chains
                 .iter()
@@ -276,8 +277,8 @@ impl View {
         None
     }
 
-    /// Whether a packet may end in a chain, or in those that it leads to.
-    pub(super) fn may_end(&self, chain: usize) -> bool {
+    /// Whether a packet may be dropped in a chain, or in those that it leads to.
+    pub(super) fn may_drop(&self, chain: usize) -> bool {
         let ends = |action: &Action| {
             matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
         };
@@ -290,8 +291,8 @@ impl View {
         self.tracks
     }
 
-    /// The base chains by hook, in the order in which the kernel calls them. Of equal ones the kernel calls that first
-    /// which was registered last, which can't be read.
+    /// The base chains by hook, in the order in which the kernel calls them. Of those with equal ranks, the kernel calls the
+    /// one first that was registered last; which one that is can't be read.
     pub(super) fn order(&self) -> &Order {
         &self.order
     }
@@ -301,7 +302,7 @@ impl View {
         self.other_orders.as_deref()
     }
 
-    /// Where the kernel calls a base chain; equal of those whose order is not known.
+    /// Where the kernel calls a base chain; equal for chains whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
     }
@@ -325,7 +326,7 @@ fn tracking(rule: &ViewRule) -> Option<bool> {
     };
     let conditions = rule.conditions.iter().map(of_condition);
     let all = conditions.chain(rule.first.iter().chain([&rule.action]).map(of_action));
-    all.reduce(either).unwrap_or(Some(false))
+    all.fold(Some(false), either)
 }
 
 /// Whether one of two holds, as far as that is known.
@@ -340,8 +341,8 @@ fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 const NF_IP_PRI_NAT_DST: i32 = -100;
 const NF_IP_PRI_NAT_SRC: i32 = 100;
 
-/// The rank of iptables' own chains that do NAT about destinations.
-const LAST_BEFORE_IPTABLES: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
+/// The rank of iptables' chains for destination NAT.
+const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
 /// Where the kernel calls a chain, and where among the chains that it calls there. All that do NAT are called from one
 /// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`).

@@ -180,7 +180,7 @@ impl<O: Observer> Walker<'_, O> {
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
                 // A chain of source NAT that drops nothing leaves the source unknown, and the packet goes on.
-                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_end(chain) => {
+                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_drop(chain) => {
                     self.forget_source();
                 }
                 (Err((_, at)), _) if tracks.is_none() => return Err((Verdict::Unknown, at)),

@@ -36,7 +36,7 @@ impl Kernel {
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
         let FoundRoutes { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
-        Ok(ours.into_iter().chain(of_others).map(|owned_route| owned_route.object).collect())
+        Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
     /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its

@@ -8,7 +8,7 @@ use rules::desired::Made;
 impl EncodedTable {
     /// The table with a note of how it is made.
     #[must_use]
-    pub fn made(self, made: Option<&Made>) -> Self {
+    pub fn with_record(self, made: Option<&Made>) -> Self {
         let record = made.map(|made| Box::new(TableRecord::of(made, &self)));
         Self { record, ..self }
     }

@@ -72,8 +72,8 @@ fn application(preferred: u32, taken: &[u32]) -> u32 {
     found.expect("the proxy has not all numbers")
 }
 
-/// Moves into a new user namespace. Returns whether it has several users, by `newuidmap` and `newgidmap`, where an administrator
-/// has assigned subordinate numbers.
+/// Moves into a new user namespace. Where an administrator has assigned subordinate ids to the caller, `newuidmap` and
+/// `newgidmap` map several users into it; returns whether they did.
 fn enter_with_many(
     own: ProcessIdentity,
     app: ProcessIdentity,
@@ -91,7 +91,7 @@ fn enter_with_many(
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
     // newuidmap has to run outside of the new namespace, so in another process.
-    let outside = fork::own_number();
+    let own_pid = fork::own_number();
     let (mut reader, writer) = fork::pipe().map_err(SandboxFailure::Users)?;
     let mut writer = Some(writer);
     let helper = fork(|| {
@@ -101,7 +101,7 @@ fn enter_with_many(
         }
         let runner = exec::Runner::new(exec::TIMEOUT);
         let map = |program: &Path, ranges: &[IdMapRange]| {
-            let words = user::words(outside, ranges);
+            let words = user::words(own_pid, ranges);
             let done = runner.run(program, &words.iter().map(String::as_str).collect::<Vec<_>>());
             done.map_err(|error| tracing::debug!(target: "sandbox", "{error}")).is_ok()
         };

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an accepted connection may take to come out of a listener's queue.
+/// How long a connection may wait in a listener's queue once its handshake is complete.
 const GRACE: Duration = Duration::from_millis(100);
 /// How long to wait for a reaction before the lack of one counts.
 const QUIET: Duration = Duration::from_millis(300);
@@ -24,15 +24,17 @@ pub(super) struct ProbeAttempt<'a> {
     trial: &'a ProbeTrial,
     place: DestinationState,
     call: Option<DialedSocket>,
+    /// The address and port that it comes from.
     local: Option<SocketAddr>,
     /// The random bytes that identify it.
     token: Vec<u8>,
     started: Instant,
+    /// Where it goes by its entry in conntrack.
     goes_to: Option<SocketAddr>,
-    /// The error that the network has returned.
-    complaint: Option<ErrorKind>,
-    /// When it was first seen to be accepted.
-    accepted: Option<Instant>,
+    /// What the network has answered, such as a refusal (`SO_ERROR`).
+    socket_error: Option<ErrorKind>,
+    /// When its handshake was first seen to be complete. Whose listener it was is not known by that.
+    connected: Option<Instant>,
     arrival: Option<(ArrivalPoint, TcpStream, Vec<u8>)>,
     /// Where its datagram was read, and whether the answer has to come back.
     read: Option<(SocketAddr, bool)>,
@@ -57,8 +59,8 @@ impl<'a> ProbeAttempt<'a> {
             token: token(protocol),
             started: Instant::now(),
             goes_to: None,
-            complaint: None,
-            accepted: None,
+            socket_error: None,
+            connected: None,
             arrival: None,
             read: None,
             outcome: None,
@@ -77,8 +79,7 @@ impl<'a> ProbeAttempt<'a> {
                 attempt.goes_to = flows.goes_to(protocol, (local, to));
                 attempt.call = Some(call);
             }
-            Err(NoCall::Refused(error)) if error.kind() == ErrorKind::PermissionDenied => {
-                // A rule has dropped it in the output hook.
+            Err(refused) if refused.is_dropped() => {
                 attempt.end(ConnectionOutcome::Nowhere, ProbeEvidence::Answer);
             }
             Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoRoute(error))),
@@ -100,7 +101,7 @@ impl<'a> ProbeAttempt<'a> {
         self.trial.protocol == Protocol::Tcp && self.local == Some(peer)
     }
 
-    pub(super) fn token(&self, received_bytes: &[u8]) -> bool {
+    pub(super) fn has_token(&self, received_bytes: &[u8]) -> bool {
         self.trial.protocol == Protocol::Udp && self.token == received_bytes
     }
 
@@ -128,18 +129,18 @@ impl<'a> ProbeAttempt<'a> {
         if self.goes_to.is_none() {
             self.goes_to = flows.goes_to(protocol, (local, to));
         }
-        if self.accepted.is_none() && call.is_accepted() {
-            self.accepted = Some(now);
+        if self.connected.is_none() && call.is_connected() {
+            self.connected = Some(now);
         }
         match protocol {
-            Protocol::Tcp if self.arrival.is_some() => self.listen(),
-            Protocol::Udp if self.read.is_some() => self.hear(),
+            Protocol::Tcp if self.arrival.is_some() => self.read_token(),
+            Protocol::Udp if self.read.is_some() => self.read_answer(),
             Protocol::Tcp | Protocol::Udp => self.conclude(listeners, flows.can_be_asked(), now),
         }
     }
 
     /// Reads the token, where a connection has arrived.
-    fn listen(&mut self) {
+    fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
         // What is not there yet is read at the next look.
         let _ = read_into(stream, received_bytes);
@@ -160,7 +161,7 @@ impl<'a> ProbeAttempt<'a> {
     }
 
     /// Reads the answer to a datagram that has arrived.
-    fn hear(&mut self) {
+    fn read_answer(&mut self) {
         let (Some(DialedSocket::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
         if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.token) {
@@ -171,13 +172,13 @@ impl<'a> ProbeAttempt<'a> {
     /// Concludes what it can of one that has not arrived.
     fn conclude(&mut self, listeners: &ProbeListeners, has_conntrack: bool, now: Instant) {
         let ProbeTrial { protocol, to, patient, .. } = *self.trial;
-        if let Some(complaint) = self.call.as_ref().and_then(DialedSocket::complaint) {
-            self.complaint = Some(complaint.kind());
+        if let Some(error) = self.call.as_ref().and_then(DialedSocket::take_error) {
+            self.socket_error = Some(error.kind());
         }
-        let refused = self.complaint == Some(ErrorKind::ConnectionRefused);
+        let refused = self.socket_error == Some(ErrorKind::ConnectionRefused);
         // A router's ICMP error: it has left this machine.
-        let has_left = self.complaint.is_some() && !refused && self.place == DestinationState::Elsewhere;
-        let waited = self.accepted.is_some_and(|since| now - since > GRACE);
+        let has_left = self.socket_error.is_some() && !refused && self.place == DestinationState::Elsewhere;
+        let waited = self.connected.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
                 if refused || !listeners.hold(protocol, there) {
@@ -216,17 +217,18 @@ impl<'a> ProbeAttempt<'a> {
         tracked: [bool; 2],
         flows: &mut Flows<'_>,
     ) -> Result<ProbeObservation, NoResult> {
-        // Both ends are closed first, so that their FINs still find their conntrack entry.
+        // Both ends are closed first, as the segments that close them need the entry in conntrack.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
         let seen = |end, proof| Ok(ProbeObservation { end, proof, original: None });
-        // A destination on this machine always reacts: what arrives is read there.
-        let is_tracked =
+        // Silence means that it got nowhere: conntrack works, or the destination is a listener of ours, and either would
+        // have seen it.
+        let silence_is_loss =
             tracked[Family::of(self.trial.to.ip()) as usize] || self.place == DestinationState::Listening;
         match (self.outcome, self.goes_to, self.read) {
-            (Some(Ok(ProbeObservation { end: ConnectionOutcome::Silent, .. })), ..) if is_tracked => {
+            (Some(Ok(ProbeObservation { end: ConnectionOutcome::Silent, .. })), ..) if silence_is_loss => {
                 seen(ConnectionOutcome::Nowhere, ProbeEvidence::Conntrack)
             }
             (Some(outcome), ..) => outcome,
@@ -234,7 +236,7 @@ impl<'a> ProbeAttempt<'a> {
             (None, Some(there), None) if there != self.trial.to => {
                 seen(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack)
             }
-            (None, None, None) if !is_tracked => seen(ConnectionOutcome::Silent, ProbeEvidence::Silence),
+            (None, None, None) if !silence_is_loss => seen(ConnectionOutcome::Silent, ProbeEvidence::Silence),
             (None, ..) => seen(ConnectionOutcome::Nowhere, ProbeEvidence::Silence),
         }
     }

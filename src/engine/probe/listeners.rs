@@ -162,7 +162,7 @@ impl ProbeListeners {
         for DatagramListener { address, socket, answers } in datagrams.iter() {
             while let Ok((length, peer)) = socket.recv_from(&mut room) {
                 let received_bytes = &room[..length];
-                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.token(received_bytes)) {
+                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.has_token(received_bytes)) {
                     attempt.received(*address, *answers);
                     // Where the answer gets lost, the caller knows.
                     let _ = socket.send_to(received_bytes, peer);

@@ -109,15 +109,16 @@ fn answer(words: PacketWords, pod: &PodContext, routes: &dyn Routes) -> String {
     let Some(question) = question else {
         return reader.finish().expect_err("a question that is not understood is a problem").to_string();
     };
-    let (called, packet) = (&question.called, &question.packet);
-    let (source, destination) = (called.source(packet), called.destination(packet));
+    let (endpoint_names, packet) = (&question.endpoint_names, &question.packet);
+    let (source, destination) = (endpoint_names.source(packet), endpoint_names.destination(packet));
     let view = RuleView::without_rules(packet.family(), pod);
-    let explained = explain(&view.view, &view.routing, packet).calling(called).of_empty(true);
+    let explained =
+        explain(&view.view, &view.routing, packet).with_endpoint_names(endpoint_names).of_empty(true);
     format!(
         "{source} -> {destination} by {:?}, known {:?}, lost {:?}\n  {packet:?}\n  {}\n  {}",
-        called.interface(packet),
-        called.addresses(packet),
-        question.lost,
+        endpoint_names.interface(packet),
+        endpoint_names.addresses(packet),
+        question.no_route,
         explained.packet_line(),
         explained.sentence(),
     )

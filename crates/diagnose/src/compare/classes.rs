@@ -40,18 +40,18 @@ impl Conditions {
         }
     }
 
-    /// Adds those of rules that do the same, and of which a packet may meet several as if it met one. So it makes no difference
-    /// which of those it meets that differ in the values of one field alone: their values are one set.
+    /// Adds those of rules with the same action, of which a packet may meet several as if it met one. Rules among them that
+    /// differ in the values of one field alone act as one rule with all these values, so that the values are one set.
     fn add_block(&mut self, rules: &[ViewRule]) {
-        let mut kinds: BTreeMap<FieldSignature, Vec<Vec<SplitCondition<'_>>>> = BTreeMap::new();
+        let mut kinds: BTreeMap<FieldSignature, Vec<Vec<PairedCondition<'_>>>> = BTreeMap::new();
         for rule in rules {
-            let requested: Vec<SplitCondition<'_>> =
+            let paired: Vec<PairedCondition<'_>> =
                 rule.conditions.iter().map(|condition| (field_condition(condition), condition)).collect();
-            let kind = requested.iter().map(|(known, _)| match known {
+            let kind = paired.iter().map(|(known, _)| match known {
                 Some(known) => (Some(known.field), known.negated),
                 None => (None, false),
             });
-            kinds.entry(kind.collect()).or_default().push(requested);
+            kinds.entry(kind.collect()).or_default().push(paired);
         }
         for (kind, rules) in kinds {
             let may_join = |index: &usize| kind[*index].0.is_some() && !kind[*index].1;
@@ -64,7 +64,7 @@ impl Conditions {
                     self.insert(known.field, &known.values);
                 }
             }
-            // Of what is negated each is a set.
+            // Negated values are not joined: each condition adds its own set.
             for (known, _) in rules.iter().flatten() {
                 let Some(known) = known.as_ref().filter(|known| known.negated) else { continue };
                 self.insert(known.field, &known.values);
@@ -72,7 +72,7 @@ impl Conditions {
         }
     }
 
-    /// A range of listeners keeps a port that lies in it.
+    /// Adds a target's range of ports: a packet whose destination port lies in it keeps that port.
     fn add_target(&mut self, rule: &ViewRule) {
         let ports = match &rule.action {
             Action::Target(Target::Redirect(ports)) => *ports,
@@ -108,7 +108,8 @@ impl Conditions {
         let mut borders: BTreeMap<u128, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         borders.entry(all.first).or_default();
         for (index, set) in self.sets(field).enumerate() {
-            for range in set.ranges() {
+            // A rule of nf_tables may name port 0, which no packet has.
+            for range in set.ranges().iter().filter(|range| range.last >= all.first) {
                 borders.entry(range.first.max(all.first)).or_default().0.push(index);
                 if let Some(behind) = range.last.checked_add(1) {
                     borders.entry(behind).or_default().1.push(index);
@@ -136,7 +137,7 @@ impl Conditions {
         classes
     }
 
-    /// The classes of interfaces, those that no list names first.
+    /// The classes of interfaces. The first one is that of interfaces which no rule names.
     pub(super) fn interfaces(&self, field: Field) -> Vec<Class> {
         let named: Vec<Interval> = self.sets(field).flat_map(|set| set.ranges().to_vec()).collect();
         let mut candidates: Vec<(String, String)> =
@@ -179,16 +180,19 @@ impl Conditions {
         classes.into_iter().map(|(_, class)| class).collect()
     }
 
-    /// The classes of a mark, none first: by the values that conditions name, each for its mask.
+    /// The classes of a mark. The first one is that of 0, the others are those of values that conditions or `more` name, and
+    /// of one that none names. `field` is the mark's field for a mask.
     pub(super) fn marks(&self, field: fn(u32) -> Field, more: &[u32]) -> Vec<Class> {
         let of_kind = |one: &Field| std::mem::discriminant(one) == std::mem::discriminant(&field(0));
         let masks: Vec<Field> = self.0.keys().copied().filter(of_kind).collect();
         let named = masks.iter().flat_map(|field| self.sets(*field)).flat_map(|set| set.ranges().to_vec());
         let named = named.filter_map(|range| u32::try_from(range.first).ok());
         let candidates: BTreeSet<u32> = named.chain(more.iter().copied()).collect();
+        // With all bits, so that it differs from 0 by any mask.
+        let unnamed = (0..=u32::MAX).rev().find(|mark| !candidates.contains(mark));
         let mut known: BTreeSet<Vec<Vec<usize>>> = BTreeSet::new();
         let mut classes = Vec::new();
-        for mark in std::iter::once(0).chain(candidates) {
+        for mark in std::iter::once(0).chain(candidates).chain(unnamed) {
             let masked = |field: &Field| match field {
                 Field::Mark(mask) | Field::Connmark(mask) => self.answers(*field, (mark & mask).into()),
                 _ => Vec::new(),
@@ -208,7 +212,7 @@ impl Conditions {
     }
 }
 
-/// Interfaces that no list names by chance: the usual one of a pod, and one that no pod has.
+/// Interfaces to try beside those that rules name: the usual one of a pod, and one that rules are unlikely to name.
 const UNNAMED: [&str; 2] = ["eth0", "net-9"];
 
 /// The interface through which a machine calls itself.
@@ -224,18 +228,18 @@ pub(super) fn interface_name(number: u128) -> String {
 /// The fields that a rule looks at, each with whether the values must differ.
 type FieldSignature = Vec<(Option<Field>, bool)>;
 
-/// A condition, as one on a field where it is.
-type SplitCondition<'a> = (Option<Cow<'a, FieldCondition>>, &'a ListedCondition);
+/// A condition of a rule, paired with the same as a condition on one field; `None` where no field expresses it.
+type PairedCondition<'a> = (Option<Cow<'a, FieldCondition>>, &'a ListedCondition);
 
 /// Rules by what they ask beside one of their conditions, with the values of that one.
-type JoinedRules<'a> = BTreeMap<Vec<&'a ListedCondition>, ((Field, Vec<Interval>), Vec<SplitCondition<'a>>)>;
+type JoinedRules<'a> = BTreeMap<Vec<&'a ListedCondition>, ((Field, Vec<Interval>), Vec<PairedCondition<'a>>)>;
 
-fn joined<'a>(rules: &[Vec<SplitCondition<'a>>], index: usize) -> JoinedRules<'a> {
+fn joined<'a>(rules: &[Vec<PairedCondition<'a>>], index: usize) -> JoinedRules<'a> {
     let mut joined = JoinedRules::new();
-    for requested in rules {
-        let Some(known) = &requested[index].0 else { continue };
-        let others: Vec<&SplitCondition<'a>> =
-            requested.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
+    for paired in rules {
+        let Some(known) = &paired[index].0 else { continue };
+        let others: Vec<&PairedCondition<'a>> =
+            paired.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| one).collect();
         let key = others.iter().map(|(_, condition)| *condition).collect();
         let entry = joined
             .entry(key)

@@ -17,7 +17,7 @@ pub use text::text;
 pub use words::Packets;
 
 use crate::Subject;
-use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, RuleView, explain};
+use crate::explain::{EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, RuleView, explain};
 use crate::status;
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
@@ -88,9 +88,10 @@ impl ComparedSide {
         self.rule_view(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
-    fn outcome(&self, packet: &Packet, called: &Called) -> PacketOutcome {
+    fn outcome(&self, packet: &Packet, endpoint_names: &EndpointNames) -> PacketOutcome {
         let rule_view = self.rule_view(packet.family());
-        let explained = explain(&rule_view.view, &rule_view.routing, packet).calling(called);
+        let explained =
+            explain(&rule_view.view, &rule_view.routing, packet).with_endpoint_names(endpoint_names);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref());
         let report = explained.report();
         PacketOutcome {
@@ -285,10 +286,11 @@ fn described(
     };
     let change = |region: regions::Region| {
         let packet = space.packet(&region.example);
-        let called = called(space, &region.example, pod);
-        let [before, after] = [before, after].map(|side| side.outcome(&packet, &called));
+        let endpoint_names = endpoint_names(space, &region.example, pod);
+        let [before, after] = [before, after].map(|side| side.outcome(&packet, &endpoint_names));
         let view = View::empty(space.family);
-        let example = explain(&view, &rules::simulate::Routing::default(), &packet).calling(&called);
+        let example = explain(&view, &rules::simulate::Routing::default(), &packet)
+            .with_endpoint_names(&endpoint_names);
         let example = example.packet_line();
         Change { text: String::new(), packets: Packets::of(space, &region), example, packet, before, after }
     };
@@ -296,19 +298,23 @@ fn described(
 }
 
 /// The names of addresses that were not given.
-fn called(space: &Space, cell: &Cell, pod: &PodContext) -> Called {
+fn endpoint_names(space: &Space, cell: &Cell, pod: &PodContext) -> EndpointNames {
     let place = |axis: Axis| space.place(&space.classes(axis)[cell[axis as usize] as usize]);
-    let mut called = Called::default();
+    let mut endpoint_names = EndpointNames::default();
     let (to, from) = (place(Axis::Destination), cell[Axis::Source as usize]);
     match to {
-        AddressLocation::Pod if !pod.is_known => called = called.to(OF_POD),
-        AddressLocation::Elsewhere if cell[Axis::Destination as usize] == 0 => called = called.to(OF_OTHERS),
+        AddressLocation::Pod if !pod.is_known => {
+            endpoint_names = endpoint_names.with_destination_name(POD_ADDRESS_NAME)
+        }
+        AddressLocation::Elsewhere if cell[Axis::Destination as usize] == 0 => {
+            endpoint_names = endpoint_names.with_destination_name(OUTSIDE_ADDRESS_NAME)
+        }
         AddressLocation::Pod | AddressLocation::Elsewhere | AddressLocation::Loopback => {}
     }
     if space.is_inbound && from == 0 {
-        called = called.from(OF_OTHERS);
+        endpoint_names = endpoint_names.with_source_name(OUTSIDE_ADDRESS_NAME);
     } else if !space.is_inbound && from == 0 && to != AddressLocation::Loopback && !pod.is_known {
-        called = called.from(OF_POD);
+        endpoint_names = endpoint_names.with_source_name(POD_ADDRESS_NAME);
     }
-    called
+    endpoint_names
 }

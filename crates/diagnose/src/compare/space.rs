@@ -1,5 +1,5 @@
-//! All packets of one family and direction, by the classes of their fields: two packets in the same classes end the same way, so
-//! that one of each combination answers for all.
+//! All packets of one family and direction, by the classes of their fields. Two packets in the same classes end the same
+//! way, so that one of each combination answers for all.
 
 use super::classes::{Class, Conditions, LOOPBACK, holds, interface_name};
 use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
@@ -51,8 +51,8 @@ pub(super) struct Space {
     pub(super) is_inbound: bool,
     /// The pod's own addresses, at least one.
     owned: Vec<IpAddr>,
-    /// The addresses that are classes for their place alone: the pod's own, and loopback's.
-    pub(super) apart: Intervals,
+    /// The pod's own addresses and loopback's: classes of their own, even if no rule distinguishes them.
+    pub(super) local_addresses: Intervals,
     axes: [Vec<Class>; Axis::ALL.len()],
 }
 
@@ -71,25 +71,25 @@ const PORTS: Interval = Interval { first: 1, last: u16::MAX as u128 };
 const OWNERS: Interval = Interval { first: 0, last: u32::MAX as u128 - 1 };
 
 impl Space {
-    /// The packets of a family that rules of both rule_views distinguish.
+    /// The packets of a family, in the classes that the rules of the two views distinguish.
     pub(super) fn of(rule_views: [&RuleView; 2], pod: &PodContext, is_inbound: bool) -> Self {
         let family = rule_views[0].family;
         let mut conditions = Conditions::default();
         rule_views.iter().for_each(|rule_view| conditions.add(&rule_view.view));
         let of_family = pod.addresses.iter().copied().filter(|own| Family::of(*own) == family);
         let owned: Vec<IpAddr> = of_family.collect();
-        let [loopback, passthrough] = within(family);
-        let local = [net(loopback), Interval::one(number(passthrough))];
+        let [loopback, passthrough] = loopback_and_passthrough(family);
+        let local = [loopback_network(loopback), Interval::one(number(passthrough))];
         let own_set: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
         let asks_source = conditions.is_asked(Field::Source(family));
         for field in [Field::Destination(family), Field::Source(family)] {
             conditions.insert(field, &own_set);
             local.iter().for_each(|net| conditions.insert(field, &Intervals::from_iter([*net])));
         }
-        let mut apart = own_set;
-        local.iter().for_each(|net| apart.union(&Intervals::from_iter([*net])));
+        let mut local_addresses = own_set;
+        local.iter().for_each(|net| local_addresses.union(&Intervals::from_iter([*net])));
         let every = Interval { first: 0, last: Field::Destination(family).data_type().max() };
-        let usual: Vec<u128> = elsewhere(family).map(number).into();
+        let usual: Vec<u128> = outside_addresses(family).map(number).into();
         let is_local = |class: &Class| local.iter().any(|net| holds(*net, class.value));
         let is_own = |class: &Class| owned.iter().any(|own| number(*own) == class.value);
         let protocols = [TCP, UDP].map(|number| Class {
@@ -153,7 +153,7 @@ impl Space {
             Axis::Connmark => connmarks.clone(),
             Axis::State => states.clone(),
         });
-        Self { family, is_inbound, owned, apart, axes }
+        Self { family, is_inbound, owned, local_addresses, axes }
     }
 
     pub(super) fn classes(&self, axis: Axis) -> &[Class] {
@@ -166,10 +166,12 @@ impl Space {
 
     /// Where a class of destinations or of sources is.
     pub(super) fn place(&self, class: &Class) -> AddressLocation {
-        let [loopback, passthrough] = within(self.family);
+        let [loopback, passthrough] = loopback_and_passthrough(self.family);
         match class.value {
             value if self.owned.iter().any(|own| number(*own) == value) => AddressLocation::Pod,
-            value if holds(net(loopback), value) || value == number(passthrough) => AddressLocation::Loopback,
+            value if holds(loopback_network(loopback), value) || value == number(passthrough) => {
+                AddressLocation::Loopback
+            }
             _ => AddressLocation::Elsewhere,
         }
     }
@@ -258,7 +260,7 @@ impl Space {
     fn default_source(&self, to: IpAddr) -> IpAddr {
         match to {
             IpAddr::V4(to) if to.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-            to if self.owned.contains(&to) || within(self.family).contains(&to) => to,
+            to if self.owned.contains(&to) || loopback_and_passthrough(self.family).contains(&to) => to,
             _ => self.owned[0],
         }
     }
@@ -272,7 +274,7 @@ pub(super) enum AddressLocation {
     Elsewhere,
 }
 
-/// Of the port classes, the one that is usual first: not that of a long range that a list names.
+/// Puts the classes of usual ports first, even before one of a longer range that a rule names.
 fn usual_first(ports: &mut [Class]) {
     ports.sort_by_key(|class| !usual_ports().contains(&class.value));
 }
@@ -291,8 +293,8 @@ pub(super) fn state_of(value: u128) -> ConnState {
     ConnState::ALL.into_iter().find(|state| *state as u128 == value).unwrap_or(ConnState::New)
 }
 
-/// The address of loopback, and that by which a proxy hands calls to the application.
-fn within(family: Family) -> [IpAddr; 2] {
+/// The address of loopback, and the one from which Istio's proxy hands calls to the application.
+fn loopback_and_passthrough(family: Family) -> [IpAddr; 2] {
     match family {
         Family::V4 => [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 6).into()],
         Family::V6 => [Ipv6Addr::LOCALHOST.into(), Ipv6Addr::from_bits(6).into()],
@@ -300,15 +302,16 @@ fn within(family: Family) -> [IpAddr; 2] {
 }
 
 /// The network of loopback.
-fn net(loopback: IpAddr) -> Interval {
+fn loopback_network(loopback: IpAddr) -> Interval {
     match loopback {
         IpAddr::V4(_) => Interval { first: 127 << 24, last: (128 << 24) - 1 },
         IpAddr::V6(loopback) => Interval::one(loopback.to_bits()),
     }
 }
 
-/// Addresses for documentation (RFC 5737, RFC 3849).
-fn elsewhere(family: Family) -> [IpAddr; 3] {
+/// Addresses outside of the pod, which rules are unlikely to name: for documentation (RFC 5737, RFC 3849), and two of IPv6
+/// that are not.
+fn outside_addresses(family: Family) -> [IpAddr; 3] {
     match family {
         Family::V4 => [[192, 0, 2, 10], [203, 0, 113, 10], [198, 51, 100, 10]].map(IpAddr::from),
         Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]

@@ -266,7 +266,7 @@ fn texts(space: &Space, axis: Axis, classes: &[&Class]) -> Vec<String> {
     // The pod's own addresses and loopback are classes of their own. A network that they lie in is still shown as one.
     let mut all = named.clone();
     if matches!(axis, Axis::Destination | Axis::Source) {
-        all.union(&space.apart);
+        all.union(&space.local_addresses);
     }
     let all = all.joined();
     let is_named = |range: &&Interval| named.meets(&Intervals::from_iter([**range]));

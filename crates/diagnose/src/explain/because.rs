@@ -40,7 +40,10 @@ impl Explanation<'_> {
                 "let through: goes where the first packet of its connection went".to_owned()
             }
             (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
-                format!("not captured: goes to {} as it was sent", self.called.destination(self.packet))
+                format!(
+                    "not captured: goes to {} as it was sent",
+                    self.endpoint_names.destination(self.packet)
+                )
             }
         }
     }

@@ -180,7 +180,7 @@ impl Cases<'_> {
             ("proxy tcp", Sender::Proxy, Protocol::Tcp),
             ("proxy udp", Sender::Proxy, Protocol::Udp),
         ] {
-            let mut packet = question::usual(sender, self.pod, self.routes, protocol, to);
+            let mut packet = question::usual_packet(sender, self.pod, self.routes, protocol, to);
             if let (Some(Packet { direction: Direction::Outbound { interface, .. }, .. }), Some(by)) =
                 (&mut packet, by)
             {
@@ -199,7 +199,7 @@ impl Cases<'_> {
     /// A call from outside the pod, or from a virtual machine within it.
     fn arrive(&mut self, row: &CaseRow, to: SocketAddr, at: &str, is_local: bool) {
         for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
-            let usual = question::usual(
+            let usual = question::usual_packet(
                 Sender::External,
                 self.pod,
                 self.routes,

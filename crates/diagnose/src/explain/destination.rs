@@ -1,6 +1,6 @@
 //! Where a packet is to go: an address, a name, or a port of the pod's.
 
-use super::question::{OF_POD, QuestionContext};
+use super::question::{POD_ADDRESS_NAME, QuestionContext};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::{Family, Port};
@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Where a packet is to go, as it was understood.
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
-    pub(super) called: Option<String>,
+    /// What it is shown as, where that is not its address.
+    pub(super) name: Option<String>,
     /// Whether it is a placeholder for the pod's own address, which is not known.
     pub(super) stands_in: bool,
 }
@@ -17,7 +18,7 @@ pub(super) struct Destination {
 /// Reads where the packet goes; `None` if there is a problem.
 pub(super) fn destination(
     reader: &mut SettingReader<'_>,
-    place: &QuestionContext<'_>,
+    context: &QuestionContext<'_>,
     inbound: bool,
 ) -> Option<Destination> {
     let Some(given) = reader.raw.get(Setting::Destination) else {
@@ -33,14 +34,14 @@ pub(super) fn destination(
     };
     if let Some(address) = text.parse().ok().filter(|to: &SocketAddr| to.port() != 0) {
         let address = to(address.ip(), address.port());
-        return Some(Destination { address, called: None, stands_in: false });
+        return Some(Destination { address, name: None, stands_in: false });
     }
     if let Some(port) = text.parse::<Port>().ok().filter(|_| inbound) {
-        let family = place.pod.addresses.first().map_or(Family::V4, |first| Family::of(*first));
-        let (own, is_known) = place.pod.address(family);
-        let called = (!is_known).then(|| OF_POD.to_owned());
+        let family = context.pod.addresses.first().map_or(Family::V4, |first| Family::of(*first));
+        let (own, is_known) = context.pod.address(family);
+        let name = (!is_known).then(|| POD_ADDRESS_NAME.to_owned());
         let address = SocketAddr::new(own, port.number());
-        return Some(Destination { address, called, stands_in: !is_known });
+        return Some(Destination { address, name, stands_in: !is_known });
     }
     let (source, value) = (given.source.clone(), given.value.clone());
     let mut problem = |text: &str| {
@@ -52,9 +53,9 @@ pub(super) fn destination(
         return problem(&format!("names no port; give one, such as {name}:443"));
     };
     if let Ok(address) = name.parse() {
-        return Some(Destination { address: to(address, port.number()), called: None, stands_in: false });
+        return Some(Destination { address: to(address, port.number()), name: None, stands_in: false });
     }
-    let found = match (place.names)(name) {
+    let found = match (context.names)(name) {
         None => {
             return problem(
                 "is a name, and names are not resolved here; give its address, such as 10.0.0.5:443",
@@ -67,13 +68,13 @@ pub(super) fn destination(
     };
     // Over a family that the pod has, if there is a choice.
     let has_family =
-        |address: &&IpAddr| place.pod.addresses.iter().any(|own| Family::of(*own) == Family::of(**address));
+        |address: &&IpAddr| context.pod.addresses.iter().any(|own| Family::of(*own) == Family::of(**address));
     let Some(taken) = found.iter().find(has_family).or(found.first()).copied() else {
         return problem("has no address; give one, such as 10.0.0.5:443");
     };
     let which = if found.len() > 1 { format!(", one of {} addresses", found.len()) } else { String::new() };
-    let called = Some(format!("{name} ({taken}{which})"));
-    Some(Destination { address: to(taken, port.number()), called, stands_in: false })
+    let name = Some(format!("{name} ({taken}{which})"));
+    Some(Destination { address: to(taken, port.number()), name, stands_in: false })
 }
 
 /// The host's name and the port of `NAME:PORT` or of a URL; `None` if it is neither.

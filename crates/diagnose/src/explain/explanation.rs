@@ -1,6 +1,6 @@
 //! The explanation: a packet, the rules it met, and its verdict, before they are put into words.
 
-use super::question::Called;
+use super::question::EndpointNames;
 use crate::Style;
 use mesh::sources::Dialect;
 use rules::render::listed;
@@ -16,7 +16,7 @@ pub struct Explanation<'a> {
     pub(super) dialect: Dialect,
     /// Why nothing is captured at all, where that is so.
     pub(super) nothing: Option<String>,
-    pub(super) called: Called,
+    pub(super) endpoint_names: EndpointNames,
 }
 
 /// Walks the packet and remembers everything.
@@ -50,9 +50,9 @@ impl Explanation<'_> {
         }
     }
 
-    /// Calls the packet's ends so.
-    pub fn calling(self, called: &Called) -> Self {
-        Self { called: called.clone(), ..self }
+    /// Shows the packet's ends by these names.
+    pub fn with_endpoint_names(self, endpoint_names: &EndpointNames) -> Self {
+        Self { endpoint_names: endpoint_names.clone(), ..self }
     }
 
     /// A walk that the kernel has traced.
@@ -62,8 +62,8 @@ impl Explanation<'_> {
         outcome: Outcome,
         trace: Trace,
     ) -> Explanation<'a> {
-        let (dialect, called) = (Dialect::default(), Called::default());
-        Explanation { view, packet, outcome, trace, dialect, nothing: None, called }
+        let (dialect, endpoint_names) = (Dialect::default(), EndpointNames::default());
+        Explanation { view, packet, outcome, trace, dialect, nothing: None, endpoint_names }
     }
 
     /// The style of the verdict.

@@ -22,8 +22,8 @@ pub struct Matrix<'a> {
 #[derive(Debug)]
 pub struct MatrixTable<'a> {
     pub family: Family,
-    /// The title of the rules, above the first table of theirs where there are several.
-    pub heading: Option<&'a str>,
+    /// The family, above the first table of its rules where both families have rules.
+    pub heading: Option<Family>,
     /// What the rows are about.
     pub title: &'static str,
     pub heads: Vec<&'static str>,
@@ -58,7 +58,7 @@ pub struct MatrixCell {
 const GAP: usize = 2;
 
 /// The tables as text of lines of so many columns, with a legend: rows by destination, columns by sender and protocol, in the
-/// order of the cases, those of each family below the title of its rules.
+/// order of the cases, those of each family below its name.
 pub fn matrix(rule_views: &[&RuleView], cases: &[Case], dialect: &Dialect, width: usize) -> String {
     // In words where they have room, else with an arrow, which the legend explains.
     let matrix = tables(rule_views, cases, true);
@@ -77,7 +77,7 @@ pub fn matrix(rule_views: &[&RuleView], cases: &[Case], dialect: &Dialect, width
 pub fn tables<'a>(rule_views: &[&'a RuleView], cases: &'a [Case], in_words: bool) -> Matrix<'a> {
     let mut matrix = Matrix::default();
     for rule_view in rule_views {
-        let mut heading = (rule_views.len() > 1).then_some(rule_view.title.as_str());
+        let mut heading = (rule_views.len() > 1).then_some(rule_view.family);
         for title in [FROM_POD, TO_POD] {
             let of = |case: &&Case| case.direction == title && case.family == rule_view.family;
             let cases: Vec<&Case> = cases.iter().filter(of).collect();

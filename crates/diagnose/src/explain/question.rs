@@ -25,23 +25,23 @@ pub struct QuestionContext<'a> {
 #[derive(Clone, Debug)]
 pub struct PacketQuery {
     pub packet: Packet,
-    pub called: Called,
+    pub endpoint_names: EndpointNames,
     /// Why no such packet is sent or taken in, as a clause; `None` where it has a route.
-    pub lost: Option<String>,
+    pub no_route: Option<String>,
 }
 
-/// What the ends of a packet are called, where that is not their addresses.
+/// The names of a packet's ends, where they are not shown by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Called {
+pub struct EndpointNames {
     source: Option<String>,
     destination: Option<String>,
-    /// Whether an address is only a placeholder for one that is not known.
+    /// Whether the addresses of source and destination are only placeholders, as they are not known.
     stands_in: (bool, bool),
-    /// Whether the interface is only a placeholder for one that is not known.
-    by_any: bool,
+    /// Whether the interface is only a placeholder, as it is not known.
+    interface_unknown: bool,
 }
 
-impl Called {
+impl EndpointNames {
     /// Where the packet comes from; the address alone where there is no port.
     pub fn source(&self, packet: &Packet) -> String {
         let name = self.source.clone();
@@ -71,28 +71,28 @@ impl Called {
     pub fn interface<'a>(&self, packet: &'a Packet) -> Option<&'a str> {
         let (Direction::Outbound { interface, .. } | Direction::Inbound { interface, .. }) =
             &packet.direction;
-        (!self.by_any).then_some(interface)
+        (!self.interface_unknown).then_some(interface)
     }
 
-    /// The source, where its address is not known.
+    /// Names the source, whose address is not known.
     #[must_use]
-    pub(crate) fn from(self, whom: impl Into<String>) -> Self {
-        Self { source: Some(whom.into()), stands_in: (true, self.stands_in.1), ..self }
+    pub(crate) fn with_source_name(self, name: impl Into<String>) -> Self {
+        Self { source: Some(name.into()), stands_in: (true, self.stands_in.1), ..self }
     }
 
-    /// The destination, where its address is not known.
+    /// Names the destination, whose address is not known.
     #[must_use]
-    pub(crate) fn to(self, whom: impl Into<String>) -> Self {
-        Self { destination: Some(whom.into()), stands_in: (self.stands_in.0, true), ..self }
+    pub(crate) fn with_destination_name(self, name: impl Into<String>) -> Self {
+        Self { destination: Some(name.into()), stands_in: (self.stands_in.0, true), ..self }
     }
 }
 
-/// The name of an address that is a placeholder for one that is not known.
-pub(crate) const OF_POD: &str = "the pod's address";
-pub(crate) const OF_OTHERS: &str = "an address outside";
+/// What is shown instead of an address that is not known.
+pub(crate) const POD_ADDRESS_NAME: &str = "the pod's address";
+pub(crate) const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 
 /// Reads the packet; `None` if there is a problem.
-pub fn packet(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Option<PacketQuery> {
+pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
         "app" => Some(Sender::App),
@@ -101,7 +101,7 @@ pub fn packet(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Op
         _ => None,
     });
     let inbound = inbound(reader, sender);
-    let destination = destination(reader, place, inbound);
+    let destination = destination(reader, context, inbound);
     let protocol = reader.one_of(Setting::Protocol, "tcp or udp", |text| match text {
         "tcp" => Some(Protocol::Tcp),
         "udp" => Some(Protocol::Udp),
@@ -115,8 +115,8 @@ pub fn packet(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Op
         let given = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))?;
         Some(SocketAddr::new(given.ip().to_canonical(), given.port()))
     });
-    let owner = owner(reader, place.pod, sender, inbound);
-    let by = by(reader, inbound);
+    let owner = owner(reader, context.pod, sender, inbound);
+    let given_interface = given_interface(reader, inbound);
     let destination = destination?;
     let to = destination.address;
     if let Some(source) = from.filter(|source| source.is_ipv4() != to.is_ipv4()) {
@@ -129,28 +129,28 @@ pub fn packet(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Op
     let question = Question {
         to,
         from,
-        by,
+        given_interface,
         owner,
         protocol: protocol.unwrap_or(Protocol::Tcp),
-        mark: mark.unwrap_or_else(|| place.pod.mark(sender.unwrap_or(Sender::App))),
+        mark: mark.unwrap_or_else(|| context.pod.mark(sender.unwrap_or(Sender::App))),
         of_pod: destination.stands_in,
     };
-    let found = if inbound { question.arriving(place) } else { question.leaving(place) };
-    let Some((direction, source, lost)) = found else {
+    let found = if inbound { question.arriving(context) } else { question.leaving(context) };
+    let Some((direction, source, no_route)) = found else {
         let text = "is needed: no address of the pod in this family is known; --pod-ips would do too";
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
-    let called = Called {
+    let endpoint_names = EndpointNames {
         source: source.1.map(str::to_owned),
-        destination: destination.called,
+        destination: destination.name,
         stands_in: (source.1.is_some(), destination.stands_in),
-        by_any: lost.is_some() && question.by.is_none(),
+        interface_unknown: no_route.is_some() && question.given_interface.is_none(),
     };
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
-    Some(PacketQuery { packet, called, lost })
+    Some(PacketQuery { packet, endpoint_names, no_route })
 }
 
 /// What is understood of a packet before its route is looked up.
@@ -158,7 +158,7 @@ struct Question {
     to: SocketAddr,
     from: Option<SocketAddr>,
     /// The interface by which it comes or goes, if given.
-    by: Option<String>,
+    given_interface: Option<String>,
     owner: (Uid, Gid),
     protocol: Protocol,
     mark: u32,
@@ -171,28 +171,29 @@ struct Question {
 type PacketRoute = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
 
 impl Question {
-    fn arriving(&self, place: &QuestionContext<'_>) -> PacketRoute {
-        let Self { to, from, by, mark, of_pod, .. } = self;
+    fn arriving(&self, context: &QuestionContext<'_>) -> PacketRoute {
+        let Self { to, from, given_interface, mark, of_pod, .. } = self;
         let from_whom = from.map(|from| from.ip());
-        let arriving = IncomingPacket { to: to.ip(), from: from_whom, at: by.as_deref(), mark: *mark };
-        let (arrival, lost) = match place.routes.arriving(&arriving) {
+        let arriving =
+            IncomingPacket { to: to.ip(), from: from_whom, at: given_interface.as_deref(), mark: *mark };
+        let (arrival, no_route) = match context.routes.arriving(&arriving) {
             Ok(arrival) => (Some(arrival), None),
             Err(why) => (None, Some(why)),
         };
-        // What is declared to be the pod's is, be it not there.
-        let own = *of_pod || place.pod.route(to.ip()) == LOOPBACK;
+        // A declared address of the pod counts as its own, even if no interface has it.
+        let own = *of_pod || context.pod.route(to.ip()) == LOOPBACK;
         let local = own || arrival.as_ref().is_some_and(|arrival| arrival.local);
-        let interface = by.clone().or(arrival.map(|arrival| arrival.interface));
+        let interface = given_interface.clone().or(arrival.map(|arrival| arrival.interface));
         let interface = interface.unwrap_or_else(|| OUTSIDE.to_owned());
         let source = match from {
             Some(from) => (*from, None),
-            None => (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OF_OTHERS)),
+            None => (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OUTSIDE_ADDRESS_NAME)),
         };
-        Some((Direction::Inbound { interface, local }, source, lost))
+        Some((Direction::Inbound { interface, local }, source, no_route))
     }
 
-    fn leaving(&self, place: &QuestionContext<'_>) -> PacketRoute {
-        let Self { to, from, by, owner: (uid, gid), protocol, mark, .. } = self;
+    fn leaving(&self, context: &QuestionContext<'_>) -> PacketRoute {
+        let Self { to, from, given_interface, owner: (uid, gid), protocol, mark, .. } = self;
         let requested = OutgoingPacket {
             to: *to,
             from: from.map(|from| from.ip()),
@@ -200,36 +201,37 @@ impl Question {
             uid: *uid,
             mark: *mark,
         };
-        // As above.
+        // Packets to a declared address of the pod stay in it, even if no interface has the address.
         let routes: &dyn Routes =
-            if place.pod.addresses.contains(&to.ip()) { place.pod } else { place.routes };
-        let (route, lost) = match routes.leaving(&requested) {
+            if context.pod.addresses.contains(&to.ip()) { context.pod } else { context.routes };
+        let (route, no_route) = match routes.leaving(&requested) {
             Ok(route) => (Some(route), None),
             Err(why) => (None, Some(why)),
         };
         let source = match (from, route.as_ref().and_then(|route| route.source)) {
             (Some(from), _) => (*from, None),
             (None, Some(source)) => (SocketAddr::new(source, SOURCE_PORT), None),
-            (None, None) => match default_source(place.pod, to.ip()) {
+            (None, None) => match default_source(context.pod, to.ip()) {
                 Some((source, is_known)) => {
-                    (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(OF_POD))
+                    (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(POD_ADDRESS_NAME))
                 }
-                None if lost.is_some() => {
-                    let (source, _) = place.pod.address(Family::of(to.ip()));
-                    (SocketAddr::new(source, SOURCE_PORT), Some(OF_POD))
+                None if no_route.is_some() => {
+                    let (source, _) = context.pod.address(Family::of(to.ip()));
+                    (SocketAddr::new(source, SOURCE_PORT), Some(POD_ADDRESS_NAME))
                 }
                 None => return None,
             },
         };
-        let assumed = || place.pod.route(to.ip()).to_owned();
-        let interface = by.clone().or(route.map(|route| route.interface)).unwrap_or_else(assumed);
-        Some((Direction::Outbound { interface, uid: *uid, gid: *gid }, source, lost))
+        let assumed = || context.pod.route(to.ip()).to_owned();
+        let interface =
+            given_interface.clone().or(route.map(|route| route.interface)).unwrap_or_else(assumed);
+        Some((Direction::Outbound { interface, uid: *uid, gid: *gid }, source, no_route))
     }
 }
 
-/// A packet of the usual kind: new, marked by the proxy alone, from where such packets come. `None` where nothing is known
-/// of the pod's address, or where no caller outside can send it.
-pub(crate) fn usual(
+/// The packet that starts a connection of this sender, from the address and with the mark that its packets usually have.
+/// `None` where nothing is known of the pod's address, or where no caller outside can send it.
+pub(crate) fn usual_packet(
     sender: Sender,
     pod: &PodContext,
     routes: &dyn Routes,
@@ -280,7 +282,8 @@ pub(super) fn outsider(to: IpAddr) -> IpAddr {
     }
 }
 
-/// From where the pod's own packets come, and whether that is known. `None` for a pod that has no address of the family.
+/// The source address of packets that the pod sends, and whether it is known. `None` where the pod has no address of the
+/// family.
 pub(super) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of all of 127.0.0.0/8 names this source.
@@ -316,7 +319,7 @@ fn owner(
 }
 
 /// The interface by which the packet comes or goes, if given.
-fn by(reader: &mut SettingReader<'_>, inbound: bool) -> Option<String> {
+fn given_interface(reader: &mut SettingReader<'_>, inbound: bool) -> Option<String> {
     let (own, other, direction) = match inbound {
         true => (Setting::InInterface, Setting::OutInterface, "inbound"),
         false => (Setting::OutInterface, Setting::InInterface, "outbound"),

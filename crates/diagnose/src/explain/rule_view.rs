@@ -1,4 +1,4 @@
-//! Rules to walk through, and where they come from.
+//! Rules to walk through: of a configuration or of a listing.
 
 use super::pod::PodContext;
 use mesh::CapturePolicy;
@@ -8,8 +8,6 @@ use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Obje
 /// Rules of one family, with the routing that they rely on.
 #[derive(Debug)]
 pub struct RuleView {
-    /// Where the rules come from, if that needs saying.
-    pub title: String,
     pub family: Family,
     pub view: View,
     pub routing: Routing,
@@ -29,7 +27,6 @@ impl RuleView {
             _ => None,
         });
         Self {
-            title: family.to_string(),
             family,
             view: View::of_rules(rules.rules()),
             routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
@@ -39,14 +36,14 @@ impl RuleView {
     /// No rules.
     pub(crate) fn without_rules(family: Family, pod: &PodContext) -> Self {
         let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
-        Self { title: family.to_string(), family, view: View::empty(family), routing }
+        Self { family, view: View::empty(family), routing }
     }
 
     /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let routing = Routing { local_marks: tproxy_marks(&listing), addresses: pod.addresses.clone() };
-        Self { title: family.to_string(), family, view: View::of_listing(listing), routing }
+        Self { family, view: View::of_listing(listing), routing }
     }
 }
 

@@ -58,7 +58,7 @@ impl Explanation<'_> {
     /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
-        let interface = self.called.interface(packet);
+        let interface = self.endpoint_names.interface(packet);
         let route = match &packet.direction {
             Direction::Outbound { uid, gid, .. } => {
                 let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Explanation<'_> {
             }
         };
         let state = packet.state.name().to_lowercase();
-        let (from, to) = (self.called.source(packet), self.called.destination(packet));
+        let (from, to) = (self.endpoint_names.source(packet), self.endpoint_names.destination(packet));
         let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
         format!("{} {from} -> {to}, {route}{mark}, {state}", packet.protocol)
     }
@@ -86,7 +86,7 @@ impl Explanation<'_> {
                 let condition = &rule.conditions[index];
                 let instead = because::actual_value(condition, self.packet);
                 let instead = instead.filter(|_| {
-                    self.called.interface(self.packet).is_some()
+                    self.endpoint_names.interface(self.packet).is_some()
                         || condition.field() != Some(Field::OutInterface)
                 });
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();

@@ -8,8 +8,8 @@ use mesh::{DNS_PORT, ListItem, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{PortRange, Protocol};
 
-/// The list that excludes all that would be captured of what the application sends.
-pub(super) fn all_excluded(
+/// The list that excludes all outbound connections of the application that would be captured, DNS aside.
+pub(super) fn all_outbound_excluded(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,
@@ -66,8 +66,8 @@ pub(super) fn dns_excluded(
     })
 }
 
-/// Items that name all there is, so that the rules after theirs capture nothing.
-pub(super) fn all_traffic_excluded(
+/// Items that exclude every address of a family, or every port, so that no rule after theirs captures such a connection.
+pub(super) fn catch_all_exclusions(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
     proxy: &Proxy,

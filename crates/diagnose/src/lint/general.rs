@@ -2,7 +2,7 @@
 
 use super::change::{AdvisedChange, Redundant};
 use super::comparison::LintComparison;
-use super::excluded::{all_excluded, all_traffic_excluded, dns_excluded, is_proxys};
+use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, is_proxys};
 use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
 use super::overlap::overlaps;
 use super::unreachable::unreachable;
@@ -26,9 +26,9 @@ pub(super) struct Findings {
     pub(super) redundant: Vec<Redundant>,
 }
 
-/// What is tried for an effect, as each trial walks many packets through two sets of rules.
+/// What is left out on trial, to see whether it has an effect. Each trial walks many packets through two sets of rules.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reach {
+pub(super) struct TrialScope {
     /// Each item is tried alone where all lists together have at most so many.
     pub(super) max_items: usize,
     /// Whether every list is tried as a whole, or those of which an item is suspicious.
@@ -36,7 +36,11 @@ pub(super) struct Reach {
 }
 
 /// What is suspicious, and what has no effect, as walks of packets confirm.
-pub(super) fn look(comparison: &mut LintComparison<'_>, held: &[InterfaceAddress], reach: Reach) -> Findings {
+pub(super) fn check_with_packets(
+    comparison: &mut LintComparison<'_>,
+    interface_addresses: &[InterfaceAddress],
+    scope: TrialScope,
+) -> Findings {
     let policy: &dyn CapturePolicy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
@@ -44,14 +48,14 @@ pub(super) fn look(comparison: &mut LintComparison<'_>, held: &[InterfaceAddress
         let text = "is NONE: nothing is captured, whatever other options say";
         return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
-    let excluded = all_excluded(comparison, &lists, &proxy);
+    let excluded = all_outbound_excluded(comparison, &lists, &proxy);
     if policy.captures_nothing() || !comparison.captures(|packet| !is_proxys(&proxy, packet)) {
         let found = excluded.map(|(_, finding)| finding);
-        return only(vec![found.unwrap_or_else(|| nothing(&policy.keys()))]);
+        return only(vec![found.unwrap_or_else(|| nothing_captured(&policy.keys()))]);
     }
-    let mut findings = of_all(comparison.raw, policy, held);
+    let mut findings = shared_listeners_and_ipv6(comparison.raw, policy, interface_addresses);
     if excluded.is_none() {
-        findings.extend(owner(policy, &proxy));
+        findings.extend(proxy_identity(policy, &proxy));
         findings.extend(several_users(comparison, policy, &proxy));
     }
     findings.extend(cautions(comparison, &proxy, &lists));
@@ -61,16 +65,17 @@ pub(super) fn look(comparison: &mut LintComparison<'_>, held: &[InterfaceAddress
     findings.extend(others.into_iter().map(|(_, finding)| finding));
     match &excluded {
         Some((_, finding)) => findings.push(finding.clone()),
-        None => findings.extend(all_traffic_excluded(comparison, &lists, &proxy)),
+        None => findings.extend(catch_all_exclusions(comparison, &lists, &proxy)),
     }
-    // Where all that leaves is excluded, other findings about it make no difference, and presets can't be taken back.
+    // Where one list excludes all outbound traffic, other settings about it have no effect anyway.
     let is_moot = |setting: Setting| {
         use Feature::{Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly};
-        let of_leaving = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
-        let is_of_leaving = || setting.row().features.iter().any(|feature| of_leaving.contains(feature));
-        excluded.as_ref().is_some_and(|(by, _)| *by != setting) && is_of_leaving()
+        let of_outbound = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
+        let is_of_outbound = || setting.row().features.iter().any(|feature| of_outbound.contains(feature));
+        excluded.as_ref().is_some_and(|(by, _)| *by != setting) && is_of_outbound()
     };
     let raw = comparison.raw;
+    // No user has written a preset, so it can't be dropped.
     let is_preset = |setting| raw.get(setting).is_some_and(|given| matches!(given.source, Source::Preset(_)));
     let counts = |redundant: &Redundant| {
         let setting = redundant.change.setting;
@@ -79,12 +84,12 @@ pub(super) fn look(comparison: &mut LintComparison<'_>, held: &[InterfaceAddress
     let mut candidates = overlaps(&lists);
     let items = ItemsByCondition::of(&lists);
     candidates.extend(unreachable(comparison, |origin, rule| items.that_makes(origin, rule)));
-    if lists.len() <= reach.max_items {
+    if lists.len() <= scope.max_items {
         candidates.extend(one_by_one(&lists, policy));
     }
     let is_tried = |setting: Setting| {
         let mut suspicious = candidates.iter().map(|candidate| candidate.change.setting);
-        reach.every_list || suspicious.any(|one| one == setting)
+        scope.every_list || suspicious.any(|one| one == setting)
     };
     let options = whole_options(comparison, is_tried);
     let options = options.into_iter().filter(|one| !reported.contains(&one.change.setting));
@@ -145,15 +150,23 @@ fn several_users(
 }
 
 /// What settings, lists and the proxy show without trying a packet.
-pub(super) fn at_once(raw: &Raw, policy: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Vec<Finding> {
-    let mut findings = of_all(raw, policy, held);
-    findings.extend(owner(policy, &policy.proxy()));
+pub(super) fn check_without_packets(
+    raw: &Raw,
+    policy: &dyn CapturePolicy,
+    interface_addresses: &[InterfaceAddress],
+) -> Vec<Finding> {
+    let mut findings = shared_listeners_and_ipv6(raw, policy, interface_addresses);
+    findings.extend(proxy_identity(policy, &policy.proxy()));
     findings.extend(of_other_family(raw, policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
     findings
 }
 
-/// What is suspicious in any mesh.
-pub(super) fn of_all(raw: &Raw, policy: &dyn CapturePolicy, held: &[InterfaceAddress]) -> Vec<Finding> {
+/// What shows without packets and lists: listeners that share a port, and IPv6 that is not captured.
+pub(super) fn shared_listeners_and_ipv6(
+    raw: &Raw,
+    policy: &dyn CapturePolicy,
+    interface_addresses: &[InterfaceAddress],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let listeners = policy.keys().listeners;
     for (at, (setting, ports)) in listeners.iter().enumerate() {
@@ -173,19 +186,19 @@ pub(super) fn of_all(raw: &Raw, policy: &dyn CapturePolicy, held: &[InterfaceAdd
             ));
         }
     }
-    findings.extend(uncaptured_ipv6(raw, policy, held));
+    findings.extend(uncaptured_ipv6(raw, policy, interface_addresses));
     findings
 }
 
-fn nothing(keys: &ConfigKeys) -> Finding {
+fn nothing_captured(keys: &ConfigKeys) -> Finding {
     let (setting, remedy) = keys.on;
     let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
     let text = "nothing is captured: no outbound connection, no inbound port and no DNS query";
     Finding::warning(Code::NothingCaptured, &option, text, remedy)
 }
 
-/// Who counts as the proxy.
-fn owner(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
+/// What is suspicious about the proxy's user.
+fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     if proxy.uids.iter().any(|uid| uid.number() == 0) {
         return Some(Finding::warning(
@@ -212,7 +225,7 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
         return Vec::new();
     }
     let (setting, remedy) = policy.keys().ipv6;
-    let is_network = |listed: &&ListItem| {
+    let is_ipv6_network = |listed: &&ListItem| {
         let is_server = matches!(listed.selector, Selector::Server(_));
         !is_server && listed.selector.family() == Some(Family::V6)
     };
@@ -227,10 +240,10 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
         let edit = AdvisedChange::without(listed).edit(raw);
         (listed.setting, Finding { edit, ..Finding::warning(Code::OtherFamily, &option, text, remedy) })
     };
-    lists.iter().filter(is_network).map(finding).collect()
+    lists.iter().filter(is_ipv6_network).map(finding).collect()
 }
 
-/// Options that were given, as candidates for what has no effect: those that the configuration explains, and lists.
+/// Whole options that may have no effect: those of which the configuration itself says so, and lists.
 fn whole_options(comparison: &LintComparison<'_>, is_tried: impl Fn(Setting) -> bool) -> Vec<Redundant> {
     let given = |setting: Setting| comparison.raw.get(setting).filter(|given| !given.value.trim().is_empty());
     let redundant = |setting: Setting, text: String, remedy: &str| {
@@ -246,21 +259,20 @@ fn whole_options(comparison: &LintComparison<'_>, is_tried: impl Fn(Setting) -> 
         SettingKind::Value(form) => form.ends_with(".."),
         SettingKind::Switch => false,
     };
-    // How a drop-in runs makes no rule, and has its effect all the same.
+    // Other options, such as how a drop-in runs, make no rules and have an effect all the same.
     let of_capture = |row: &&SettingRow| row.topic == Topic::Capture;
-    // The proxy's identity is given even where it is the default.
+    // It is right to name the proxy's user even where it is the default.
     let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
-    let is_explained =
-        |row: &&SettingRow| unused.iter().any(|one| one.setting == row.setting) || is_identity(row);
+    let is_explained = |row: &&SettingRow| unused.iter().any(|one| one.setting == row.setting);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
     let text = "has no effect beside the other options";
     let lists = rows
-        .filter(|row| !is_explained(row) && is_tried(row.setting))
+        .filter(|row| !is_explained(row) && !is_identity(row) && is_tried(row.setting))
         .filter_map(|row| redundant(row.setting, text.to_owned(), "drop the option"));
     explained.chain(lists).collect()
 }
 
-/// The items of lists, by the name of their setting and by what the rules that they make ask.
+/// The items of lists, by the name of their setting and the condition that their rules test.
 pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
 
 impl<'a> ItemsByCondition<'a> {
@@ -276,11 +288,11 @@ impl<'a> ItemsByCondition<'a> {
     pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
         rule.matches
             .iter()
-            .find_map(|requested| self.0.get(&(origin.option, requested.condition()?)).copied())
+            .find_map(|criterion| self.0.get(&(origin.option, criterion.condition()?)).copied())
     }
 }
 
-/// Each item of lists that hold several, in the order of the settings.
+/// Each item of lists that hold several, as one that may have no effect; in the order of the settings.
 fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =
@@ -299,10 +311,10 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }
 
-/// Rules met by packets, in all, to find limits. Long lists bring more of the same, so that what is not found is not missed.
+/// How many rules packets meet, in all, while limits are looked for. Longer lists only bring more of the same limits.
 const MAX_LIMITS_WORK: usize = 4_000_000;
 
-/// A note for each limit of the mesh's own rules that packets can run into, about all that the rules with the limit are about.
+/// A note for each limit of the mesh's own rules that packets can run into. It names what all rules with that limit match.
 pub(super) fn limits(comparison: &LintComparison<'_>) -> Vec<Finding> {
     let met = comparison.limits_reached(Work::new(MAX_LIMITS_WORK));
     met.into_iter()

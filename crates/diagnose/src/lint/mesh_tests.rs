@@ -2,7 +2,7 @@
 
 use super::change::{Configured, Redundant};
 use super::comparison::{LintComparison, rule_views};
-use super::general::{ItemsByCondition, look};
+use super::general::{ItemsByCondition, check_with_packets};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
 use crate::explain::PodContext;
@@ -263,7 +263,7 @@ proptest! {
         packets in vec(packet(), 200),
     ) {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
-        let idle = look(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
+        let idle = check_with_packets(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
         let before = Configured::new(capture.clone(), raw.clone());
         let follow = |printed: Configured, idle: &Redundant| idle.change.follow(&printed).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));

@@ -1,8 +1,8 @@
 //! What is suspicious about a configuration, though every value in it is valid.
 //!
 //! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
-//! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
-//! something out because it does nothing has been followed before it is given, and packets ended as before.
+//! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Before lint
+//! advises to leave out something that does nothing, it tries packets without it: each ends as before.
 
 pub mod annotate;
 mod application;
@@ -30,38 +30,40 @@ pub use report::{Item, items, text};
 pub(crate) use probes::probes;
 
 use comparison::{LintComparison, MAX_WORK};
-use general::{Findings, Reach};
+use general::{Findings, TrialScope};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::shadow::Work;
 
 /// All findings, warnings first; of configurations whose lists are too long, those found in time.
 ///
-/// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
-pub fn lint(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
-    lint_within(Work::new(MAX_WORK), None, raw, capture, held)
+/// `interface_addresses` are the IPv6 addresses of the pod's interfaces as far as they are known; flags may declare others.
+pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
+    lint_within(Work::new(MAX_WORK), None, raw, capture, interface_addresses)
 }
 
-/// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
+/// [`brief`] tries packets where there are at most so many rules. That takes a small part of the time that setting them
+/// takes.
 const BRIEF_RULES: usize = 100;
 
-/// Longer lists are looked at for items that lie in others.
-const WHOLE: Reach = Reach { max_items: 64, every_list: true };
+/// [`lint`] tries to leave out each item where all lists together have at most 64. In longer lists it only tries items that
+/// lie in others or whose rules no packet reaches.
+const WHOLE: TrialScope = TrialScope { max_items: 64, every_list: true };
 
-/// The same for [`brief`]: what is suspicious by itself.
-const BRIEF: Reach = Reach { max_items: 0, every_list: false };
+/// [`brief`] tries to leave out items that lie in others or whose rules no packet reaches, and lists that have such items.
+const BRIEF: TrialScope = TrialScope { max_items: 0, every_list: false };
 
-/// As [`lint`], just before the rules are set: where lists make many, only what the lists have no part in. What the
-/// mesh's own rules can't do better is left out.
-pub fn brief(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
-    lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, held)
+/// As [`lint`], but in little time, for use just before the rules are set. Where lists make many rules, no packet is tried,
+/// and only findings that do not depend on lists are reported. Limits of the mesh's own rules are left out.
+pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
+    lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
 }
 
 /// As [`brief`], without the time to try packets: findings about the proxy, its ports and the families, and
 /// nothing of what has no effect.
-pub fn quick_check(raw: &Raw, capture: &Capture, held: &[InterfaceAddress]) -> Vec<Finding> {
+pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
-    let found = general::at_once(raw, &**capture, held);
+    let found = general::check_without_packets(raw, &**capture, interface_addresses);
     found.into_iter().map(|finding| finding.named_by(&dialect)).collect()
 }
 
@@ -70,17 +72,18 @@ fn lint_within(
     max_rules: Option<usize>,
     raw: &Raw,
     capture: &Capture,
-    held: &[InterfaceAddress],
+    interface_addresses: &[InterfaceAddress],
 ) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let named =
         |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
     let mut comparison = LintComparison::new(raw, capture, work);
     if max_rules.is_some_and(|most| comparison.size() > most) {
-        return named(general::of_all(raw, &**capture, held));
+        return named(general::shared_listeners_and_ipv6(raw, &**capture, interface_addresses));
     }
-    let reach = if max_rules.is_some() { BRIEF } else { WHOLE };
-    let Findings { mut findings, redundant } = general::look(&mut comparison, held, reach);
+    let scope = if max_rules.is_some() { BRIEF } else { WHOLE };
+    let Findings { mut findings, redundant } =
+        general::check_with_packets(&mut comparison, interface_addresses, scope);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding_with_edit(raw)));
     if max_rules.is_none() {
         findings.extend(general::limits(&comparison));

@@ -30,7 +30,7 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
             let ground = Assumptions { part, machines: &machines, marks };
             let of_family = |rules: &Checked| {
                 let resolved = exceptions::resolved(join::joined(arrows(rules.rules(), &ground)));
-                // What is merged first may leave neighbours that are alike.
+                // Twice: arrows that the first pass merges may then be like their neighbours.
                 join::joined(join::joined(resolved))
             };
             let arrows = match &rules[..] {
@@ -69,7 +69,7 @@ fn flows(arrows: Vec<Arrow>, known: &Known, part: TrafficPart, dialect: &Dialect
         let setting = origin.and_then(RuleReason::setting_of).filter(|setting| dialect.is_given(*setting));
         let option = setting.map(|setting| option(setting, dialect));
         let (from, to) = (known.sender(&needs, part), known.recipient(&needs, part, disposition));
-        // What it is called depends on what is shown before it.
+        // `shown` sets the label, which depends on the arrows that are shown before this one.
         PictureFlow { needs, from, to, disposition, label: Label::default(), option, shown: false }
     };
     let mut flows: Vec<PictureFlow> = Vec::new();
@@ -104,18 +104,18 @@ fn take_in(flow: &mut PictureFlow, other: PictureFlow) {
 fn shown(mut picture: Picture, rules: &[Checked], known: &Known) -> Picture {
     let packets = rules.iter().flat_map(|rules| {
         let family = rules.rules().family;
-        probes(rules, &[own(rules)], family)
+        probes(rules, &[pod_address(rules)], family)
     });
-    let packets = packets.chain(ordinary(rules, &picture.machines, &known.proxy));
+    let packets = packets.chain(calls_across_border(rules, &picture.machines, &known.proxy));
     let mut taken: Vec<(usize, usize)> = packets.filter_map(|packet| picture.at(&packet)).collect();
     taken.sort_unstable();
     taken.dedup();
     for (panel, flow) in taken {
         picture.panels[panel].flows[flow].shown = picture.panels[panel].part != TrafficPart::Within;
     }
-    let usual = usual(rules, &known.proxy);
+    let calls = calls_within_pod(rules, &known.proxy);
     for panel in picture.panels.iter_mut().filter(|panel| panel.part == TrafficPart::Within) {
-        panel.keep_what_matters(&usual);
+        panel.keep_what_matters(&calls);
     }
     for Panel { part, flows } in &mut picture.panels {
         let mut before = Before::default();
@@ -132,7 +132,8 @@ fn shown(mut picture: Picture, rules: &[Checked], known: &Known) -> Picture {
 /// A port of applications.
 const PORT: u16 = 8080;
 
-/// Addresses of others: for documentation (RFC 5737, RFC 9637), benchmarks (RFC 2544) and sites (RFC 4193). Exceptions rarely name all.
+/// Addresses of others: for documentation (RFC 5737, RFC 3849, RFC 9637), for benchmarks (RFC 2544), and a unique local one
+/// (RFC 4193). There are several, as exceptions rarely name all.
 const OTHERS: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)),
     IpAddr::V4(Ipv4Addr::new(198, 18, 0, 9)),
@@ -141,9 +142,9 @@ const OTHERS: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 9)),
 ];
 
-/// Calls and DNS queries from others, from virtual machines, and to others. Rules may say nothing of some of them, as of
-/// machines in one of the families.
-fn ordinary(rules: &[Checked], machines: &[InterfaceName], proxy: &Proxy) -> Vec<Packet> {
+/// Calls and DNS queries from others, from virtual machines, and to others. They are tried beside `probes`, which are made
+/// from the conditions of rules: those may not name virtual machines in one of the families, for example.
+fn calls_across_border(rules: &[Checked], machines: &[InterfaceName], proxy: &Proxy) -> Vec<Packet> {
     let machines = machines.iter().map(|machine| machine.as_str().replace('+', "0"));
     let inbound =
         machines.chain(["eth0".to_owned()]).map(|interface| Direction::Inbound { interface, local: false });
@@ -153,7 +154,7 @@ fn ordinary(rules: &[Checked], machines: &[InterfaceName], proxy: &Proxy) -> Vec
     let mut packets = Vec::new();
     for rules in rules {
         let family = rules.rules().family;
-        let own = own(rules);
+        let own = pod_address(rules);
         for other in OTHERS.into_iter().filter(|other| Family::of(*other) == family) {
             for direction in &directions {
                 let (source, destination) = match direction {
@@ -187,8 +188,8 @@ fn other_user(proxy: &Proxy) -> Uid {
     users.find(is_other).expect("a proxy has few users")
 }
 
-/// An address for documentation, as the pod's own (RFC 5737, RFC 3849): one for which no rule makes an exception.
-fn own(rules: &Checked) -> IpAddr {
+/// An address for documentation (RFC 5737, RFC 3849) that stands for the pod's own: one that no rule names.
+fn pod_address(rules: &Checked) -> IpAddr {
     let family = rules.rules().family;
     let matches = || rules.rules().statements.iter().flat_map(|statement| &statement.rule.matches);
     let is_named = |address: IpAddr| {
@@ -206,16 +207,16 @@ fn own(rules: &Checked) -> IpAddr {
     (1..=u8::MAX).map(address).find(|address| !is_named(*address)).unwrap_or_else(|| address(1))
 }
 
-/// What a pod usually sends to itself: calls and DNS queries of the application, to the pod's address and to loopback, and the
-/// proxy's calls and what it forwards.
-fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
+/// What a pod usually sends to its own address and to loopback: calls and DNS queries of the application, those of the
+/// proxy, and what the proxy forwards.
+fn calls_within_pod(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
     let other_user = other_user(proxy);
     let mark = proxy.mark.map_or(0, |mark| mark.value);
     let user = proxy.uids.first().copied().unwrap_or(other_user);
     let group = proxy.gids.first().copied().unwrap_or(Gid::from(other_user));
     let mut packets = Vec::new();
     for rules in rules {
-        let (own, family) = (own(rules), rules.rules().family);
+        let (own, family) = (pod_address(rules), rules.rules().family);
         let loopback = mesh::loopback(family);
         let mut put = |protocol, (uid, gid, mark), source, (address, port)| {
             let interface = InterfaceName::loopback().to_string();

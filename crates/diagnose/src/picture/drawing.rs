@@ -2,7 +2,7 @@
 
 use super::letters::Font;
 
-/// Whose colour it has.
+/// What the colour of a text stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Ordinary text.
@@ -70,7 +70,7 @@ impl Text {
         let Font { size, .. } = self.font;
         let width: u32 = self.pieces.iter().map(|(_, text)| self.font.width(text)).sum();
         let x = if self.centred { self.x.saturating_sub(width / 2) } else { self.x };
-        // DejaVu Sans rises by 0.76 and falls by 0.24 where a letter does.
+        // Letters of DejaVu Sans reach 0.76 of the size above the base line, and 0.24 below it.
         Area { x, y: self.y - size * 4 / 5, width, height: size }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
 use super::{CaptureStatus, Observation, StatusPart, status};
-use crate::explain::{PodContext, Sender, explain, usual};
+use crate::explain::{PodContext, Sender, explain, usual_packet};
 use mesh::RuleReason;
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
@@ -412,7 +412,7 @@ fn sentence(view: &View, sender: Sender, protocol: Protocol, to: &str) -> String
     let mut pod = PodContext::new(Machine.addresses().expect("addresses"), None);
     pod.proxy.0 = Uid::new(5678).expect("a user");
     let to = to.parse().expect("an address and a port");
-    let packet = usual(sender, &pod, &pod, protocol, to).expect("a packet");
+    let packet = usual_packet(sender, &pod, &pod, protocol, to).expect("a packet");
     let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
     explain(view, &routing, &packet).sentence()
 }

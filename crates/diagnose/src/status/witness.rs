@@ -3,7 +3,9 @@
 
 use super::claims::{Claim, claim, proxy_of};
 use super::observation::Observation;
-use crate::explain::{Called, OF_OTHERS, OF_POD, PodContext, Sender, explain, usual};
+use crate::explain::{
+    EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, Sender, explain, usual_packet,
+};
 use mesh::DNS_PORT;
 use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
@@ -73,7 +75,8 @@ fn contradiction(
     ours: &BTreeSet<At>,
 ) -> Option<NamespaceFinding> {
     let view = seen.views.get(family);
-    let explanation = explain(view, seen.routing.get(family), &witness.packet).calling(&witness.called);
+    let explanation =
+        explain(view, seen.routing.get(family), &witness.packet).with_endpoint_names(&witness.endpoint_names);
     let outcome = explanation.outcome();
     let port = match outcome.verdict {
         Verdict::Redirect(ports) => Some(ports),
@@ -161,7 +164,7 @@ fn pod(seen: &Observation<'_>, claims: &[Claim]) -> PodContext {
 struct Witness {
     what: String,
     packet: Packet,
-    called: Called,
+    endpoint_names: EndpointNames,
 }
 
 /// A packet that the claim is about: to this port, or to a usual one that no list names.
@@ -206,22 +209,26 @@ fn witness(
         _ => return None,
     };
     let protocol = if claim.meaning == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
-    let packet = usual(sender, pod, pod, protocol, to)?;
+    let packet = usual_packet(sender, pod, pod, protocol, to)?;
     let listed = claim.items.first().and_then(|item| item.parse::<Cidr>().ok());
-    let called = match (sender, listed.filter(|network| !network.is_everything())) {
-        (Sender::External, _) if STAND_IN.contains(&to.ip()) => Called::default().to(OF_POD),
-        (Sender::External, _) => Called::default(),
-        (_, Some(network)) if network.length() == family.bits() => Called::default(),
-        (_, Some(network)) => Called::default().to(format!("an address in {network}")),
-        (_, None) => Called::default().to(OF_OTHERS),
+    let endpoint_names = match (sender, listed.filter(|network| !network.is_everything())) {
+        (Sender::External, _) if STAND_IN.contains(&to.ip()) => {
+            EndpointNames::default().with_destination_name(POD_ADDRESS_NAME)
+        }
+        (Sender::External, _) => EndpointNames::default(),
+        (_, Some(network)) if network.length() == family.bits() => EndpointNames::default(),
+        (_, Some(network)) => {
+            EndpointNames::default().with_destination_name(format!("an address in {network}"))
+        }
+        (_, None) => EndpointNames::default().with_destination_name(OUTSIDE_ADDRESS_NAME),
     };
-    let goes = called.destination(&packet);
+    let goes = endpoint_names.destination(&packet);
     let what = match (sender, claim.meaning) {
         (_, Meaning::Dns) => format!("a DNS query to {goes}"),
         (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
         _ => format!("TCP of the application to {goes}"),
     };
-    Some(Witness { what, packet, called })
+    Some(Witness { what, packet, endpoint_names })
 }
 
 /// Chains of iptables that nothing leads to: what a killed run leaves, or the removal of jumps.

@@ -1,14 +1,14 @@
-//! References to variables in a container's arguments, as Kubernetes expands them: `$(NAME)`, and `$$(` for a `$(` that
-//! is meant (`third_party/forked/golang/expansion/expand.go`).
+//! References to variables in a container's arguments, as Kubernetes expands them: `$(NAME)` is replaced by the value, and
+//! `$$` stands for a `$` (`third_party/forked/golang/expansion/expand.go`).
 
 use super::facts::{Container, Value};
 use std::collections::BTreeMap;
 
 /// The variables of a container, each with those before it filled in.
 pub(super) struct Environment<'a> {
-    known: BTreeMap<&'a str, Value>,
+    variables: BTreeMap<&'a str, Value>,
     /// Whether other objects set variables too.
-    is_open: bool,
+    has_foreign_env: bool,
 }
 
 /// A word after expansion.
@@ -21,7 +21,7 @@ pub(super) enum Expanded {
 
 impl<'a> Environment<'a> {
     pub(super) fn of(container: &'a Container) -> Self {
-        let mut environment = Self { known: BTreeMap::new(), is_open: container.has_foreign_env };
+        let mut environment = Self { variables: BTreeMap::new(), has_foreign_env: container.has_foreign_env };
         for variable in &container.env {
             let value = match &variable.value {
                 Value::Text(text) => match environment.expand(text) {
@@ -30,14 +30,14 @@ impl<'a> Environment<'a> {
                 },
                 Value::Unknowable => Value::Unknowable,
             };
-            environment.known.insert(&variable.name, value);
+            environment.variables.insert(&variable.name, value);
         }
         environment
     }
 
     /// A variable's value; `None` if it is not set.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.known.get(name)
+        self.variables.get(name)
     }
 
     /// Fills in the variables that a text refers to. One that is not set stays as it was written.
@@ -57,10 +57,12 @@ impl<'a> Environment<'a> {
                 expanded.push('$');
                 continue;
             };
-            match self.known.get(name) {
+            match self.variables.get(name) {
                 Some(Value::Text(value)) => expanded.push_str(value),
                 Some(Value::Unknowable) => return Expanded::Unknowable(name.to_owned()),
-                None if self.is_open => return Expanded::Unknowable(name.to_owned()),
+                None if self.has_foreign_env || is_of_service(name) => {
+                    return Expanded::Unknowable(name.to_owned());
+                }
                 None => expanded.push_str(&format!("$({name})")),
             }
             rest = tail;
@@ -68,6 +70,19 @@ impl<'a> Environment<'a> {
         expanded.push_str(rest);
         Expanded::Text(expanded)
     }
+}
+
+/// Whether the kubelet may set a variable for a Service of the namespace, which `enableServiceLinks` switches off for all but
+/// `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
+fn is_of_service(name: &str) -> bool {
+    let has = |part: &str| name.find(part).is_some_and(|at| at > 0);
+    let is_of_port = |part: &str| {
+        name.split_once(part).is_some_and(|(service, port)| {
+            !service.is_empty()
+                && (port.is_empty() || port.starts_with(|c: char| c == '_' || c.is_ascii_digit()))
+        })
+    };
+    has("_SERVICE_HOST") || is_of_port("_SERVICE_PORT") || is_of_port("_PORT_") || name.ends_with("_PORT")
 }
 
 #[cfg(test)]
@@ -97,6 +112,12 @@ mod tests {
         check(&container, "x$(SECRET)", "unknowable SECRET");
         check(&container, "$(D)", "unknowable D");
         check(&container, "$()é$(A)", "$()é1");
+        for of_service in
+            ["KUBERNETES_SERVICE_HOST", "DB_SERVICE_PORT", "DB_SERVICE_PORT_HTTP", "DB_PORT_80_TCP_ADDR"]
+        {
+            check(&container, &format!("x$({of_service})"), &format!("unknowable {of_service}"));
+        }
+        check(&container, "$(_SERVICE_HOST) $(DB_PORTS)", "$(_SERVICE_HOST) $(DB_PORTS)");
         container.has_foreign_env = true;
         check(&container, "$(none)", "unknowable none");
     }

@@ -174,7 +174,7 @@ impl Arguments<'_> {
             None => String::new(),
         };
         let text = format!(
-            "needs the variable {variable}, which valueFrom or envFrom fills in when the container starts{otherwise}"
+            "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{otherwise}"
         );
         self.settings.fault(setting, source, None, text);
     }

@@ -1,13 +1,11 @@
 //! Templates in Go's language, as Istio's ConfigMap has them.
 //!
-//! ```text
-//! text       read       methods become fields; parsed; functions known
-//! context    data       by Go's names
-//! both       functions  filled: steps, sizes and depth have limits
-//! YAML       output     whole, a mapping; nothing of the pod's is read as structure
-//! ```
+//! - `text` rewrites what the engine lacks, such as calls of methods; then the engine parses the template.
+//! - `data` makes the values that a template sees, with the names that they have in Go.
+//! - The engine renders the template with `functions`; steps, sizes and depth have limits.
+//! - `output` reads the result as YAML, which has to be a mapping; no text of the pod may be read as structure.
 //!
-//! The machine is not read: `env` answers from `pilot.env` of the values, and no function knows a clock or chance.
+//! Nothing of the machine is read: `env` answers from `pilot.env` of the values. No function has a clock or random numbers.
 //! A function that is not offered fails where it is called and not where the template is read, so that a branch which no pod
 //! takes refuses no pod.
 
@@ -38,13 +36,16 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     all.into_iter()
 }
 
-/// The most that one filling may do: far beyond any template for pods, and soon over.
+/// How long, in bytes, a text may be that a function makes.
+const MAX_FUNCTION_OUTPUT: usize = 512 << 10;
+
+/// What one rendering may do: far more than templates for pods need, and little enough to end soon.
 const LIMITS: Limits = {
     let mut limits = Limits::DEFAULT;
     limits.iterations = Some(10_000);
     limits.total_iterations = Some(50_000);
     limits.output_bytes = Some(2 << 20);
-    limits.function_output = Some(512 << 10);
+    limits.function_output = Some(MAX_FUNCTION_OUTPUT);
     limits
 };
 
@@ -93,6 +94,7 @@ impl Template {
         if suspicious::texts(context).is_empty() {
             return plain;
         }
+        // Both patches are the same unless a text of the pod was read as structure in the first (`standin`).
         match (plain, self.patch(context, &standin::cover)) {
             (Ok(patch), Ok(intended)) => match output::difference(&patch, &intended) {
                 None => Ok(patch),
@@ -105,7 +107,7 @@ impl Template {
         }
     }
 
-    /// The patch, with the pod's texts changed on the way in, and changed back.
+    /// The patch of a rendering in which `text` puts stand-ins into the pod's texts; the patch has none.
     fn patch(&self, context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
         let filled = self.filled(context, text)?;
         output::patch(&self.name, &filled, &mut Vec::new()).map(output::uncovered)
@@ -119,15 +121,16 @@ impl Template {
         let root = Context::from(data::root(context, text));
         let filled = functions::with(context.values.environment(), || self.parsed.render(&root));
         let filled = filled.map_err(|error| Problems(vec![InputProblem::of(&*self.name, failed(&error))]))?;
-        // As the engine prints what stands for variables that were not read.
+        // The engine prints `Function` for the value that stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {
             return Err(unread::refusal(&self.name));
         }
         Ok(filled)
     }
 
-    /// Names the texts of the pod that are structure: with the intended patch, those that change it if they alone are
-    /// not covered; without, where there is none unless they are structure, those without which there is none.
+    /// Names the texts of the pod that are read as structure. `intended` is the patch of a rendering in which all of them
+    /// have stand-ins: a text is named if the patch differs once it alone has none. Without a patch, rendering has failed:
+    /// a text is named if rendering fails once it alone has stand-ins.
     fn refused(&self, context: &TemplateContext<'_>, intended: Option<&Value>, place: &str) -> Problems {
         let mut problems = Vec::new();
         for (who, text) in suspicious::texts(context) {
@@ -178,7 +181,7 @@ fn failed(error: &ExecError) -> String {
     }
 }
 
-/// The engine prints whole values with what is wrong with them: all of a pod, or what is secret of the values.
+/// The message up to the first map that the engine prints in it: that may be a whole pod, or hold secrets of the values.
 fn shortened(message: &str) -> String {
     const MAX_LENGTH: usize = 300;
     let end = message.find("map[").unwrap_or(message.len());

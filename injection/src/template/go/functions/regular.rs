@@ -2,7 +2,7 @@
 
 use super::{FunctionResult, functions, list_of, spend, text, whole};
 use gtmpl_ng::Value;
-use regex::{NoExpand, Regex, RegexBuilder};
+use regex::{Captures, Regex, RegexBuilder};
 
 functions! {
     "regexMatch" reads 2..=2 |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
@@ -17,13 +17,42 @@ functions! {
         Ok(list_of(compiled(args)?.find_iter(&text).take(most).map(|found| found.as_str())))
     };
     "regexReplaceAll" reads 3..=3 |args| {
-        Ok(compiled(args)?.replace_all(&text(&args[1]), text(&args[2])).into_owned().into())
+        let new = text(&args[2]);
+        let references = new.matches('$').count();
+        replace_all(args, |found, out| {
+            // A reference is at most as long as what was found.
+            spend(new.len().saturating_add(references.saturating_mul(found[0].len())))?;
+            found.expand(&new, out);
+            Ok(())
+        })
     };
     "regexReplaceAllLiteral" reads 3..=3 |args| {
-        Ok(compiled(args)?.replace_all(&text(&args[1]), NoExpand(&text(&args[2]))).into_owned().into())
+        let new = text(&args[2]);
+        replace_all(args, |_, out| {
+            spend(new.len())?;
+            out.push_str(&new);
+            Ok(())
+        })
     };
     "regexSplit" reads 3..=3 split;
     "regexQuoteMeta" reads 1..=1 |args| Ok(quoted(&text(&args[0])).into());
+}
+
+/// Replaces each match by what `write` adds. Stops where that fails, so that no text is made that is too long for memory.
+fn replace_all(
+    args: &[Value],
+    write: impl Fn(&Captures<'_>, &mut String) -> Result<(), String>,
+) -> FunctionResult {
+    let (pattern, text) = (compiled(args)?, text(&args[1]));
+    let (mut out, mut end) = (String::new(), 0);
+    for found in pattern.captures_iter(&text) {
+        let place = found.get_match();
+        out.push_str(&text[end..place.start()]);
+        write(&found, &mut out)?;
+        end = place.end();
+    }
+    out.push_str(&text[end..]);
+    Ok(out.into())
 }
 
 /// The most bytes of a compiled expression: enough for what templates ask, and so little that no text takes long.

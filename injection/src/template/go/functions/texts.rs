@@ -1,8 +1,8 @@
 //! Functions of texts.
 
 use super::codings::quoted;
-use super::{FunctionResult, functions, is_nothing, list, text, whole};
-use crate::template::go::standin;
+use super::{FunctionResult, functions, is_nothing, text, whole};
+use crate::template::go::{MAX_FUNCTION_OUTPUT, standin};
 use gtmpl_ng::Value;
 
 functions! {
@@ -10,14 +10,14 @@ functions! {
     "squote" passes 0..=any |args| Ok(joined(args, " ", |value| format!("'{}'", text(value))));
     "cat" passes 0..=any |args| Ok(joined(args, " ", text));
     "toString" passes 1..=1 |args| Ok(text(&args[0]).into());
-    "toStrings" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().map(|item| text(item).into()).collect()));
+    "toStrings" passes 1..=1 |args| Ok(Value::Array(texts(&args[0]).into_iter().map(Value::from).collect()));
     "join" passes 2..=2 join;
     "lower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
     "upper" passes 1..=1 |args| Ok(text(&args[0]).to_uppercase().into());
     "repeat" passes 2..=2 repeat;
-    "replace" passes 3..=3 |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2])).into());
-    "indent" passes 2..=2 |args| Ok(indented(&text(&args[1]), pad(&args[0])?, false).into());
-    "nindent" passes 2..=2 |args| Ok(format!("\n{}", indented(&text(&args[1]), pad(&args[0])?, true)).into());
+    "replace" passes 3..=3 |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2]))?.into());
+    "indent" passes 2..=2 |args| Ok(indented(&text(&args[1]), pad(&args[0])?, false)?.into());
+    "nindent" passes 2..=2 |args| Ok(format!("\n{}", indented(&text(&args[1]), pad(&args[0])?, true)?).into());
     "trim" reads 1..=1 |args| Ok(text(&args[0]).trim().into());
     "trimAll" reads 2..=2 |args| {
         let cut = text(&args[0]);
@@ -45,27 +45,39 @@ functions! {
     };
 }
 
-/// Those that are there, each written by `write`.
+/// The values that are not nil, each as `write` makes it, with `between` between them.
 fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
     let written: Vec<String> = args.iter().filter(|value| !is_nothing(value)).map(write).collect();
     written.join(between).into()
 }
 
 fn join(args: &[Value]) -> FunctionResult {
-    match &args[1] {
-        Value::Array(items) => Ok(joined(items, &text(&args[0]), text)),
-        single => Ok(text(single).into()),
-    }
+    let (between, items) = (text(&args[0]), texts(&args[1]));
+    check_length(between.len().checked_mul(items.len().saturating_sub(1)))?;
+    Ok(items.join(between.as_str()).into())
 }
 
-/// The most characters that one function may make: what the engine allows a value.
-const MAX_LENGTH: usize = 512 << 10;
+/// The values of a list as texts, without nil; a single value counts as a list of it.
+fn texts(value: &Value) -> Vec<String> {
+    let items = match value {
+        Value::Array(items) => items.as_slice(),
+        single => std::slice::from_ref(single),
+    };
+    items.iter().filter(|item| !is_nothing(item)).map(text).collect()
+}
+
+/// Fails before a text is made that is longer than the engine accepts: it measures a result only once that is in memory.
+/// `None` is a length that no number holds.
+fn check_length(bytes: Option<usize>) -> Result<(), String> {
+    if bytes.is_none_or(|bytes| bytes > MAX_FUNCTION_OUTPUT) {
+        return Err(format!("would make more than {MAX_FUNCTION_OUTPUT} bytes"));
+    }
+    Ok(())
+}
 
 fn repeat(args: &[Value]) -> FunctionResult {
     let (count, what) = (usize::try_from(whole(&args[0])).unwrap_or(0), text(&args[1]));
-    if count.checked_mul(what.len()).is_none_or(|length| length > MAX_LENGTH) {
-        return Err(format!("would make more than {MAX_LENGTH} bytes"));
-    }
+    check_length(count.checked_mul(what.len()))?;
     Ok(what.repeat(count).into())
 }
 
@@ -78,26 +90,29 @@ fn pad(value: &Value) -> Result<usize, String> {
         .ok_or_else(|| format!("takes 0 to 256 spaces, not {spaces}"))
 }
 
-/// Spaces before each line; before the first one only for `nindent`.
-fn indented(text: &str, spaces: usize, first: bool) -> String {
+/// Puts spaces before each line. Before the first one only for `nindent`: `indent` is Istio's, which leaves that as it is.
+fn indented(text: &str, spaces: usize, first: bool) -> Result<String, String> {
+    check_length(text.matches('\n').count().checked_mul(spaces))?;
     let spaces = " ".repeat(spaces);
     let rest = text.replace('\n', &format!("\n{spaces}"));
-    if first { spaces + &rest } else { rest }
+    Ok(if first { spaces + &rest } else { rest })
 }
 
-/// Looks at what characters mean, and leaves those that stay as they are: what the template puts in their place may be intended
-/// as structure.
-fn replaced(old: &str, new: &str, text: &str) -> String {
+/// Compares the characters that stand-ins stand for, and keeps the stand-ins of what is not replaced. `new` stays as it is:
+/// the template may intend it as structure.
+fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     let originals = |text: &str| text.chars().map(standin::original).collect::<Vec<char>>();
     let (old, chars) = (originals(old), text.chars().collect::<Vec<char>>());
     if old.is_empty() {
-        return text.replace("", new);
+        check_length(new.len().checked_mul(chars.len() + 1))?;
+        return Ok(text.replace("", new));
     }
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
         let here = chars[at..].iter().copied().map(standin::original);
         if here.take(old.len()).eq(old.iter().copied()) {
+            check_length(out.len().checked_add(new.len()))?;
             out.push_str(new);
             at += old.len();
         } else {
@@ -105,7 +120,7 @@ fn replaced(old: &str, new: &str, text: &str) -> String {
             at += 1;
         }
     }
-    out
+    Ok(out)
 }
 
 /// The first `count` characters; the last ones where it is negative.
@@ -128,14 +143,20 @@ fn substr(start: i64, end: i64, text: &str) -> String {
     text.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
-/// As Go splits: an empty separator splits into characters.
+/// As Go splits: an empty separator splits into characters, of which the last part holds all that are left.
 fn parts(between: &str, text: &str, most: Option<i64>) -> Vec<String> {
     let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     if most == 0 {
         return Vec::new();
     }
     if between.is_empty() {
-        return text.chars().map(String::from).collect();
+        let mut chars = text.chars();
+        let mut parts: Vec<String> = chars.by_ref().take(most - 1).map(String::from).collect();
+        let rest = chars.as_str();
+        if !rest.is_empty() {
+            parts.push(rest.to_owned());
+        }
+        return parts;
     }
     text.splitn(most, between).map(str::to_owned).collect()
 }
