@@ -267,3 +267,13 @@ proptest! {
         prop_assert!(agrees(&one, &other)? > 100);
     }
 }
+
+#[test]
+fn the_proxy_of_live_rules_is_that_of_the_family_that_names_one() {
+    let (_, capture) =
+        configured(Mesh::Istio, &[("pod-ips", "fd00:1::9"), ("istio-service-cidr", "*")]).expect("valid");
+    let v6 = RuleView::of_config(&*capture, Family::V6, &the_pod());
+    let none = RuleView::without_rules(Family::V4, &the_pod());
+    let side = ComparedSide::of_rules(vec![none, v6], &the_pod());
+    assert_eq!(side.proxy.uids, capture.proxy().uids);
+}

@@ -118,3 +118,36 @@ fn placeholder(family: Family) -> IpAddr {
         Family::V6 => STAND_IN.1.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::configured;
+    use mesh::Mesh;
+    use std::io;
+
+    /// A machine whose addresses are not the pod's.
+    struct OtherMachine;
+
+    impl Host for OtherMachine {
+        fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+            Ok(vec!["10.3.0.1".parse().expect("an address")])
+        }
+
+        fn knows_addresses(&self) -> bool {
+            false
+        }
+
+        fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn addresses_count_as_the_pods_where_they_are_declared_or_the_host_knows_them() {
+        let declared = configured(Mesh::Istio, &[("pod-ips", "10.3.0.2")]).expect("valid").0;
+        let plain = configured(Mesh::Istio, &[]).expect("valid").0;
+        let is_known = |raw| PodContext::from_settings(raw, None, Some(&OtherMachine)).is_known;
+        assert!(is_known(&declared) && !is_known(&plain));
+    }
+}

@@ -224,3 +224,23 @@ fn sample<T: Clone>(items: &[T]) -> impl Iterator<Item = T> {
     let step = items.len().div_ceil(SAMPLES).max(1);
     items.iter().step_by(step).chain(items.last()).cloned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::configured;
+    use mesh::Mesh;
+
+    #[test]
+    fn addresses_outside_of_networks_in_focus_and_of_those_within_are_tried() {
+        let flags = [("pod-ips", "10.9.0.1"), ("istio-service-cidr", "10.1.0.0/16,11.0.0.0/8")];
+        let (_, capture) = configured(Mesh::Istio, &flags).expect("valid");
+        let focus = Match::Destination(rules::Negatable::Is("10.0.0.0/8".parse().expect("a network")));
+        let boundaries = Boundaries::of(&capture.rules(Family::V4), &[focus]);
+        let addresses = boundaries.addresses(&[], Family::V4);
+        for tried in ["9.255.255.255", "10.0.0.0", "10.255.255.255", "10.0.255.255", "10.2.0.0", "11.0.0.0"] {
+            assert!(addresses.contains(&address(tried)), "{tried}: {addresses:?}");
+        }
+        assert!(!addresses.contains(&address("12.0.0.0")), "11.0.0.0/8 is not in focus");
+    }
+}

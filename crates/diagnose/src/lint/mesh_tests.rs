@@ -116,7 +116,7 @@ fn limits_of_rules_are_told_where_there_are_such_rules() {
 fn what_does_nothing_is_told_of_every_mesh() {
     type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
     use Mesh::{Ambient, Kuma, Linkerd};
-    let cases: [Case; 16] = [
+    let cases: [Case; 18] = [
         (Linkerd, &[], &[]),
         (Kuma, &[], &[]),
         (Ambient, &[], &[]),
@@ -162,6 +162,9 @@ fn what_does_nothing_is_told_of_every_mesh() {
                 "SI020 --proxy-uid: names no user, so that the proxy's own calls return to it, again and again -> set --proxy-uid to the user of the proxy",
             ],
         ),
+        (Linkerd, &[("proxy-uid", "-1"), ("proxy-gid", "2102")], &[]),
+        // Queries by UDP are captured as well as without the list.
+        (Kuma, &[("redirect-dns", "true"), ("exclude-outbound-ports", "53")], &[]),
         (
             Linkerd,
             &[("proxy-uid", "0")],
