@@ -136,6 +136,9 @@ fn what_nobody_knows_warns_and_no_policy_injects_nothing() {
     assert!(shown.contains("did you mean defaultTemplates?"), "{shown}");
     assert!(shown.contains(r#"config: policy is """#), "{shown}");
     assert!(shown.contains(r#"config: aliases.both names "nosuch", which is not a template"#), "{shown}");
+    let config = "policy: enabled\ndefaultTemplates: [both]\naliases: {both: [sidecar, nosuch]}";
+    let shown = read(config, "", "").expect_err("it would refuse every pod");
+    assert!(shown.contains(r#"config: aliases.both: "nosuch" is not a template, and"#), "{shown}");
 }
 
 #[test]

@@ -208,16 +208,16 @@ fn ends_of_lines_and_of_the_text_stay_as_they_are() {
 
 #[test]
 fn aliases_are_written_out_where_they_change() {
-    let text = "l: &l\n  app: web\nm: *l # same\nn: {<<: *l, x: z}\n";
+    let text = "l: &l\n  app: web\nm: *l # same\np: {<<: *l, x: z}\n";
     check(
         text,
         |value| set(value, "/m/k", json!("v")),
-        "l: &l\n  app: web\nm: # same\n  app: web\n  k: v\nn: {<<: *l, x: z}\n",
+        "l: &l\n  app: web\nm: # same\n  app: web\n  k: v\np: {<<: *l, x: z}\n",
     );
     check(
         text,
-        |value| set(value, "/n/app", json!("api")),
-        "l: &l\n  app: web\nm: *l # same\nn: {<<: *l, x: z, app: api}\n",
+        |value| set(value, "/p/app", json!("api")),
+        "l: &l\n  app: web\nm: *l # same\np: {<<: *l, x: z, app: api}\n",
     );
     // The anchor's own value changes, those of its aliases don't.
     let text = "l: &l\n  app: web\nm: *l # same\n";

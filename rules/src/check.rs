@@ -1,7 +1,7 @@
 //! Whether a rule set is one that the kernel takes and that we can find again.
 //!
 //! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
-//! this is the second lock on the door, and what a new policy is developed against.
+//! this is a second safeguard, and what a new policy is developed against.
 
 use crate::field::Field;
 use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
@@ -159,7 +159,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             continue;
         };
         note(field.family().is_some_and(|family| family != rules.family), Fault::WrongFamily);
-        note(m.is_certain() == Some(false), Fault::NoAddress);
+        note(m.constant_answer() == Some(false), Fault::NoAddress);
         note(place.hooks.iter().any(|hook| !field.is_known_at(*hook)), Fault::MatchOutOfPlace);
         if field.is_port() {
             note(protocols(before) != 1, Fault::PortsWithoutProtocol);

@@ -53,7 +53,7 @@ pub enum ListedCondition {
     /// `-m tcp --tcp-flags`: whether a segment with SYN alone, which starts a connection, fulfils it.
     TcpFlags {
         /// The answer for such a segment; for others it is not known.
-        takes_first: bool,
+        matches_syn: bool,
         /// As it is written.
         text: String,
     },

@@ -144,8 +144,8 @@ pub enum Match {
     SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, after `-p`: no further condition. Others write it, and find a rule by
-    /// nothing less.
+    /// `-m tcp` or `-m udp` without any option, after `-p`: no further condition. Other programs write it, and iptables
+    /// deletes their rule only if it is named.
     ProtocolModule(Protocol),
     /// `-m multiport --dports`.
     DestinationPorts(Negatable<PortSet>),
@@ -237,7 +237,7 @@ impl Match {
     }
 
     /// The answer for every value, if there is one: an address that is not known lies in the network of all.
-    pub(crate) fn is_certain(&self) -> Option<bool> {
+    pub(crate) fn constant_answer(&self) -> Option<bool> {
         let (field, is_negated) = self.looks_at()?;
         let kind = field.data_type();
         let every = Interval { first: 0, last: kind.max() };

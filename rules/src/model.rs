@@ -64,8 +64,8 @@ impl Rule {
     /// chain a jump leads to.
     ///
     /// Two rules mean the same to us if their canonical forms are equal: no condition of [`Match`] has side effects, so
-    /// their order is of no consequence. One is kept all the same: marks before a port stay there. Istio's agent writes
-    /// them so in some rules, and finds those by nothing less.
+    /// their order is of no consequence. Only marks before a port stay there: Istio's agent writes some rules so, and
+    /// iptables deletes a rule only if its conditions are named in their order.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let says_something = |m: &Match| match m {

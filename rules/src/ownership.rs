@@ -1,4 +1,4 @@
-//! By what the rules and the routing of a policy are known again.
+//! How the rules and the routing of a policy are recognized.
 //!
 //! A policy hands its ownership to what checks, compares, changes or cleans. It is all that cleaning needs to
 //! know: no option that made a rule has to be remembered. Several policies may have been at work in one namespace, so

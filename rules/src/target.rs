@@ -169,6 +169,16 @@ impl Target {
         matches!(self, Self::Nflog { .. } | Self::Log { .. })
     }
 
+    /// Whether it reads the mark of the packet's connection.
+    pub(crate) fn reads_connmark(&self) -> bool {
+        match self {
+            Self::RestoreMark => true,
+            // The bits outside of the mask stay as they were.
+            Self::SetConnmark(mark) => !mark.is_whole(),
+            _ => false,
+        }
+    }
+
     /// Whether doing it twice comes to the same as doing it once.
     pub(crate) fn is_idempotent(&self) -> bool {
         match self {
@@ -194,7 +204,8 @@ impl Target {
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// Whether the kernel takes it in chains of this table that packets of these hooks come to.
+    /// Whether a rule set may have it in chains of this table that packets of these hooks come to. The kernel takes it
+    /// there.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {
@@ -208,7 +219,8 @@ impl Target {
             Self::Drop => table != Table::Nat,
             Self::Redirect(_) => table == Table::Nat && only(&[Hook::Prerouting, Hook::Output]),
             Self::Tproxy { .. } => table == Table::Mangle && only(&[Hook::Prerouting]),
-            // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
+            // The kernel takes MARK and CONNMARK in every table. Rules of ours set marks in `mangle`: packets of its
+            // OUTPUT are routed again by a changed mark.
             Self::SetMark(_) | Self::SetConnmark(_) | Self::SaveMark | Self::RestoreMark => {
                 table == Table::Mangle
             }

@@ -148,6 +148,43 @@ fn tproxy_of_a_packet_for_another_machine_needs_the_policy_rule() {
 }
 
 #[test]
+fn a_packet_whose_mark_is_taken_away_leaves() {
+    let tproxy_all =
+        "-A PREROUTING -p tcp -j TPROXY --on-port 15006 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n";
+    let unmarks = "-A OUTPUT -j MARK --set-xmark 0x0/0xffffffff\n";
+    let marked = |to: &str| Packet { mark: 1337, ..from_process(Tcp, 0, to) };
+    let (other, own) = (marked("10.9.9.9:80"), marked("10.44.0.7:80"));
+    check(&format!("*mangle\n{tproxy_all}"), &[(other.clone(), tproxy(15006)), (own.clone(), tproxy(15006))]);
+    let text = format!("*mangle\n{unmarks}{tproxy_all}");
+    check(&text, &[(other, Verdict::Pass), (own, tproxy(15006))]);
+}
+
+#[test]
+fn a_rule_of_nf_tables_ends_where_it_reads_the_mark_of_a_missing_connection() {
+    let verdict = |mark: rules::Mark| {
+        let base = Base { kind: Kind::Filter, hook: Hook::Output, priority: -300 };
+        let rule = LiveRule {
+            text: String::new(),
+            conditions: Vec::new(),
+            first: vec![Action::Target(rules::Target::SetConnmark(mark))],
+            action: Action::Target(rules::Target::Accept),
+            comment: String::new(),
+            hits: None,
+        };
+        let base = Some(LiveBase { base, policy: Policy::Drop });
+        let chain = LiveChain { name: "early".to_owned(), base, rules: vec![rule] };
+        let mut view = View::empty(Family::V4);
+        view.add_nftables(
+            LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] },
+            &|_| None,
+        );
+        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80"), &mut ()).verdict
+    };
+    assert_eq!(verdict(rules::Mark { value: 1, mask: 0xf }), Verdict::Drop);
+    assert_eq!(verdict(rules::Mark::whole(1)), Verdict::Pass);
+}
+
+#[test]
 fn tproxy_does_not_keep_a_packet_from_outside_that_is_sent_to_a_loopback_address() {
     let text = "*mangle\n-A PREROUTING -p tcp -j TPROXY --on-port 15006 --on-ip 0.0.0.0 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n\
                 *nat\n-A PREROUTING -p tcp -m tcp --dport 80 -j DNAT --to-destination 127.0.0.1\nCOMMIT\n";

@@ -30,7 +30,7 @@ impl Contents {
     /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
         let of_iptables: usize = self.states().map(|(_, state)| state.count_of(owner)).sum();
-        of_iptables + self.table().map_or(0, bytecode::EncodedTable::rules)
+        of_iptables + self.table().map_or(0, bytecode::EncodedTable::rule_count)
     }
 
     /// The tables of iptables, family by family.
@@ -100,7 +100,8 @@ pub struct Snapshot {
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
-    /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
+    /// Policy rules, routes and addresses like the owner's, but with another routing protocol. They serve as well as the
+    /// owner's, and stay when those are removed, unless they are inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,
@@ -108,7 +109,7 @@ pub struct Snapshot {
     pub tables_of_others: BTreeSet<String>,
     /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
     pub tables_joined: BTreeMap<String, Option<bytecode::EncodedTable>>,
-    /// The tables of nf_tables that are not what their rules say.
+    /// Tables of nf_tables whose rules do not do what they say: see [`Obstacle`].
     pub blocked_tables: Vec<BlockedTable>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
@@ -239,14 +240,14 @@ impl Snapshot {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
 
-    /// The tables of iptables that packets meet.
-    fn awake<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
-        let is_asleep = |table: &Table| self.is_dormant(&of_iptables(family, *table));
-        if variant == Variant::Legacy || !state.tables.keys().any(is_asleep) {
+    /// The tables of iptables without the dormant ones, which no packet meets.
+    fn active_tables<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
+        let is_dormant_table = |table: &Table| self.is_dormant(&of_iptables(family, *table));
+        if variant == Variant::Legacy || !state.tables.keys().any(is_dormant_table) {
             return Cow::Borrowed(state);
         }
         let mut state = state.clone();
-        state.tables.retain(|table, _| !is_asleep(table));
+        state.tables.retain(|table, _| !is_dormant_table(table));
         Cow::Owned(state)
     }
 
@@ -306,7 +307,7 @@ impl Snapshot {
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.contents.iter().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
-                let state = self.awake(*variant, family, state);
+                let state = self.active_tables(*variant, family, state);
                 Some(format!("{}, {variant}, {family}", state.evidence_of(owner)?))
             }),
             Contents::Nftables(_) => None,
@@ -319,7 +320,10 @@ impl Snapshot {
         let captures = |name: &&String| is_owned(name) && !self.is_dormant(&format!("inet {name}"));
         let by_table = || own.into_iter().chain(&self.tables_of_others).find(captures);
         let in_unlistable = || {
-            self.unlistable.iter().find_map(|((family, table), unlistable)| {
+            let is_met = |(place, _): &(&(Family, Table), &UnlistableTable)| {
+                !self.is_dormant(&of_iptables(place.0, place.1))
+            };
+            self.unlistable.iter().filter(is_met).find_map(|((family, table), unlistable)| {
                 let what = unlistable.evidence_of(owner)?;
                 Some(format!("{what} of table {}, {}, {family}", table.name(), Variant::Nft))
             })

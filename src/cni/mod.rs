@@ -87,9 +87,11 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     let (state, timeout) = (AttachmentStore::new(&partial.places.state), partial.timeout);
     watch.note(|progress| {
         progress.timeout = timeout;
-        progress.places = partial.are_asked_for.then(|| partial.places.clone());
-        if let Ok((version, network)) = partial.network() {
-            progress.version = version;
+        progress.places = partial.places_are_valid.then(|| partial.places.clone());
+        if let Ok(version) = &partial.version {
+            progress.version = *version;
+        }
+        if let Ok((_, network)) = partial.network() {
             progress.line.network = Some(network.to_owned());
         }
     });

@@ -5,7 +5,7 @@ use super::{
     decision::{ResolvedCapture, resolve},
     protocol::{CniError, CniErrorCode, PluginConfiguration},
     state::AttachmentStore,
-    verbs::unknown,
+    verbs::state_read_error,
 };
 use mesh::pod::{Pod, annotated};
 use nix::unistd::{AccessFlags, access};
@@ -25,7 +25,7 @@ pub(super) fn gc(configuration: &PluginConfiguration<'_>, state: &AttachmentStor
     };
     let mut left = Vec::new();
     let mut forgotten = 0;
-    for key in state.keys().map_err(|error| unknown(&error))? {
+    for key in state.keys().map_err(|error| state_read_error(&error))? {
         if key.network != configuration.name || valid.contains(&key.attachment) {
             continue;
         }
@@ -36,7 +36,7 @@ pub(super) fn gc(configuration: &PluginConfiguration<'_>, state: &AttachmentStor
             }
         }
     }
-    state.sweep().map_err(|error| unknown(&error))?;
+    state.sweep().map_err(|error| state_read_error(&error))?;
     match left.is_empty() {
         true => Ok(Done::new("collected", format!("{forgotten} attachments forgotten"))),
         false => Err(CniError::new(

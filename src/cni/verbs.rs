@@ -16,6 +16,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+/// Why a container is skipped whose settings are valid.
+const CAPTURES_NOTHING: &str = "its settings capture nothing";
+
 pub(super) struct CallContext<'a> {
     pub(super) state: &'a AttachmentStore,
     pub(super) timeout: Duration,
@@ -40,7 +43,7 @@ impl CallContext<'_> {
         enter_existing(netns)?;
         let ResolvedCapture { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
         if capture.captures_nothing() {
-            return Ok(skipped("its settings capture nothing".to_owned()));
+            return Ok(skipped(CAPTURES_NOTHING.to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
         // A DEL at the same time finds both the record and the rules, or neither.
@@ -49,7 +52,7 @@ impl CallContext<'_> {
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
         let record = AttachmentRecord::new(target.pod.label(), configuration.backend, &raw);
-        self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
+        self.state.keep(&key, &record).map_err(|error| state_write_error(&error))?;
         let summary = set(&mut session, &*capture, &raw)?;
         warn_of_preceding_rules(&mut session);
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
@@ -65,7 +68,7 @@ impl CallContext<'_> {
     /// The record of an attachment before ADD. Refuses one of another mesh, because a record names one mesh, whose rules DEL
     /// removes.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
-        let stored = self.state.record(key).map_err(|error| unknown(&error))?;
+        let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
         match stored.mesh() {
             Some(earlier) if earlier != mesh => {
                 let msg = format!(
@@ -105,7 +108,7 @@ impl CallContext<'_> {
         let recorded = match self
             .state
             .record(&key(target, &configuration.name))
-            .map_err(|error| unknown(&error))?
+            .map_err(|error| state_read_error(&error))?
         {
             StoredRecord::Valid(record) => Some(record),
             StoredRecord::Absent => None,
@@ -128,6 +131,10 @@ impl CallContext<'_> {
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let ResolvedCapture { capture, .. } = resolve(raw, problems, &addresses)?;
+        // ADD sets no rules then, and keeps no record.
+        if recorded.is_none() && capture.captures_nothing() {
+            return Ok(Done::new("skipped", CAPTURES_NOTHING.to_owned()));
+        }
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
         let compared = compare(&mut session, &*capture)?;
         warn_of_preceding_rules(&mut session);
@@ -146,7 +153,7 @@ impl CallContext<'_> {
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
         let entered = netns.map(namespace::enter);
         if !matches!(entered, Some(Ok(Entered::Inside))) {
-            let stored = self.state.record(&key).map_err(|error| unknown(&error))?;
+            let stored = self.state.record(&key).map_err(|error| state_read_error(&error))?;
             return match entered {
                 _ if stored == StoredRecord::Absent => nothing(),
                 Some(Err(fault)) => Err(fault),
@@ -176,7 +183,7 @@ impl CallContext<'_> {
 
     /// The owner of the rules that the end of an attachment removes.
     fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
-        let stored = self.state.record(key).map_err(|error| unknown(&error))?;
+        let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
         let is_shared = self.is_shared(key, &stored)?;
         Ok(match stored {
             StoredRecord::Absent if is_shared => RuleOwner::None,
@@ -197,9 +204,9 @@ impl CallContext<'_> {
 
     /// Whether another attachment of the container has the rules of the same mesh, or may have them.
     fn is_shared(&self, key: &AttachmentKey, stored: &StoredRecord) -> Result<bool, CniError> {
-        let others = self.state.keys().map_err(|error| unknown(&error))?;
+        let others = self.state.keys().map_err(|error| state_read_error(&error))?;
         for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
-            let theirs = self.state.record(other).map_err(|error| unknown(&error))?;
+            let theirs = self.state.record(other).map_err(|error| state_read_error(&error))?;
             let differs =
                 matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
             if theirs != StoredRecord::Absent && !differs {
@@ -211,7 +218,7 @@ impl CallContext<'_> {
 
     /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
     fn left_to_others(&self, key: &AttachmentKey) -> Result<Done, CniError> {
-        self.state.forget(key).map_err(|error| unkept(&error))?;
+        self.state.forget(key).map_err(|error| state_write_error(&error))?;
         Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))
     }
 
@@ -262,7 +269,7 @@ impl AddEffects {
                 if self.is_changed {
                     clean(&mut self.session)?;
                 }
-                self.state.forget(&self.key).map(drop).map_err(|error| unkept(&error))
+                self.state.forget(&self.key).map(drop).map_err(|error| state_write_error(&error))
             }
             StoredRecord::Valid(record) => {
                 if let Some(backend) = record.backend().filter(|_| self.is_changed) {
@@ -270,7 +277,7 @@ impl AddEffects {
                     self.session.choose(backend);
                     set(&mut self.session, &*capture, &raw)?;
                 }
-                self.state.keep(&self.key, record).map_err(|error| unkept(&error))
+                self.state.keep(&self.key, record).map_err(|error| state_write_error(&error))
             }
             // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
             StoredRecord::Unreadable(_) => Ok(()),
@@ -299,7 +306,7 @@ fn key(target: &AttachmentTarget, network: &str) -> AttachmentKey {
 }
 
 fn result(configuration: &PluginConfiguration<'_>) -> String {
-    protocol::result(configuration.before, configuration.version)
+    protocol::result(configuration.previous_result, configuration.version)
 }
 
 fn compare(session: &mut Session, capture: &dyn CapturePolicy) -> Result<Done, CniError> {
@@ -320,10 +327,10 @@ fn warn_of_preceding_rules(session: &mut Session) {
     }
 }
 
-fn unkept(error: &std::io::Error) -> CniError {
+fn state_write_error(error: &std::io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
 }
 
-pub(super) fn unknown(error: &std::io::Error) -> CniError {
+pub(super) fn state_read_error(error: &std::io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
 }

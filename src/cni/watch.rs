@@ -90,7 +90,7 @@ impl TimedCall {
         }
         match outcome {
             Ok(mut done) => {
-                // It keeps its lock until the answer is written.
+                // Undoing needs the namespace's lock, which is held until the answer is written.
                 let undo = done.undo.take();
                 match write_stdout(done.answer.as_deref().unwrap_or_default(), end) {
                     Ok(()) => {

@@ -143,7 +143,7 @@ const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFL
 
 fn extensions() -> Vec<NamespaceFinding> {
     let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
-    let families = match namespace::lacks_ipv6("all") {
+    let families = match no_interface_has_ipv6() {
         true => vec![Family::V4],
         false => Family::BOTH.to_vec(),
     };
@@ -168,10 +168,18 @@ fn extensions() -> Vec<NamespaceFinding> {
         NamespaceFinding::fail(
             "kernel",
             format!("has no {name} for {family}"),
-            modprobe(&format!("xt_{name}")),
+            modprobe(&module_alias(family, name)),
         )
     };
     missing.into_iter().map(lack).collect()
+}
+
+/// The name by which the kernel itself requests an extension. The module's own may be another: `MARK` is in `xt_mark`.
+fn module_alias(family: Family, name: &str) -> String {
+    match family {
+        Family::V4 => format!("ipt_{name}"),
+        Family::V6 => format!("ip6t_{name}"),
+    }
 }
 
 fn modprobe(module: &str) -> String {
@@ -217,8 +225,18 @@ fn processes(proxy_uids: &[u32]) -> Vec<NamespaceFinding> {
     processes.into_iter().filter(is_other).map(finding).collect()
 }
 
+/// Whether IPv6 is off everywhere. The setting of `all` says only what was last written to all interfaces: each can be
+/// changed afterwards, as container runtimes do for `lo`.
+fn no_interface_has_ipv6() -> bool {
+    let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
+    let mut interfaces = folders
+        .filter_map(|folder| folder.file_name().into_string().ok())
+        .filter(|name| name != "all" && name != "default");
+    namespace::lacks_ipv6("all") && interfaces.all(|name| namespace::lacks_ipv6(&name))
+}
+
 fn ipv6() -> NamespaceFinding {
-    match (namespace::lacks_ipv6("all"), namespace::lacks_ipv6("lo")) {
+    match (no_interface_has_ipv6(), namespace::lacks_ipv6("lo")) {
         (true, _) => NamespaceFinding::ok("ipv6", "disabled in this namespace"),
         (false, false) => NamespaceFinding::ok("ipv6", "enabled"),
         (false, true) => NamespaceFinding::warn(

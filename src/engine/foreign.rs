@@ -6,7 +6,7 @@ use rules::simulate::{At, View, ViewChain};
 use rules::{Action, Family, Ownership, Policy, Target};
 
 /// A chain of another program that the kernel calls before ours, or perhaps before, and that sends packets elsewhere.
-/// The first NAT chain that decides is the last: the kernel does not call ours any more.
+/// Once a NAT chain has decided about a connection, the kernel calls no other, so ours would not be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrecedingRule {
     pub family: Family,
@@ -114,7 +114,7 @@ fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 
-/// Whether it may end the walk of NAT.
+/// Whether the action may decide about a connection's NAT, so that the kernel calls no further NAT chain.
 fn translates(action: &Action) -> bool {
     matches!(
         action,

@@ -33,9 +33,10 @@ impl ProxyProfile {
 
     fn is(&self, listener: &ListeningSocket, holder: Option<&SocketHolder>) -> bool {
         let gid = holder.and_then(|holder| holder.gid);
-        // A proxy that is recognized otherwise may run as any user.
-        let is_anybody = self.uids.is_empty() && self.gids.is_empty();
-        is_anybody || self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
+        // A proxy that is recognized otherwise may run as any user. One that is known by its group alone may be any process
+        // whose group can't be seen.
+        let may_be_any = self.uids.is_empty() && (self.gids.is_empty() || gid.is_none());
+        may_be_any || self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
     }
 }
 
@@ -153,10 +154,13 @@ fn at(
         let of: Vec<&&ListeningSocket> =
             listeners.iter().filter(|listener| listener.transport == transport).collect();
         if of.is_empty() {
-            let refused = if transport == Transport::Tcp { "connections" } else { "queries" };
-            let text = format!(
-                "nothing listens at {transport} {place}, where rules send traffic: {refused} are refused"
-            );
+            // Where it finds no socket, TPROXY drops the packet; to the same port others may be redirected.
+            let refused = match transport {
+                Transport::Tcp if sent.is_tproxy => "connections are dropped or refused",
+                Transport::Tcp => "connections are refused",
+                Transport::Udp => "queries are refused",
+            };
+            let text = format!("nothing listens at {transport} {place}, where rules send traffic: {refused}");
             findings.push(NamespaceFinding::warn(
                 TOPIC,
                 text,
@@ -233,11 +237,44 @@ fn whose(
     if proxy.role(listener.port).is_none() || proxy.is(listener, holder) {
         return NamespaceFinding::ok(TOPIC, text);
     }
-    let uids: Vec<String> = proxy.uids.iter().map(ToString::to_string).collect();
+    let owners: Vec<String> = match proxy.uids.is_empty() {
+        true => proxy.gids.iter().map(|gid| format!("group {gid}")).collect(),
+        false => proxy.uids.iter().map(ToString::to_string).collect(),
+    };
     let named_by = proxy.named_by.iter().map(|option| format!(", or name its user with {option}"));
     NamespaceFinding::warn(
         TOPIC,
-        format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", uids.join(", ")),
+        format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", owners.join(", ")),
         format!("run the proxy as its own user{}", named_by.collect::<String>()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::finding::FindingLevel;
+
+    #[test]
+    fn a_proxy_without_a_user_is_known_by_its_group() {
+        let ports = vec![("inbound", 4143..=4143)];
+        let proxy = ProxyProfile { gids: vec![2102], ports, ..ProxyProfile::default() };
+        let listener = ListeningSocket {
+            transport: Transport::Tcp,
+            port: 4143,
+            address: Ipv4Addr::UNSPECIFIED.into(),
+            is_dual: false,
+            uid: 5,
+            inode: 1,
+            is_transparent: None,
+        };
+        let found = |gid| {
+            let holder = SocketHolder { id: 7, name: "p".to_owned(), gid };
+            whose(Transport::Tcp, "port 4143", &listener, Some(&holder), &proxy)
+        };
+        assert_eq!(found(Some(2102)).level, FindingLevel::Ok);
+        assert_eq!(found(None).level, FindingLevel::Ok);
+        let stranger = found(Some(5));
+        assert_eq!(stranger.level, FindingLevel::Warn);
+        assert!(stranger.text.contains("not the proxy's (group 2102)"), "{}", stranger.text);
+    }
 }

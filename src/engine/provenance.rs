@@ -126,7 +126,7 @@ fn content(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<Stri
         }
         let table =
             contents.table().filter(|table| table.name == owner.table && makers.contains(&Maker::Owner));
-        found.extend(table.map(|table| format!("{} ({backend})", table.rules())));
+        found.extend(table.map(|table| format!("{} ({backend})", table.rule_count())));
     }
     found
 }

@@ -86,7 +86,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
                 owner,
                 place,
                 families,
-                rules: table.rules(),
+                rules: table.rule_count(),
                 maker: Maker::Owner,
                 record,
             });

@@ -92,7 +92,7 @@ impl<'a> Migration<'a> {
                 let contents = contents.part_of(&desired.owner);
                 let guarded = bridge.guarded(&contents);
                 if *guarded != contents {
-                    migration.lead(contents.backend(), Some(&guarded), false);
+                    migration.migrate_backend(contents.backend(), Some(&guarded), false);
                 }
             }
             for table in before.joined() {
@@ -105,15 +105,15 @@ impl<'a> Migration<'a> {
         }
         let kept = desired.contents.as_ref();
         if let Some(contents) = kept {
-            migration.lead(contents.backend(), Some(&bridge.guarded(contents)), force);
+            migration.migrate_backend(contents.backend(), Some(&bridge.guarded(contents)), force);
         }
-        migration.settled(|migration| {
+        migration.after_in_flight(|migration| {
             let is_removed =
                 |backend: &BackendName| kept.is_none_or(|contents| contents.backend() != *backend);
             BackendName::ALL.into_iter().filter(is_removed).for_each(|backend| match (backend, kept) {
                 // The empty tables that its last rule leaves are removed too.
                 (NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
-                _ => migration.lead(backend, None, false),
+                _ => migration.migrate_backend(backend, None, false),
             });
             let joined: Vec<_> = migration.now.joined().cloned().collect();
             joined
@@ -121,7 +121,9 @@ impl<'a> Migration<'a> {
                 .for_each(|table| migration.push(CommitStep::Nftables { live: Some(table), desired: None }));
         });
         if let Some(contents) = kept {
-            migration.settled(|migration| migration.lead(contents.backend(), Some(contents), false));
+            migration.after_in_flight(|migration| {
+                migration.migrate_backend(contents.backend(), Some(contents), false);
+            });
         }
         migration
     }
@@ -141,8 +143,8 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Brings what a backend holds of the owner's to this.
-    fn lead(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
+    /// Brings the owner's rules in one backend to these contents; `None` removes them.
+    fn migrate_backend(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
         match backend {
             BackendName::Iptables(variant) => {
                 let state = |family| contents.map_or_else(State::default, |content| content.state(family));
@@ -164,10 +166,11 @@ impl<'a> Migration<'a> {
         for family in Family::BOTH {
             let (live, desired) = (self.now.iptables(variant, family), desired(family));
             let mut changes = plan(&live, &desired, self.owner);
-            later.push((family, changes.split_off(hand_over(&changes, &live, &desired, self.owner))));
+            let count = count_before_handover(&changes, &live, &desired, self.owner);
+            later.push((family, changes.split_off(count)));
             self.tables(variant, family, changes);
         }
-        self.settled(|migration| {
+        self.after_in_flight(|migration| {
             later.into_iter().for_each(|(family, left)| migration.tables(variant, family, left));
         });
     }
@@ -195,7 +198,7 @@ impl<'a> Migration<'a> {
         match both {
             Some(both) => {
                 self.table(Some(&both));
-                self.settled(|migration| migration.table(desired));
+                self.after_in_flight(|migration| migration.table(desired));
             }
             None => self.table(desired),
         }
@@ -212,7 +215,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Makes further steps, once no packet is in flight any more that has met none of the steps so far.
-    fn settled(&mut self, further: impl FnOnce(&mut Self)) {
+    fn after_in_flight(&mut self, further: impl FnOnce(&mut Self)) {
         let so_far = self.steps.len();
         further(self);
         if 0 < so_far && so_far < self.steps.len() {
@@ -221,8 +224,9 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// How many of the changes come before inbound packets are taken by another table than until now.
-fn hand_over(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
+/// How many of the changes come before the one with which another table than until now takes inbound packets: TPROXY is in
+/// `mangle`, REDIRECT in `nat`.
+fn count_before_handover(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
     let differs =
         live.holds_rules() && desired.holds_rules() && is_transparent(&live) != is_transparent(desired);
@@ -232,7 +236,7 @@ fn hand_over(changes: &[TableChange], live: &State, desired: &State, owner: &Own
     }
 }
 
-/// The steps from `now` back to `before`, given those that were attempted: the same way, as far as it was gone.
+/// The steps from `now` back to `before`: of those that were attempted, each that took effect is undone, the last one first.
 pub(super) fn way_back(
     before: &Snapshot,
     now: &Snapshot,

@@ -167,6 +167,19 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
     }
 }
 
+/// Kuma has chains even where both directions are switched off; ADD does not set them.
+#[test]
+fn a_pod_whose_settings_capture_nothing_is_skipped_by_add_and_check() {
+    let (node, pod) = (Node::new(), container());
+    let off = "redirect: {inbound: {enabled: false}, outbound: {enabled: false}}";
+    let given = [("kuma.io/sidecar-injected", "true"), ("traffic.kuma.io/transparent-proxy-config", off)];
+    for verb in ["ADD", "CHECK"] {
+        call(&node, verb, "nftables", &given, &pod).well();
+        assert!(last_reason(&node).contains("capture nothing"), "{verb}: {}", last_reason(&node));
+    }
+    assert_eq!(rules(&pod), "");
+}
+
 #[test]
 fn all_that_is_wrong_is_told_at_once_and_nothing_is_touched() {
     for kind in &KINDS {

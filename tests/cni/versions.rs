@@ -46,6 +46,16 @@ fn other_versions_are_refused_and_named() {
     assert_eq!(rules(&pod), "");
 }
 
+/// Also where the network's name is wrong.
+#[test]
+fn an_error_is_answered_in_the_version_of_the_configuration() {
+    let (node, pod) = (Node::new(), container());
+    let configuration = node.configuration(&json!({"cniVersion": "0.4.0", "name": "a/b"}));
+    for verb in ["ADD", "DEL"] {
+        assert_eq!(node.call(verb, &configuration, &pod.path()).refused(7)["cniVersion"], "0.4.0");
+    }
+}
+
 #[test]
 fn version_is_answered_in_the_runtimes_own() {
     let all = json!(VERSIONS);

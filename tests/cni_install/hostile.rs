@@ -142,6 +142,18 @@ fn a_version_that_the_plugin_does_not_speak_is_left_alone_and_told() {
 }
 
 #[test]
+fn a_file_with_a_repeated_key_is_told_and_no_file_after_it_is_used() {
+    let node = Node::new();
+    let repeated = LIST.replacen('{', r#"{"name":"m","#, 1);
+    node.put("10-a.conflist", &repeated);
+    node.put("20-b.conflist", LIST);
+    // Longer than a half-written file is waited for.
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "a repeated key").stderr;
+    assert!(printed.contains("10-a.conflist has the key \"name\" twice"), "{printed}");
+    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (repeated, LIST.to_owned()));
+}
+
+#[test]
 fn a_limit_of_file_sizes_is_an_error_and_no_death() {
     let node = Node::new();
     node.put("10-a.conflist", LIST);

@@ -143,6 +143,25 @@ fn a_configuration_is_waited_for_and_so_is_its_end() {
     assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
 }
 
+/// Also behind a file that has been unusable for longer.
+#[test]
+fn each_half_written_file_is_waited_for() {
+    let node = Node::new();
+    let half = |name: &str| fs::write(node.configurations().join(name), "{ half").expect("written");
+    half("00-x.conflist");
+    let mut running = node.start(&[]);
+    running.until("it is passed over", || running.log().contains("passed over"));
+    half("10-a.conflist");
+    thread::sleep(Duration::from_millis(300));
+    let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+    node.put("20-b.conflist", text);
+    thread::sleep(Duration::from_millis(300));
+    node.put("10-a.conflist", text);
+    assert_eq!(running.ended(), Some(0), "{}", running.log());
+    assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+    assert_eq!(node.read("20-b.conflist"), text);
+}
+
 #[test]
 fn what_can_not_be_done_is_told() {
     let node = Node::new();

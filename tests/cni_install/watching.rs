@@ -129,3 +129,15 @@ fn a_folder_that_goes_ends_it() {
     assert_eq!(running.ended(), Some(1));
     assert!(running.log().contains("was removed while it was watched"), "{}", running.log());
 }
+
+#[test]
+fn readiness_goes_with_the_folder() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let ready = node.path("ready");
+    let mut running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
+    running.until("readiness", || ready.exists());
+    fs::rename(node.configurations(), node.path("elsewhere")).expect("renamed");
+    assert_eq!(running.ended(), Some(1));
+    assert!(!ready.exists());
+}

@@ -336,6 +336,12 @@ fn ipv6_is_told_as_it_is() {
         let (_, printed) = findings(&namespace, &POD);
         assert!(says(&printed, level, text), "{text:?} is not in\n{printed}");
     }
+    // `all` keeps its value when an interface is changed afterwards.
+    let namespace = Namespace::new();
+    namespace.set("ipv6/conf/all/disable_ipv6", "1");
+    namespace.set("ipv6/conf/lo/disable_ipv6", "0");
+    let (_, printed) = findings(&namespace, &POD);
+    assert!(says(&printed, "ok", "enabled") && !printed.contains("disabled in"), "{printed}");
 }
 
 #[test]

@@ -60,6 +60,12 @@ fn a_listener_that_tproxy_can_not_use_is_named() {
     use nix::sys::socket::{setsockopt, sockopt::IpTransparent};
     let namespace = Namespace::new();
     succeed(&namespace, &["apply", "--pod-ips", "10.77.0.2", "-m", "TPROXY", "-b", "*", "-i", "*"]);
+    let alone = listed(&namespace);
+    for (port, what) in [("15001 (outbound)", "are refused"), ("15006 (inbound)", "are dropped or refused")] {
+        let text =
+            format!("nothing listens at tcp port {port}, where rules send traffic: connections {what}");
+        assert!(alone.iter().any(|(_, said)| *said == text), "{text:?} is not in {alone:?}");
+    }
     let proxies = ["0.0.0.0:15001", "0.0.0.0:15006"].map(|address| listen(&namespace, 1337, address));
     let lacks =
         |found: &[(String, String)]| found.iter().any(|(_, text)| text.contains("has no IP_TRANSPARENT"));

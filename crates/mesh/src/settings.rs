@@ -1,7 +1,8 @@
 //! Every setting of the tool in tables: flag, short form, environment, annotations, help.
 //!
-//! Each mesh has a table of what to capture; all other settings are in one that they share. The command line is
-//! built from them, the environment is read by them, errors are named by them, and a test writes docs/reference.md.
+//! Each mesh has a table of what to capture, and of the flags that only the program has that it replaces; all other
+//! settings are in one table that the meshes share. From these tables come the command line, the variables that are
+//! read, the names in errors, and docs/reference.md, which a test writes.
 //! Meanings and defaults are upstream's unless the help differs.
 
 pub mod counterpart;
@@ -16,9 +17,9 @@ use table::TABLE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SettingTable {
-    /// What is captured, of a mesh.
+    /// The settings of one mesh.
     Of(Mesh),
-    /// What every mesh has.
+    /// The settings that all meshes share.
     Common,
 }
 

@@ -133,7 +133,8 @@ impl Injector {
         problems
     }
 
-    /// Aliases and defaults. A default that is nothing would refuse every pod, an alias only those that name it.
+    /// Reads aliases and default templates. An unknown name that would refuse every pod is a problem; one that refuses only
+    /// the pods that name an alias is a warning.
     fn names(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<InputProblem> {
         let templates = fields.mapping("templates");
         let is_template = |one: &String, read: &Self| {
@@ -151,16 +152,23 @@ impl Injector {
             self.aliases.insert(key.clone(), members);
         }
         let given = fields.texts("defaultTemplates");
-        if given.is_empty() {
-            return Vec::new();
+        if !given.is_empty() {
+            self.default_templates = given;
         }
         let known = |one: &&String| is_template(one, self) || self.aliases.contains_key(*one);
-        let unknown = given.iter().filter(|one| !known(one));
+        let unknown = self.default_templates.iter().filter(|one| !known(one));
         let all = self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ");
         let text = format!("is neither a template nor an alias; there are {all}");
         let of = format!("{name}: defaultTemplates");
-        let problems = unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();
-        self.default_templates = given;
+        let mut problems: Vec<InputProblem> =
+            unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();
+        for alias in &self.default_templates {
+            let members = self.aliases.get(alias).into_iter().flatten();
+            let of = format!("{name}: aliases.{alias}");
+            let text = "is not a template, and the alias is a default: every pod would be refused";
+            let unknown = members.filter(|member| !is_template(member, self));
+            problems.extend(unknown.map(|member| InputProblem::with_item(&of, member, text)));
+        }
         problems
     }
 }

@@ -118,9 +118,9 @@ pub(crate) fn mesh() -> Value {
     })
 }
 
-/// What was given, over the defaults, and the paths of values that should be a mapping. A null is
-/// an absent key: where the key has a default, the default counts, except where its author writes all of it, who then gives
-/// nothing.
+/// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null
+/// counts as an absent key, so that the default applies. A key of `WHOLE` has no default once it is given, so that its null
+/// leaves it unset.
 pub(crate) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
     let mut wrong = Vec::new();
     let merged = merged(given, defaults, "", &mut wrong);
@@ -155,7 +155,7 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     Value::Object(under)
 }
 
-/// A list with those of another in the place of its items of the same name, and the rest after.
+/// A list whose items are replaced by given ones of the same name; other given items are appended.
 fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
     for item in given.iter().map(without_nulls) {
         match under.iter_mut().find(|known| known["name"] == item["name"]) {

@@ -1,7 +1,8 @@
 //! A ProxyConfig as users write it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`.
 //!
 //! Read as Protocol Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are
-//! refused, unknown ones are left out, with a warning. Messages within it are kept as they are.
+//! refused, unknown ones are left out, with a warning. Of messages within it, only null fields and the spelling of the
+//! fields' names are changed.
 
 use super::defaults::without_nulls;
 use super::mesh::camel;
@@ -90,6 +91,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)
 }
 
+/// Fields of `proxyHeaders` that a pod which sets other headers takes from the mesh (`mesh.MergeProxyConfig`). All other
+/// fields of the mesh's `proxyHeaders` are replaced by the pod's.
+const INHERITED_HEADERS: [&str; 5] =
+    ["attemptCount", "envoyDebugHeaders", "forwardedClientCert", "requestId", "server"];
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
     /// The fields that are known, by their names in JSON.
@@ -124,10 +130,11 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     read
 }
 
-/// What was written over what counts without it: field by field, and `proxyMetadata` name by name.
+/// A ProxyConfig over another one, field by field. `proxyMetadata` is merged name by name, and some of `proxyHeaders` are
+/// inherited.
 pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
     let mut merged = under.as_object().cloned().unwrap_or_default();
-    // Of these two, one at most is there.
+    // The two are alternatives (`oneof` in Protocol Buffers): setting one removes the other.
     for (one, other) in [("serviceCluster", "tracingServiceName"), ("tracingServiceName", "serviceCluster")] {
         if written.contains_key(one) {
             merged.remove(other);
@@ -137,6 +144,10 @@ pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
         match (value, merged.get_mut(key)) {
             (Value::Object(names), Some(Value::Object(before))) if key == "proxyMetadata" => {
                 before.extend(names.clone());
+            }
+            (Value::Object(headers), Some(Value::Object(before))) if key == "proxyHeaders" => {
+                before.retain(|name, _| INHERITED_HEADERS.contains(&name.as_str()));
+                before.extend(headers.clone());
             }
             _ => {
                 merged.insert(key.clone(), value.clone());
@@ -167,7 +178,7 @@ impl ProxyFieldKind {
             (String::new(), item.clone(), format!("{found}; expected {expected}"))
         };
         match self {
-            Self::Text => quoted(value).map(|()| value.clone()),
+            Self::Text => expect_string(value).map(|()| value.clone()),
             Self::Bool => match value {
                 Value::Bool(_) => Ok(value.clone()),
                 _ => Err(fault("true or false, without quotes")),
@@ -197,19 +208,19 @@ impl ProxyFieldKind {
             Self::Texts => {
                 let items = value.as_array().ok_or_else(|| fault("a list of strings"))?;
                 for (at, item) in items.iter().enumerate() {
-                    quoted(item).map_err(|(_, item, text)| (format!("[{at}]"), item, text))?;
+                    expect_string(item).map_err(|(_, item, text)| (format!("[{at}]"), item, text))?;
                 }
                 Ok(value.clone())
             }
             Self::NamedTexts => {
                 let map = value.as_object().ok_or_else(|| fault("a mapping of strings"))?;
                 for (key, value) in map {
-                    quoted(value).map_err(|(_, item, text)| (format!(".{key}"), item, text))?;
+                    expect_string(value).map_err(|(_, item, text)| (format!(".{key}"), item, text))?;
                 }
                 Ok(value.clone())
             }
             Self::Message => match value {
-                Value::Object(_) => Ok(without_nulls(value)),
+                Value::Object(_) => Ok(camel(&without_nulls(value))),
                 _ => Err(fault("a mapping")),
             },
             Self::AddressOrNone if value == "" => Ok(value.clone()),
@@ -224,7 +235,7 @@ impl ProxyFieldKind {
     }
 }
 
-fn quoted(value: &Value) -> Result<(), ProxyFieldFault> {
+fn expect_string(value: &Value) -> Result<(), ProxyFieldFault> {
     if value.is_string() {
         return Ok(());
     }
@@ -380,6 +391,7 @@ mod tests {
                 json!({"imageType": "debug", "more": {"x": null}}),
                 kept(json!({"imageType": "debug", "more": {}})),
             ),
+            ("image", json!({"image_type": "debug"}), kept(json!({"imageType": "debug"}))),
             (
                 "image",
                 json!("debug"),
@@ -462,5 +474,10 @@ mod tests {
             assert_eq!(over(fields, &under), expected, "{written}");
         }
         assert_eq!(over(&Map::new(), &Value::Null), json!({}));
+        let off = json!({"disabled": true});
+        let under =
+            json!({"proxyHeaders": {"server": off, "requestId": {}, "preserveHttp1HeaderCase": true}});
+        let written = read("name", &json!({"proxyHeaders": {"request_id": off}})).fields;
+        assert_eq!(over(&written, &under), json!({"proxyHeaders": {"server": off, "requestId": off}}));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::pod::{CheckedPod, PodSpecItem, as_go_writes};
 use crate::sidecar::PROXY;
-use mesh::istio::annotations::SCRAPE_TARGETS;
+use mesh::istio::annotations::{SCRAPE_TARGETS, STATUS_PORT};
 use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,9 @@ use serde_json::Value;
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 /// Where the agent answers.
 const PATH: &str = "/stats/prometheus";
-/// Where an application answers whose author names a port alone.
+/// The agent's port where neither an annotation nor the mesh sets another one.
+const DEFAULT_AGENT_PORT: u16 = 15020;
+/// The path of an application's metrics where only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
 /// The variable by which the proxy serves the merged metrics over mutual TLS, and the annotation by which Prometheus finds
@@ -91,7 +93,7 @@ impl Scrape {
         }
     }
 
-    /// What the agent could not scrape: it would end, or ask itself.
+    /// Ports that make the agent exit when it starts, or that it would scrape itself at.
     fn problems(&self, agent: u16) -> Vec<InputProblem> {
         let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
         let alone =
@@ -175,7 +177,15 @@ fn secure_port(proxy: &Value) -> Option<&str> {
     port.parse::<u16>().is_ok_and(|port| port != 0).then_some(port)
 }
 
-/// Gives back the annotations that an earlier injection has taken the place of.
+/// The ports at which the agent of an earlier injection may answer: the annotated one, the configured one and the default.
+fn agent_ports(pod: &CheckedPod, earlier: &Value) -> [Option<u16>; 3] {
+    let annotated = pod.annotation(STATUS_PORT).and_then(|text| text.trim().parse().ok());
+    let config = earlier.variable("PROXY_CONFIG").and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let configured = config.and_then(|config| u16::try_from(config.get("statusPort")?.as_u64()?).ok());
+    [annotated, configured, Some(DEFAULT_AGENT_PORT)]
+}
+
+/// Restores the annotations that an earlier injection has replaced. `earlier` is its proxy.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     if let Some(port) = secure_port(earlier)
         && pod.annotation(SECURE_PORT) == Some(port)
@@ -183,6 +193,7 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
         pod.retain_annotations(|name| name != SECURE_PORT);
     }
     let now = Scrape::of(pod);
+    let is_agents = now.port.parse::<u16>().is_ok_and(|port| agent_ports(pod, earlier).contains(&Some(port)));
     // What points elsewhere was written since.
     if now.path != PATH || now.scrape != "true" {
         return;
@@ -191,7 +202,38 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     match before {
         Some(Ok(before)) => before.annotate(pod),
         // The agent scrapes nothing, so there was nothing before.
-        None => Scrape::default().annotate(pod),
-        Some(Err(_)) => {}
+        None if is_agents => Scrape::default().annotate(pod),
+        // Without the variable, annotations with another port are the user's own. Of an unreadable one nothing is known.
+        None | Some(Err(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_annotations_of_the_agent_are_removed() {
+        let check = |port: &str, env: &Value, annotated: Option<&str>, stays: bool| {
+            let proxy = json!({"name": PROXY, "env": env});
+            let written = json!({"spec": {"containers": [proxy]}});
+            let mut pod = CheckedPod::read("pod", written).expect("a pod");
+            for (name, value) in [("scrape", "true"), ("path", PATH), ("port", port)] {
+                pod.set("annotations", format!("prometheus.io/{name}"), value);
+            }
+            annotated.into_iter().for_each(|port| pod.set("annotations", STATUS_PORT, port));
+            restore(&mut pod, &proxy);
+            assert_eq!(Scrape::of(&pod) != Scrape::default(), stays, "{port} {env} {annotated:?}");
+        };
+        let none = json!([]);
+        let configured = json!([{"name": "PROXY_CONFIG", "value": r#"{"statusPort":15030}"#}]);
+        check("15020", &none, None, false);
+        check("15030", &configured, None, false);
+        check("15040", &none, Some(" 15040"), false);
+        for own in ["15090", "9901", "http"] {
+            check(own, &none, None, true);
+            check(own, &configured, Some("15040"), true);
+        }
     }
 }

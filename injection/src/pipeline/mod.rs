@@ -208,7 +208,7 @@ fn template_view(original: &CheckedPod, namespace: &str) -> Value {
     if let Some(proxy) = template_view.take(PodSpecList::Containers, PROXY) {
         template_view.edit(PodSpecList::Containers, |containers| containers.push(proxy));
     }
-    template_view.place(namespace);
+    template_view.set_default_namespace(namespace);
     template_view.into_value()
 }
 

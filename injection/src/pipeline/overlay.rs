@@ -8,7 +8,7 @@ use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
-/// The image of a container of which the user says all but that.
+/// The image that leaves the choice of the image to the templates.
 const AUTO: &str = "auto";
 
 /// A template's patch, with the template's name.
@@ -31,7 +31,7 @@ pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid,
     for (name, patch) in patches {
         overlay = patched(overlay, patch, &format!("template {name}"))?;
     }
-    let own = with_proxy_where(&overlay, own);
+    let own = with_proxy_in_list_of(&overlay, own);
     let mut pod = own.clone();
     for (name, patch) in patches {
         pod = patched(pod, patch, &format!("template {name}"))?;
@@ -44,7 +44,7 @@ pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid,
             if given.get("image").is_some_and(|image| image == AUTO || image == "") {
                 given.fields_mut().remove("image");
             }
-            let patch = json!({"spec": {list.field(): [without_nothings(&given)]}});
+            let patch = json!({"spec": {list.field(): [without_empty_fields(&given)]}});
             let title = format!("container {}", given.name());
             pod = patched(pod, &patch, &title)?;
             overrides.keep(list, given);
@@ -75,7 +75,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
 
 /// The pod with the user's proxy in the list where the templates have theirs: users say what they want of the proxy without
 /// knowing how it will be started.
-fn with_proxy_where(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
+fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {
         Some((PodSpecList::InitContainers, _)) => (PodSpecList::InitContainers, PodSpecList::Containers),
@@ -93,14 +93,14 @@ fn with_proxy_where(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
 
 /// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. Kubernetes
 /// takes both for fields that are not there. The record keeps them, so that the pod comes back as it was written.
-fn without_nothings(value: &Value) -> Value {
+fn without_empty_fields(value: &Value) -> Value {
     let is_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     match value {
         Value::Object(fields) => {
             let fields = fields.iter().filter(|(_, value)| !is_nothing(value));
-            Value::Object(fields.map(|(field, value)| (field.clone(), without_nothings(value))).collect())
+            Value::Object(fields.map(|(field, value)| (field.clone(), without_empty_fields(value))).collect())
         }
-        Value::Array(items) => Value::Array(items.iter().map(without_nothings).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(without_empty_fields).collect()),
         other => other.clone(),
     }
 }

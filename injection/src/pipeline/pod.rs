@@ -224,7 +224,7 @@ impl CheckedPod {
     }
 
     /// Sets its namespace, unless it has one.
-    pub(crate) fn place(&mut self, namespace: &str) {
+    pub(crate) fn set_default_namespace(&mut self, namespace: &str) {
         if self.meta("namespace").is_empty() && !namespace.is_empty() {
             let pod = self.0.as_object_mut().expect("a checked pod is an object");
             object_in(pod, "metadata").insert("namespace".to_owned(), namespace.into());

@@ -43,8 +43,8 @@ impl HandlerField {
     }
 }
 
-/// The ways of asking that the agent knows. What else there is (`exec`, `sleep`) goes through no network.
-const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+/// The actions of probes and hooks that use the network; the agent knows all of them. `exec` and `sleep` do not.
+const NETWORK_ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 /// Fields in the order in which Go writes them.
 const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];
@@ -74,7 +74,7 @@ impl Captured {
 /// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
 /// their container does not have. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
-    let (mut query, mut warnings) = (BTreeMap::new(), Vec::new());
+    let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());
     let captured = Captured::of(pod);
     let is_native = pod.item(PodSpecList::InitContainers, PROXY).is_some();
     for list in
@@ -100,17 +100,17 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
                 let asks_agent = port == status_port && action.get("path").is_some_and(|asks| *asks == path);
                 if captured.has(port) && !asks_agent {
                     redirect(handler, way, &path, status_port);
-                    query.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
+                    originals.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
                 }
             }
         }
     }
-    if !query.is_empty()
+    if !originals.is_empty()
         && let Some(proxy) = pod.container_mut(PROXY)
     {
-        let query: Vec<String> =
-            query.into_iter().map(|(path, asks)| format!("{}:{asks}", json!(path))).collect();
-        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", query.join(","))));
+        let originals: Vec<String> =
+            originals.into_iter().map(|(path, probe)| format!("{}:{probe}", json!(path))).collect();
+        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", originals.join(","))));
     }
     warnings
 }
@@ -132,9 +132,9 @@ fn named_ports(container: &Value) -> Vec<(String, u16)> {
     container.list("ports").iter().filter_map(named).collect()
 }
 
-/// What a handler asks through the network, and how; `None` if it asks otherwise.
+/// The action of a handler that uses the network: its kind and its fields. `None` if it has no such action.
 fn action(handler: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>)> {
-    WAYS.into_iter().find_map(|way| Some((way, handler.get(way)?.as_object()?.clone())))
+    NETWORK_ACTIONS.into_iter().find_map(|way| Some((way, handler.get(way)?.as_object()?.clone())))
 }
 
 /// Makes a handler ask the agent.
@@ -181,7 +181,7 @@ fn port(given: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
     port.filter(|port| *port != 0)
 }
 
-/// Gives back the probes that an earlier injection has sent to its agent.
+/// Restores the probes that an earlier injection has sent to its agent.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(shown)) = shown else { return };
@@ -193,7 +193,7 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
                 let Some(handler) = place.handler(container) else { continue };
                 let asks_agent = handler.get("httpGet").is_some_and(|asks| asks["path"] == path.as_str());
                 let Some(original) = shown.get(&path).filter(|_| asks_agent) else { continue };
-                for way in WAYS {
+                for way in NETWORK_ACTIONS {
                     if let Some(Value::Object(action)) = original.get(way) {
                         handler.remove("httpGet");
                         object_in(handler, way).clone_from(action);

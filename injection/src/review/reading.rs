@@ -21,7 +21,7 @@ pub(crate) struct Unreadable {
 impl Review {
     pub(crate) fn read(body: &[u8], depth: Depth) -> Result<Self, Unreadable> {
         let fields = tree::read(body, depth).map_err(|reason| {
-            let (version, uid) = found(body);
+            let (version, uid) = version_and_uid(body);
             Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid }
         })?;
         let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
@@ -44,11 +44,12 @@ impl Review {
     }
 }
 
-/// The version and the UID of a review that can't be read: by the names of its outermost fields, wherever else the text is
-/// cut, too deep or no JSON.
-fn found(body: &[u8]) -> (Option<&'static str>, String) {
+/// The version and the UID of a review that can't be read, because its text is cut, nested too deeply or not JSON. They are
+/// found by the names of the outermost fields.
+fn version_and_uid(body: &[u8]) -> (Option<&'static str>, String) {
     let (mut version, mut uid) = (None, String::new());
-    // What encloses the place, with the names of its fields, and the last text, which is a name if a colon follows.
+    // The open brackets around the current place, each with the name of the field that it is the value of; the last string,
+    // which is a field's name if a colon follows.
     let mut path: Vec<(u8, &[u8])> = Vec::new();
     let (mut last, mut name): (&[u8], &[u8]) = (b"", b"");
     let mut at = 0;
@@ -170,25 +171,25 @@ mod tests {
     fn what_an_answer_needs_is_found_in_a_review_that_can_not_be_read() {
         let whole = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u\u00311","object":{"metadata":{"uid":"not \" this"},"uid":"nor this"},"name":"x"},"response":{"uid":"nor that"}}"#;
         let expected = (Some(VERSIONS[1]), "u11".to_owned());
-        assert_eq!(found(whole.as_bytes()), expected);
+        assert_eq!(version_and_uid(whole.as_bytes()), expected);
         let known = whole.find(r#","object""#).expect("it has one");
         for end in known..whole.len() {
-            assert_eq!(found(&whole.as_bytes()[..end]), expected, "{}", &whole[..end]);
+            assert_eq!(version_and_uid(&whole.as_bytes()[..end]), expected, "{}", &whole[..end]);
         }
         for broken in [
             whole.replace(r#""uid":"nor this""#, "uid: nor this"),
             whole.replace(r#""nor this""#, &"[".repeat(500)),
             whole.replace("nor this", "\u{1}\n"),
         ] {
-            assert_eq!(found(broken.as_bytes()), expected, "{broken}");
+            assert_eq!(version_and_uid(broken.as_bytes()), expected, "{broken}");
         }
         // Whatever comes before it.
         let late = r#"{"request":{"object":{"a":[[[]],"b":nonsense]},"uid":"u2"},"apiVersion":"admission.k8s.io/v1"}"#;
-        assert_eq!(found(late.as_bytes()), (Some(VERSIONS[0]), "u2".to_owned()));
+        assert_eq!(version_and_uid(late.as_bytes()), (Some(VERSIONS[0]), "u2".to_owned()));
         for none in
             ["", "{", "null", r#"{"uid":"u"}"#, r#"{"request":[{"uid":"u"}]}"#, r#"{"request":{"uid":7}}"#]
         {
-            assert_eq!(found(none.as_bytes()), (None, String::new()), "{none}");
+            assert_eq!(version_and_uid(none.as_bytes()), (None, String::new()), "{none}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) enum Depth {
     Whole,
 }
 
-/// So many variables are read in any case: a mark saves nothing where a list is short.
+/// A list of up to this many variables is always read: a mark saves nothing where a list is short.
 const FEW: usize = 32;
 
 /// Reads a review.
@@ -31,7 +31,7 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
     let read = PartSeed { reading: &reading, part: ReviewPart::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
-        // The name of a container followed its variables, and they matter.
+        // Only a container's name, which may follow its variables, tells whether they were needed.
         (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),
@@ -43,7 +43,7 @@ struct ReviewReading {
     depth: Depth,
     left: RefCell<Allowance>,
     too_large: Cell<Option<TooLarge>>,
-    /// Variables were left out that may not be.
+    /// Whether variables were left out of a container that needs them.
     lacks_variables: Cell<bool>,
 }
 

@@ -211,7 +211,7 @@ impl Condition {
     }
 
     /// The answer for every value, if there is one: an address that is not known lies in the network of all.
-    pub(crate) fn is_certain(&self) -> Option<bool> {
+    pub(crate) fn constant_answer(&self) -> Option<bool> {
         let kind = self.field.data_type();
         let is_whole = |values: &Intervals| values.single() == Some(Interval { first: 0, last: kind.max() });
         (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)

@@ -150,8 +150,8 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     let mut index = 0;
     while index < drafts.len() {
         match drafts[index].conditions.iter().position(owners::is_negated_owner) {
-            Some(at) if is_spared(&mut drafts, index, at) => {
-                // The rule that was moved, if any, is here now, and has no such condition.
+            Some(at) if drop_negated_owner(&mut drafts, index, at) => {
+                // Look here again: the rule that was moved, if any, is here now, and a rule may have two such conditions.
             }
             Some(_) | None => index += 1,
         }
@@ -161,7 +161,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
 
 /// Takes the condition number `at` from a rule if no packet that fails it comes to the rule, or none would if a later
 /// rule stood before it. Says whether.
-fn is_spared(drafts: &mut [Draft], index: usize, at: usize) -> bool {
+fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     let mut others = drafts[index].clone();
     others.conditions[at] = others.conditions[at].opposite();
     if is_decided(&others, &drafts[..index]) {

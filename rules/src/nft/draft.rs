@@ -93,7 +93,7 @@ fn same_packets(a: &Rule, b: &Rule) -> bool {
 fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
     let mut conditions: Vec<Condition> = Vec::with_capacity(rule.matches.len());
     for condition in rule.matches.iter().filter_map(Match::condition) {
-        match condition.is_certain() {
+        match condition.constant_answer() {
             Some(false) => return None,
             Some(true) => continue,
             None => {}

@@ -77,7 +77,10 @@ fn options(words: &[String]) -> Vec<Words<'_>> {
             value => match options.last_mut() {
                 Some(option) if !negated => option.values.push(value),
                 // A value without an option, or an old `! value`: nothing that is known.
-                _ => options.push(Words { negated, name: value, values: Vec::new() }),
+                _ => {
+                    options.push(Words { negated, name: value, values: Vec::new() });
+                    negated = false;
+                }
             },
         }
     }
@@ -204,8 +207,8 @@ impl<'a> Reader<'a> {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let value = match (*name, values.as_slice()) {
             ("--tcp-flags", [mask, set]) if !negated => {
-                let takes_first = takes_first(mask, set);
-                return Some(ListedCondition::TcpFlags { takes_first, text: option.text() });
+                let matches_syn = matches_syn(mask, set);
+                return Some(ListedCondition::TcpFlags { matches_syn, text: option.text() });
             }
             (_, [value]) => *value,
             _ => return None,
@@ -310,7 +313,7 @@ fn states(value: &str) -> Option<ConnStates> {
 }
 
 /// Whether a segment with SYN alone has, of the flags in `mask`, exactly those in `set`.
-fn takes_first(mask: &str, set: &str) -> bool {
+fn matches_syn(mask: &str, set: &str) -> bool {
     let looks = mask == "ALL" || mask.split(',').any(|flag| flag == "SYN");
     match set {
         "NONE" => !looks,

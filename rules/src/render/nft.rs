@@ -9,7 +9,7 @@ use crate::nft::{
 };
 use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed};
 use std::fmt::{Display, Write};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub fn script(table: &InetTable) -> String {
     let mut text = String::new();
@@ -43,10 +43,12 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
     let has = |desired: fn(Field) -> bool| tests.iter().any(|test| desired(test.condition.field));
     let has_address = has(|field| field.family().is_some());
     let has_port = has(Field::is_port);
-    let header = header(tests);
+    let named = tests.iter().find_map(named_protocol);
+    // The header in which `nft` looks for ports: that of the protocol, or of any that has ports.
+    let header = named.map_or_else(|| "th".to_owned(), |protocol| protocol.to_string());
     let is_implied = |test: &&Test| match test.condition.field {
-        Field::Family => has_address,
-        Field::Protocol => has_port && test.set.is_none(),
+        Field::Family => has_address && !test.condition.negated,
+        Field::Protocol => has_port && named.is_some() && named_protocol(test) == named,
         _ => false,
     };
     tests.iter().filter(|test| !is_implied(test)).map(|test| self::test(test, &header)).collect()
@@ -88,7 +90,11 @@ pub fn action_text(action: &listed::Action) -> String {
         listed::Action::Notrack => "notrack",
         listed::Action::Destination { address, ports } => {
             let port = ports.map(|ports| format!(":{}", ports.dashed())).unwrap_or_default();
-            return format!("dnat to {}{port}", address.map(|a| a.to_string()).unwrap_or_default());
+            let address = address.map(|address| match (address, ports) {
+                (IpAddr::V6(address), Some(_)) => format!("[{address}]"),
+                (address, _) => address.to_string(),
+            });
+            return format!("dnat to {}{port}", address.unwrap_or_default());
         }
         listed::Action::Continue(text)
         | listed::Action::Source(text)
@@ -136,15 +142,14 @@ pub fn base(Base { kind, hook, priority }: Base, policy: Policy) -> String {
     format!("type {kind} hook {hook} priority {priority}; policy {policy};")
 }
 
-/// The header in which `nft` looks for ports: that of the protocol, or of any that has ports.
-fn header(tests: &[Test]) -> String {
-    let mut protocols = tests.iter().filter(|test| test.condition.field == Field::Protocol);
-    match protocols.next() {
-        Some(Test { condition, set: None }) => {
-            condition.values.numbers().map(protocol).next().unwrap_or_default()
-        }
-        Some(Test { set: Some(_), .. }) | None => "th".to_owned(),
-    }
+/// The protocol that a test asks for, if that is one alone.
+fn named_protocol(test: &Test) -> Option<Protocol> {
+    let Test { condition: Condition { field: Field::Protocol, negated: false, values }, set: None } = test
+    else {
+        return None;
+    };
+    let single = values.single().filter(|interval| interval.is_single())?;
+    protocol_of(single.first)
 }
 
 fn test(test: &Test, header: &str) -> String {
@@ -183,10 +188,13 @@ fn value(kind: DataType, interval: Interval) -> String {
         DataType::Family if interval.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
         DataType::Family => "ipv6".to_owned(),
         DataType::Address(family) => addresses(family, interval),
-        DataType::Protocol => protocol(interval.first),
-        DataType::Port | DataType::Uid | DataType::Gid | DataType::ConnState | DataType::Mark => {
-            dashed(interval, |number| number.to_string())
-        }
+        DataType::Protocol if interval.is_single() => protocol(interval.first),
+        DataType::Protocol
+        | DataType::Port
+        | DataType::Uid
+        | DataType::Gid
+        | DataType::ConnState
+        | DataType::Mark => dashed(interval, |number| number.to_string()),
     }
 }
 
@@ -203,10 +211,12 @@ fn states(negated: bool, bits: impl Iterator<Item = u128>) -> String {
     }
 }
 
+fn protocol_of(number: u128) -> Option<Protocol> {
+    [Protocol::Tcp, Protocol::Udp].into_iter().find(|p| u128::from(protocol_number(*p)) == number)
+}
+
 fn protocol(number: u128) -> String {
-    let named =
-        [Protocol::Tcp, Protocol::Udp].into_iter().find(|p| u128::from(protocol_number(*p)) == number);
-    named.map_or_else(|| number.to_string(), |protocol| protocol.to_string())
+    protocol_of(number).map_or_else(|| number.to_string(), |protocol| protocol.to_string())
 }
 
 fn interface(interval: Interval) -> String {
@@ -289,4 +299,47 @@ fn separate(text: &mut String, index: usize) {
 
 fn line(text: &mut String, depth: usize, content: impl Display) {
     writeln!(text, "{}{content}", "\t".repeat(depth)).expect("writing to a string can't fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test for DNS's port after tests for protocols.
+    fn check(protocols: &[(bool, Interval)], expected: &str) {
+        let test = |field, (negated, values): (bool, Interval)| Test {
+            condition: Condition { field, negated, values: std::iter::once(values).collect() },
+            set: None,
+        };
+        let mut tests: Vec<Test> = protocols.iter().map(|one| test(Field::Protocol, *one)).collect();
+        tests.push(test(Field::DestinationPort, (false, Interval::one(53))));
+        assert_eq!(conditions(&tests).join(" "), expected);
+    }
+
+    #[test]
+    fn ports_are_looked_for_in_the_header_of_the_only_protocol() {
+        let (tcp, udp) = (Interval::one(6), Interval::one(17));
+        check(&[], "th dport 53");
+        check(&[(false, udp)], "udp dport 53");
+        check(&[(true, udp)], "meta l4proto != udp th dport 53");
+        check(&[(true, udp), (false, tcp)], "meta l4proto != udp tcp dport 53");
+        check(&[(false, Interval::one(132))], "meta l4proto 132 th dport 53");
+        check(&[(false, Interval { first: 6, last: 17 })], "meta l4proto 6-17 th dport 53");
+    }
+
+    #[test]
+    fn an_address_of_ipv6_before_a_port_has_brackets() {
+        for (address, port, expected) in [
+            (Some("fd00::1"), Some("80"), "dnat to [fd00::1]:80"),
+            (Some("fd00::1"), None, "dnat to fd00::1"),
+            (Some("10.0.0.1"), Some("80"), "dnat to 10.0.0.1:80"),
+            (None, Some("80"), "dnat to :80"),
+        ] {
+            let action = listed::Action::Destination {
+                address: address.map(|address| address.parse().expect("an address")),
+                ports: port.map(|port| port.parse().expect("a port")),
+            };
+            assert_eq!(action_text(&action), expected);
+        }
+    }
 }

@@ -34,8 +34,7 @@ pub(super) enum Connection {
     Here(ConnState),
     /// None: it counts as invalid, or, where it is `None`, as not tracked.
     None(Option<ConnState>),
-    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`); of its state nobody here
-    /// knows.
+    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`). Its state is not known here.
     Template,
 }
 
@@ -144,15 +143,15 @@ impl<'a> Facts<'a> {
                 Some(operand.holds(*operand.value() == Some(self.protocol)))
             }
             ListedCondition::DestinationLocal(operand) => Some(operand.holds(self.destination_local)),
-            ListedCondition::TcpFlags { takes_first, .. } => match self.state {
+            ListedCondition::TcpFlags { matches_syn, .. } => match self.state {
                 _ if self.protocol != Protocol::Tcp => Some(false),
-                Some(ConnState::New | ConnState::Related) => Some(*takes_first),
+                Some(ConnState::New | ConnState::Related) => Some(*matches_syn),
                 Some(ConnState::Established | ConnState::Invalid) | None => None,
             },
             ListedCondition::Nft(condition) => match self.load(condition.field) {
                 Loaded::Value(value) => Some(condition.holds(value)),
                 Loaded::Nothing => Some(false),
-                Loaded::Unknown => condition.is_certain(),
+                Loaded::Unknown => condition.constant_answer(),
             },
             ListedCondition::Always(_) => Some(true),
             ListedCondition::Unknown(_) => None,
@@ -212,7 +211,7 @@ impl<'a> Facts<'a> {
             // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`). Without a connection
             // the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
             Loaded::Nothing => Some(is_negated && !matches!(field, Field::Connmark(_))),
-            Loaded::Unknown => m.is_certain(),
+            Loaded::Unknown => m.constant_answer(),
         }
     }
 }

@@ -210,11 +210,12 @@ impl<O: Observer> Walker<'_, O> {
         }
         let changed = self.facts.mark != before || before.is_none();
         self.rerouted |= changed || self.tos_changed;
-        if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
+        if changed && let Some(mark) = self.facts.mark {
+            let is_taken = self.routing.takes_mark(mark);
             // An established connection has a socket here already.
             let is_established = self.facts.state == Some(ConnState::Established);
-            self.taken_by_mark |= !self.stays && !is_established;
-            self.stays = true;
+            self.taken_by_mark |= is_taken && !self.stays && !is_established;
+            self.stays = is_taken || self.facts.destination_local;
         }
     }
 
@@ -261,8 +262,8 @@ impl<O: Observer> Walker<'_, O> {
             }
             for action in first {
                 // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`).
-                let is_restore = matches!(action, Action::Target(Target::RestoreMark));
-                if is_restore && matches!(self.facts.connection(), Connection::None(_)) {
+                let reads_connmark = matches!(action, Action::Target(target) if target.reads_connmark());
+                if reads_connmark && matches!(self.facts.connection(), Connection::None(_)) {
                     continue 'rules;
                 }
                 self.act(action, None, at)?;

@@ -19,10 +19,11 @@ use std::{
     time::Duration,
 };
 
-/// How to run the programs of iptables, and to hold the lock that legacy ones share.
+/// How to run the programs of iptables: the lock that those of the legacy variant share, their version, and how long
+/// they may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Seconds to wait for it.
+    /// Seconds to wait for the lock.
     pub wait: u32,
     /// Another file than `/run/xtables.lock` to lock.
     pub file: Option<PathBuf>,

@@ -126,7 +126,7 @@ impl Programs {
     }
 
     /// Whether the program can list a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so
-    /// it does that in a process that has some.
+    /// it does that in a process that has some. A lock that another program holds is waited for as long.
     ///
     /// # Errors
     /// When the program is not there, fails, or reaches a limit.
@@ -136,7 +136,7 @@ impl Programs {
             "-nft" => "iptables-nft",
             _ => "iptables",
         };
-        let program = IPTables { cmd, has_check: true, has_wait: false, is_numeric: true };
+        let program = IPTables { cmd, has_check: true, has_wait: self.waits, is_numeric: true };
         let command = format!("{cmd} -t {} -S {chain}", table.name());
         let listed =
             || program.list(table.name(), chain.as_str()).map(drop).map_err(|error| error.to_string());

@@ -32,12 +32,12 @@ impl FamilyRules {
 }
 
 /// Tables of iptables of one family that the kernel shows.
-enum There {
+enum KernelTables {
     Legacy(LegacyTables),
     Nft(Vec<Table>),
 }
 
-impl There {
+impl KernelTables {
     fn listed(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
         let shown = match self {
             Self::Legacy(tables) => {
@@ -91,7 +91,7 @@ impl Kernel {
         let mut listed = ByFamily { v4: v4?, v6: v6? };
         for family in Family::BOTH {
             if let (Some(there), Some(listed)) = (there.get(family), listed.get_mut(family)) {
-                self.compare(variant, family, there, listed)?;
+                self.relist_until_agreed(variant, family, there, listed)?;
                 if variant == Variant::Nft {
                     self.read_again(tables, listed)?;
                 }
@@ -113,25 +113,30 @@ impl Kernel {
     }
 
     /// What is there of iptables, as far as it may hold rules of ours.
-    fn look(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<There>, Error> {
+    fn look(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        tables: &Tables,
+    ) -> Result<Option<KernelTables>, Error> {
         match variant {
-            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
+            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(KernelTables::Legacy)),
             Variant::Nft => {
                 let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
                 let exist = nftables.has_iptables(tables, family, &owner);
                 let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
-                Ok(exist.then(|| There::Nft(tables.of_iptables(family))))
+                Ok(exist.then(|| KernelTables::Nft(tables.of_iptables(family))))
             }
         }
     }
 
     /// Lists again until that agrees with the kernel. Of the nft variant, a table that still differs is unlistable.
-    fn compare(
+    fn relist_until_agreed(
         &mut self,
         variant: Variant,
         family: Family,
-        there: &There,
+        there: &KernelTables,
         listed: &mut FamilyRules,
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {

@@ -105,7 +105,7 @@ impl Kernel {
         Ok(false)
     }
 
-    /// The tables of nf_tables that are not what their rules say.
+    /// The tables of nf_tables whose rules do not do what they say: see [`crate::backend::nftables::Obstacle`].
     pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>, Error> {
         let owner = self.owner;
         Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))

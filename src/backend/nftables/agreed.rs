@@ -169,15 +169,15 @@ fn ask_the_same(
 ) -> bool {
     let own = context.family.map(|family| ListedCondition::Nft(nft::Condition::family(family)));
     let mut left: Vec<&ListedCondition> = native.iter().filter(|one| Some(*one) != own.as_ref()).collect();
-    let mut are_had = true;
+    let mut are_all_found = true;
     for condition in printed {
         let before = left.len();
         left.retain(|native| !is_same(native, condition));
-        are_had &= left.len() < before
+        are_all_found &= left.len() < before
             || is_of_extension(condition, matches)
             || native.iter().any(|one| is_same(one, condition));
     }
-    are_had && left.is_empty()
+    are_all_found && left.is_empty()
 }
 
 fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
@@ -208,9 +208,9 @@ fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
             native == "(limit)" && (printed == "-m limit" || printed.starts_with("--limit"))
         }
         (
-            ListedCondition::TcpFlags { takes_first, .. },
-            ListedCondition::TcpFlags { takes_first: printed, .. },
-        ) => takes_first == printed,
+            ListedCondition::TcpFlags { matches_syn, .. },
+            ListedCondition::TcpFlags { matches_syn: printed, .. },
+        ) => matches_syn == printed,
         _ => false,
     }
 }

@@ -26,13 +26,13 @@ pub(super) enum BatchOperation<'a> {
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     /// Adds values to a set of our table of this name.
-    Add(&'a str, &'a bytecode::EncodedSet),
+    AddElements(&'a str, &'a bytecode::EncodedSet),
     /// Takes values out of a set of our table of this name; all of them must be there.
-    TakeOut(&'a str, &'a bytecode::EncodedSet),
+    DeleteElements(&'a str, &'a bytecode::EncodedSet),
     /// Makes our table, which must not be there.
     Create(&'a bytecode::EncodedTable),
-    /// Makes our table, of which this was read (first), into that (second). Chains that stay the same but for their rules
-    /// are kept.
+    /// Changes our table from what was read of it (first) to what it should be (second). Chains that stay the same but for
+    /// their rules are kept.
     Exchange(&'a bytecode::EncodedTable, &'a bytecode::EncodedTable),
 }
 
@@ -66,8 +66,12 @@ impl Batch {
                     let message = writer.delete(NFT_MSG_DELRULE, *family, &names, last);
                     handle.map(|handle| message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes()));
                 }
-                BatchOperation::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
-                BatchOperation::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
+                BatchOperation::AddElements(table, set) => {
+                    writer.elements(NFT_MSG_NEWSETELEM, table, set, last);
+                }
+                BatchOperation::DeleteElements(table, set) => {
+                    writer.elements(NFT_MSG_DELSETELEM, table, set, last);
+                }
                 BatchOperation::Create(table) => writer.create(table, None, last),
                 BatchOperation::Exchange(live, desired) => {
                     writer.empty(live, desired);
@@ -222,7 +226,7 @@ impl BatchWriter {
             || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
         let is_new = |chain: &&bytecode::EncodedChain| live.is_none_or(|live| !is_kept(chain, live));
         let new: Vec<&bytecode::EncodedChain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
-        // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
+        // The last message is acknowledged: that of a rule, or without rules that of a chain, a set or the table.
         let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
         let alone = chains == 0 && sets.is_empty() && rules_left == 0;

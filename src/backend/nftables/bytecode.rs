@@ -16,7 +16,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedTable {
     pub name: String,
-    /// None, if the table is as we make it.
+    /// `NFT_TABLE_F_*`; 0 for a table that we make.
     pub flags: u32,
     /// In the order in which they were made.
     pub sets: Vec<EncodedSet>,
@@ -70,7 +70,7 @@ pub struct BaseChain {
     pub priority: i32,
     /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
-    /// Where it is called for single interfaces, their names.
+    /// Where it is called for single interfaces, their names, or prefixes of names with `*`.
     pub devices: Vec<String>,
 }
 
@@ -101,8 +101,8 @@ impl EncodedTable {
         self.chains.iter().map(Cow::Borrowed).chain(record)
     }
 
-    /// How many there are.
-    pub fn rules(&self) -> usize {
+    /// How many rules there are in all chains.
+    pub fn rule_count(&self) -> usize {
         self.chains.iter().map(|chain| chain.rules.len()).sum()
     }
 }
@@ -180,7 +180,7 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
 /// Sorts elements by key. Where a range starts right after another, its start comes after the end of the other:
 /// the kernel takes them in this order only.
 pub(super) fn sort(elements: &mut [Element]) {
-    // Of bytes in this order, the number compares as they do, and at once.
+    // A number of which the first byte is the most significant compares as the bytes do, and faster.
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 
@@ -192,8 +192,8 @@ impl EncodedSet {
         DataType::ALL.into_iter().find(is_such)
     }
 
-    /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. It counts
-    /// strings are among the numbers in host byte order.
+    /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. To
+    /// `nft`, strings are in host byte order.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

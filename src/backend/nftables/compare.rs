@@ -150,7 +150,7 @@ fn set_header(set: Option<&EncodedSet>) -> Vec<String> {
     set.map(text).into_iter().collect()
 }
 
-/// The flags as `nft` writes them, if there are any; those of which it shows none by number.
+/// The flags as `nft` writes them, if there are any; those without a word here as a number.
 fn set_flags(flags: u32) -> String {
     const WORDS: [(u32, &str); 3] =
         [(NFT_SET_CONSTANT, "constant"), (NFT_SET_INTERVAL, "interval"), (NFT_SET_TIMEOUT, "timeout")];

@@ -35,7 +35,7 @@ impl EncodedVerdict {
     }
 }
 
-/// What loads into another register than the first, as if it loaded into that, and its register's number.
+/// Reads an expression that loads into any register: the register's number, and what it would be for the first register.
 pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression)> {
     const FIRST: [u8; 4] = NFT_REG_1.to_be_bytes();
     let register = match name {

@@ -1,8 +1,8 @@
 //! The expressions that rules are made of, and how they are written.
 //!
 //! A rule is a list of small steps: load a field into a register, compare the register, act. All ours load into
-//! the first register; a range of ports takes the second as well. What an expression can't say as we would have
-//! said it is read as [`Expression::Other`], so that it never passes for one of ours.
+//! the first register; a range of ports takes the second as well. An expression in a form that
+//! we never write is read as [`Expression::Other`], so that it never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::Messages;
@@ -69,7 +69,7 @@ pub enum Expression {
         level: LogLevel,
         prefix: String,
     },
-    /// Ends or leads on the walk: an immediate value for the register of verdicts.
+    /// Decides about the packet, or goes on in another chain: an immediate value for the register of verdicts.
     Verdict(EncodedVerdict),
     /// Anything that we never write.
     Other {

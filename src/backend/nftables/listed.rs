@@ -46,7 +46,7 @@ pub(super) fn table(
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &bytecode::EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
-        let base = chain.base.as_ref().map(|base| {
+        let base = chain.base.as_ref().filter(|base| is_called(family, base)).map(|base| {
             let mut listed = base_chain(family, base);
             if !base.devices.is_empty() {
                 of_devices(&base.devices, &mut listed, &mut rules);
@@ -57,6 +57,12 @@ pub(super) fn table(
     };
     let chains = table.chains.iter().map(chain).collect();
     Some(LiveTable { family: of, name: format!("{word} {}", table.name), chains })
+}
+
+/// Whether the kernel calls a base chain at all: since Linux 6.4, a chain for single interfaces may have none.
+fn is_called(family: u8, base: &BaseChain) -> bool {
+    let is_of_devices = family == NFPROTO_NETDEV || (family, base.hook) == (NFPROTO_INET, NF_INET_INGRESS);
+    !is_of_devices || !base.devices.is_empty()
 }
 
 /// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
@@ -128,10 +134,18 @@ fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
     LiveBase { base: nft::Base { kind, hook, priority }, policy }
 }
 
+/// The names of interfaces, as numbers, that a chain names so: one, or all with the prefix before `*`.
+fn device_names(name: &str) -> Interval {
+    let Some(prefix) = name.strip_suffix('*') else { return Interval::one(interface_number(name)) };
+    let bits = 8 * u32::try_from(prefix.len()).unwrap_or(u32::MAX / 8);
+    let first = interface_number(prefix);
+    Interval { first, last: first | u128::MAX.checked_shr(bits).unwrap_or(0) }
+}
+
 /// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
 fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
     let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
-    let names = devices.iter().map(|name| Interval::one(interface_number(name)));
+    let names = devices.iter().map(|name| device_names(name));
     let condition = rules::ListedCondition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, condition.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
@@ -174,7 +188,7 @@ fn with_policy(
     [rule].into_iter().chain(policy)
 }
 
-/// The values of a set of this type; `None` if it holds anything else, or ends its rules in another way.
+/// The values of a set of this type; `None` if it holds anything else, or does more than hold values (`NFT_SET_EVAL`).
 pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT | NFT_SET_MAP;
     if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != kind.width() {

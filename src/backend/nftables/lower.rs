@@ -21,7 +21,8 @@ pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     list
 }
 
-/// The expressions that go on if all of these matches hold. A match of several ranges takes a set, so none of them has any.
+/// The expressions that go on if all of these matches hold. None of them may
+/// have several ranges, for which a set is needed.
 pub(super) fn matches<'a>(matches: impl IntoIterator<Item = &'a Match>) -> Vec<Expression> {
     conditions(matches.into_iter().filter_map(Match::condition))
 }

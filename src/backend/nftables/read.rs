@@ -16,17 +16,17 @@ use std::{
     io,
 };
 
-/// What is in a table; if it is gone meanwhile, nothing.
-pub(super) fn table(socket: &mut NetlinkSocket, outside: &TableHeader) -> io::Result<bytecode::EncodedTable> {
-    counted(socket, outside).map(|(table, _)| table)
+/// What is in a table. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
+pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {
+    counted(socket, header).map(|(table, _)| table)
 }
 
 /// The same, with what its rules have counted at that moment.
 pub(super) fn counted(
     socket: &mut NetlinkSocket,
-    outside: &TableHeader,
+    header: &TableHeader,
 ) -> io::Result<(bytecode::EncodedTable, TableCounters)> {
-    let TableHeader { family, name, flags, .. } = outside;
+    let TableHeader { family, name, flags, .. } = header;
     let head = nfgenmsg(*family, 0);
     let mut reader = TableReader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
@@ -70,7 +70,7 @@ struct TableReader<'a> {
 }
 
 impl TableReader<'_> {
-    /// All objects of a kind. Old kernels ignore the wish for one table only.
+    /// All objects of a kind. Old kernels ignore that one table is asked for, so the others are left out here.
     fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         let request = NetlinkRequest { kind: kind(message), flags: 0, head: &self.head };
         let (name, head) = (self.table, self.head);
@@ -158,12 +158,18 @@ fn hits(item: &[u8]) -> Option<Hits> {
         .then(|| Some(Hits { packets: of(NFTA_COUNTER_PACKETS)?, bytes: of(NFTA_COUNTER_BYTES)? }))?
 }
 
-/// The interfaces for which a chain is called.
-fn devices(hook: &[u8]) -> Vec<String> {
+/// The interfaces for which a chain is called; all with a prefix as `nft` writes them: `eth*`.
+pub(super) fn devices(hook: &[u8]) -> Vec<String> {
+    // Headers know it since 6.18.
+    const NFTA_DEVICE_PREFIX: u16 = 2;
     let many = attribute(hook, NFTA_HOOK_DEVS).unwrap_or_default();
-    let names = attributes(many).filter(|(kind, _)| *kind == NFTA_DEVICE_NAME).map(|(_, payload)| payload);
-    let names = names.chain(attribute(hook, NFTA_HOOK_DEV));
-    let names: BTreeSet<String> = names.map(|payload| text(payload).to_owned()).collect();
+    let names = attributes(many).filter_map(|(kind, payload)| match kind {
+        NFTA_DEVICE_NAME => Some(text(payload).to_owned()),
+        NFTA_DEVICE_PREFIX => Some(format!("{}*", text(payload))),
+        _ => None,
+    });
+    let one = attribute(hook, NFTA_HOOK_DEV).map(|payload| text(payload).to_owned());
+    let names: BTreeSet<String> = names.chain(one).collect();
     names.into_iter().collect()
 }
 

@@ -36,8 +36,8 @@ pub struct LiveSnat {
     pub v6: Option<Ipv6Addr>,
 }
 
-/// The hook after which nothing changes sources but NAT itself, as iptables calls its table (`NF_IP_PRI_NAT_SRC`); one
-/// less, so that ours comes before the masquerading of others.
+/// One less than the priority at which iptables and others change sources (`NF_IP_PRI_NAT_SRC`), so that our rules come
+/// before the masquerading of others.
 const PRIORITY: i32 = 99;
 
 const CHAIN: &str = "nat_POSTROUTING";
@@ -143,8 +143,8 @@ impl Nftables {
         let name = desired.name.as_str();
         let jobs: Vec<BatchOperation<'_>> = go
             .iter()
-            .map(|set| BatchOperation::TakeOut(name, set))
-            .chain(come.iter().map(|set| BatchOperation::Add(name, set)))
+            .map(|set| BatchOperation::DeleteElements(name, set))
+            .chain(come.iter().map(|set| BatchOperation::AddElements(name, set)))
             .collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
     }

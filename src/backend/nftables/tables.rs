@@ -10,7 +10,7 @@ use crate::sys::{
 use rules::{Family, Ownership, Table};
 use std::{collections::BTreeSet, fmt, io};
 
-/// A table, from outside.
+/// What the kernel says of a table without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHeader {
     /// `NFPROTO_*`.
@@ -116,7 +116,7 @@ impl Tables {
         Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
     }
 
-    /// The tables that are not what they seem: of those with an owner, the ones that a mesh of ours would change.
+    /// The tables with an obstacle. One with an owner counts only where a mesh of ours would change it.
     pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {

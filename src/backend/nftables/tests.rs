@@ -221,6 +221,59 @@ fn an_exchange_keeps_chains_that_are_called_alike() {
 }
 
 #[test]
+fn a_chain_of_interfaces_is_called_for_those_alone() {
+    use super::listed::{self, Interfaces};
+    let chain = |devices: &[&str]| {
+        let mut table = table(0);
+        let base = table.chains[0].base.as_mut().expect("a base chain");
+        // `ingress` of a table of the family `netdev`.
+        base.kind = "filter".to_owned();
+        base.hook = 0;
+        base.devices = devices.iter().map(|name| (*name).to_owned()).collect();
+        let table = listed::table(5, &table, &Interfaces::default(), &[]);
+        table.expect("packets pass it").chains.remove(0)
+    };
+    assert_eq!(chain(&[]).base, None);
+    for (device, is_covered) in
+        [("eth0", true), ("eth1", false), ("eth*", true), ("*", true), ("eth0*", true), ("lo*", false)]
+    {
+        let chain = chain(&[device]);
+        assert!(chain.base.is_some(), "{device}");
+        let [rules::ListedCondition::Nft(condition)] = chain.rules[0].conditions.as_slice() else {
+            panic!("{device}: {:?}", chain.rules)
+        };
+        assert_eq!(condition.holds(rules::nft::interface_number("eth0")), is_covered, "{device}");
+    }
+    let mut hook = Messages::default();
+    hook.message(0, 0, 0, &[]).nest(4, |devices| {
+        devices.text(1, "lo").text(2, "eth");
+    });
+    assert_eq!(super::read::devices(&hook.bytes()[NLMSG_HDRLEN..]), ["eth*", "lo"]);
+}
+
+/// `tproxy ip to :15001 accept`, to which `nft` adds no test of the family.
+#[test]
+fn tproxy_for_one_family_asks_for_it() {
+    use super::{lift, listed::Interfaces};
+    use rules::{Family, ListedCondition, nft::Condition};
+    let asks = |family: u8, of_table: Option<Family>| {
+        let expressions = vec![
+            Expression::Immediate(Register::First, vec![0x3a, 0x99]),
+            Expression::Tproxy { family },
+            Expression::Verdict(EncodedVerdict::Accept),
+        ];
+        let rule = bytecode::EncodedRule { expressions, userdata: Vec::new() };
+        let (table, interfaces) = (table(0), Interfaces::default());
+        lift::rule(&rule, &lift::Context { family: of_table, table: &table, interfaces: &interfaces })
+            .conditions
+    };
+    assert_eq!(asks(2, None), [ListedCondition::Nft(Condition::family(Family::V4))]);
+    assert_eq!(asks(10, None), [ListedCondition::Nft(Condition::family(Family::V6))]);
+    assert!(asks(0, None).is_empty());
+    assert!(asks(2, Some(Family::V4)).is_empty());
+}
+
+#[test]
 fn the_last_of_whatever_comes_last_is_acknowledged() {
     let only_chain = bytecode::EncodedTable {
         chains: vec![bytecode::EncodedChain { rules: Vec::new(), ..table(0).chains.remove(0) }],

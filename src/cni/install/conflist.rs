@@ -26,6 +26,7 @@ pub(super) enum Unusable {
     Empty,
     #[error("is not complete JSON: {0}")]
     Json(String),
+    /// `libcni` accepts it and takes the last one.
     #[error("has the key {0:?} twice")]
     Twice(String),
     #[error("has no {0}")]
@@ -34,8 +35,8 @@ pub(super) enum Unusable {
     Version(String),
 }
 
-/// The key by which a list is known that we made, with the name of the file that it was made of. Runtimes pass over
-/// keys of lists that they don't know.
+/// The key that marks a list which we made of a single plugin. Its value is the name of that plugin's file. Runtimes ignore
+/// unknown keys of lists.
 const MADE_OF: &str = "sidecar-init/made-of";
 
 /// A usable network configuration.
@@ -87,8 +88,8 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Whether the plugin could serve in it. Nor does a list of another version come in place of a single plugin: that one
-    /// may speak only its own.
+    /// Whether the plugin supports its version. The version is never raised here, because the other plugins may support only
+    /// this one.
     pub(super) fn serves(&self) -> Result<(), Unusable> {
         match CniVersion::parse(&self.version) {
             Ok(_) => Ok(()),
@@ -144,7 +145,7 @@ impl<'a> NetworkConfiguration<'a> {
         )
     }
 
-    /// Appends our entry to the last plugin, separated by the same white space as that is from its predecessor.
+    /// Adds our entry after the last plugin, with the white space that precedes that plugin.
     fn appended(&self, entry: &str) -> String {
         let last = self.span(self.plugins.len() - 1);
         let before = &self.text[..last.start];

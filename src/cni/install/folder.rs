@@ -7,6 +7,7 @@ use crate::cni::{
     files::{self, Links, UnreadableFile},
 };
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -14,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for a half-written file before it is skipped, as runtimes skip it.
+/// How long to wait for a half-written file before it is skipped, as CRI-O skips it. containerd uses no file
+/// until this one is valid.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often one attempt may be overtaken by other agents.
 const ATTEMPTS: u32 = 20;
@@ -36,7 +38,7 @@ pub(super) enum InstallState {
 pub(super) struct Attempt {
     pub(super) state: InstallState,
     pub(super) changed: bool,
-    /// The unusable files, and why. Runtimes skip them as well.
+    /// The unusable files that were skipped, and why.
     pub(super) passed_over: Vec<String>,
     /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
@@ -48,13 +50,13 @@ impl Attempt {
     }
 }
 
-/// The unusable file that was seen last, and since when it is unusable.
+/// Since when each file is unusable.
 #[derive(Debug, Default)]
-pub(super) struct Broken(Option<(PathBuf, Instant)>);
+pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 
 struct FolderScan {
     first: Option<(PathBuf, FileKind, String)>,
-    /// Those before it.
+    /// The unusable files before it, or all of them if there is no usable one.
     unusable: Vec<(PathBuf, Unusable)>,
 }
 
@@ -67,6 +69,10 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         if let Some(until) = broken.until(&unusable) {
             let attempt = Attempt::new(InstallState::Waiting(warnings.join("; ")), Vec::new());
             return Ok(Attempt { again: Some(until), ..attempt });
+        }
+        // Runtimes accept a repeated key, and use no file after this one.
+        if unusable.iter().any(|(_, why)| matches!(why, Unusable::Twice(_))) {
+            return Ok(Attempt::new(InstallState::Waiting(warnings.join("; ")), warnings));
         }
         let Some((path, kind, text)) = first else {
             let none = format!("no network configuration is in {}", folder.display());
@@ -83,7 +89,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         let put = match kind {
             FileKind::Single => convert(&path, &network, &text, entry)?,
             FileKind::List => match network.with(entry) {
-                None => InsertOutcome::Was(path.clone()),
+                None => InsertOutcome::AlreadyThere(path.clone()),
                 Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(&path)),
                 Some(new) => {
                     InsertOutcome::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path)
@@ -91,8 +97,8 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             },
         };
         let (state, changed) = match put {
-            InsertOutcome::Was(path) => (InstallState::Installed(path), false),
-            InsertOutcome::Is(path) => (InstallState::Installed(path), true),
+            InsertOutcome::AlreadyThere(path) => (InstallState::Installed(path), false),
+            InsertOutcome::Inserted(path) => (InstallState::Installed(path), true),
             InsertOutcome::Blocked(why) => (InstallState::Waiting(why), false),
             InsertOutcome::Overtaken => continue,
         };
@@ -180,8 +186,9 @@ fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result
 
 /// The outcome of an attempt on a file.
 enum InsertOutcome {
-    Was(PathBuf),
-    Is(PathBuf),
+    AlreadyThere(PathBuf),
+    Inserted(PathBuf),
+    /// Another program has written the file meanwhile.
     Overtaken,
     /// Not possible, for this reason.
     Blocked(String),
@@ -190,7 +197,7 @@ enum InsertOutcome {
 impl InsertOutcome {
     fn of(put: Put, path: &Path) -> Self {
         match put {
-            Put::Done => Self::Is(path.to_owned()),
+            Put::Done => Self::Inserted(path.to_owned()),
             Put::Overtaken => Self::Overtaken,
         }
     }
@@ -287,16 +294,12 @@ pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
 }
 
 impl Broken {
-    /// Until when to wait for the first of these files to become complete.
+    /// Until when to wait for all of these files to become complete.
     fn until(&mut self, unusable: &[(PathBuf, Unusable)]) -> Option<Instant> {
         let now = Instant::now();
-        let first = unusable.first().map(|(path, _)| path);
-        let since = match (self.0.take(), first) {
-            (_, None) => return None,
-            (Some((path, since)), Some(first)) if path == *first => since,
-            (_, Some(_)) => now,
-        };
-        self.0 = first.map(|path| (path.clone(), since));
-        (now < since + TIMEOUT).then(|| since + TIMEOUT)
+        let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);
+        self.0 = unusable.iter().map(|(path, _)| (path.clone(), since(path))).collect();
+        let end = *self.0.values().max()? + TIMEOUT;
+        (now < end).then_some(end)
     }
 }

@@ -32,14 +32,14 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(5);
 /// How often to try the lock that another installer has.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Repairs that repeat within this time are delayed: an agent that undoes them must not keep the node busy.
+/// Repairs that follow each other within this time are delayed: an agent that undoes them must not keep the node busy.
 const QUIET: Duration = Duration::from_secs(10);
 /// How many repairs are made without delay.
 const AT_ONCE: u32 = 4;
 /// The delay after those: the first one, doubled each time, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// How the time ended.
+/// How a run of `cni install` ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InstallOutcome {
     /// Installed, without `--watch`.
@@ -83,8 +83,10 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
         };
     };
     options.folders.sweep()?;
-    let ended = install.run()?;
-    install.show(matches!(ended, InstallOutcome::Installed(_)))?;
+    let ended = install.run();
+    let shown = install.show(matches!(ended, Ok(InstallOutcome::Installed(_))));
+    let ended = ended?;
+    shown?;
     match (ended, &options.watch) {
         (InstallOutcome::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
             remove(&options.folders, false).map(|removed| InstallOutcome::Asked(Some(removed)))
@@ -291,7 +293,7 @@ impl DirectoryWatcher {
         open().map(Self).map_err(|error| InstallError::Watch(error.into()))
     }
 
-    /// Takes all that was seen. Says whether any of it concerns us.
+    /// Reads all pending events. Returns whether any of them may concern us.
     fn has_relevant_events(&self, folders: &Folders) -> Result<bool, InstallError> {
         let mut concerns = false;
         loop {
@@ -300,7 +302,7 @@ impl DirectoryWatcher {
                 Err(Errno::EINTR) => continue,
                 other => other.map_err(|error| InstallError::Watch(io::Error::from(error)))?,
             };
-            // An event without a name is of a folder itself, or of more than was kept.
+            // An event without a name is about a watched folder itself, or reports that events were lost.
             let concern = |name: &OsString| is_of_concern(Path::new(name));
             concerns |= events.iter().any(|event| event.name.as_ref().is_none_or(concern));
             concerns |= folders.gone().is_some();
@@ -308,7 +310,7 @@ impl DirectoryWatcher {
     }
 }
 
-/// Whether a file's name is one that a change of matters.
+/// Whether a file of this name may concern us: a network configuration, or one of our programs.
 fn is_of_concern(name: &Path) -> bool {
     let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
     !is_unfinished

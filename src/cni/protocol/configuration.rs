@@ -62,7 +62,7 @@ pub(crate) struct PartialConfiguration<'a> {
     pub(crate) version: Result<CniVersion, CniError>,
     pub(crate) places: Places,
     /// Whether these places are valid: where one is not, no trace is left elsewhere.
-    pub(crate) are_asked_for: bool,
+    pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
     name: Option<String>,
     rest: PluginConfiguration<'a>,
@@ -79,7 +79,7 @@ pub(crate) struct PluginConfiguration<'a> {
     pub(crate) version: CniVersion,
     pub(crate) name: String,
     /// The result of the previous plugins.
-    pub(crate) before: Option<&'a RawValue>,
+    pub(crate) previous_result: Option<&'a RawValue>,
     /// The pod's annotations, where the runtime hands them over.
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     /// The valid attachments of the network, where the runtime passes them.
@@ -161,12 +161,12 @@ impl<'a> PluginConfigurationReader<'a> {
         }
         let before = self.problems.len();
         let places = self.places();
-        let are_asked_for = self.problems.len() == before;
+        let places_are_valid = self.problems.len() == before;
         let of_network = std::mem::take(&mut self.problems);
         let rest = PluginConfiguration {
             version: CniVersion::LATEST,
             name: String::new(),
-            before: self.before(),
+            previous_result: self.previous_result(),
             annotations: self.annotations(),
             valid: self.valid(),
             capture: self.layer(keys::CAPTURE),
@@ -192,7 +192,7 @@ impl<'a> PluginConfigurationReader<'a> {
         PartialConfiguration {
             version,
             places,
-            are_asked_for,
+            places_are_valid,
             timeout,
             name,
             rest,
@@ -268,7 +268,7 @@ impl<'a> PluginConfigurationReader<'a> {
             .unwrap_or(TIMEOUT)
     }
 
-    fn before(&mut self) -> Option<&'a RawValue> {
+    fn previous_result(&mut self) -> Option<&'a RawValue> {
         let value = self.fields.value("prevResult")?;
         if !value.get().starts_with('{') {
             self.blame("prevResult", value.get(), "is not a result; expected an object");

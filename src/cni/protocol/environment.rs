@@ -92,7 +92,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
         value
     }
 
-    /// Text of a certain form; the empty one where it is not, which is a problem then.
+    /// A required variable; empty if it is not set. A missing or wrong one is added to the problems.
     fn text(&mut self, name: &str, is_right: fn(&str) -> bool, complaint: &str) -> String {
         let Some(value) = self.required(name) else { return String::new() };
         let text = value.to_string_lossy().into_owned();
@@ -153,7 +153,7 @@ pub(super) fn is_id(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
 }
 
-/// Whether the kernel takes a name for an interface (`dev_valid_name` in `net/core/dev.c`).
+/// Whether the kernel takes a name for an interface (`dev_valid_name` in `net/core/dev.c`), and it has no control character.
 fn is_interface(text: &str) -> bool {
     let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)

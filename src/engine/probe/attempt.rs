@@ -181,7 +181,7 @@ impl<'a> ProbeAttempt<'a> {
         let waited = self.connected.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
-                if refused || !listeners.hold(protocol, there) {
+                if refused || !listeners.has_listener_at(protocol, there) {
                     self.end(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack);
                 }
             }

@@ -31,7 +31,7 @@ pub(super) enum DestinationState {
     Own,
 }
 
-/// What has arrived at.
+/// At which of our listeners a connection has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalPoint {
     /// A port that rules lead to.
@@ -87,7 +87,7 @@ impl ProbeListeners {
             for listener in &what.listeners {
                 let ports = listener.ports.first().number()..=listener.ports.last().number();
                 for port in ports.take(MAX_LISTENERS) {
-                    let address = SocketAddr::new(heard(family, listener.transparent), port);
+                    let address = SocketAddr::new(listen_address(family, listener.transparent), port);
                     all.add(listener, address);
                 }
             }
@@ -172,7 +172,7 @@ impl ProbeListeners {
     }
 
     /// Whether a listener of ours is there.
-    pub(super) fn hold(&self, protocol: Protocol, to: SocketAddr) -> bool {
+    pub(super) fn has_listener_at(&self, protocol: Protocol, to: SocketAddr) -> bool {
         match protocol {
             Protocol::Tcp => self.connections.iter().any(|(_, at, _)| {
                 let everywhere = at.ip().is_unspecified() && at.is_ipv4() == to.is_ipv4();
@@ -210,9 +210,9 @@ fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     }
 }
 
-/// Where rules deliver what this machine sends: at loopback. A transparent listener is looked for at addresses of the
-/// interface.
-fn heard(family: Family, transparent: bool) -> IpAddr {
+/// Where to listen. Rules redirect what this machine sends to loopback. TPROXY keeps the destination, so a transparent
+/// listener has to listen at every address.
+fn listen_address(family: Family, transparent: bool) -> IpAddr {
     match (family, transparent) {
         (Family::V4, false) => Ipv4Addr::LOCALHOST.into(),
         (Family::V4, true) => Ipv4Addr::UNSPECIFIED.into(),

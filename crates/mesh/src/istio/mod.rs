@@ -72,7 +72,7 @@ impl CapturePolicy for CaptureConfig {
     }
 
     fn stale_flows(&self) -> Option<StaleFlows> {
-        dns::stale_flows(self)
+        if self.captures_nothing() { None } else { dns::stale_flows(self) }
     }
 
     fn without_dns(&self) -> Capture {
@@ -246,8 +246,8 @@ fn interfaces(writer: &mut Writer<'_>) {
     }
 }
 
-/// A packet outside its connection's window would otherwise reach the application past the proxy, which
-/// answers with a reset that ends the redirected connection.
+/// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
+/// kernel knows no such connection there and answers with a reset, which ends the redirected one.
 fn drop_invalid(writer: &mut Writer<'_>) {
     let origin = Reason::DropInvalid.origin();
     let invalid = [words::state([rules::ConnState::Invalid])];

@@ -69,7 +69,7 @@ impl Reasons for Known {
     }
 }
 
-/// Upstream's rules, which carry no comment: the forms that it writes, where something leads to its chains.
+/// Whether a rule without a comment has a form that upstream writes, in a namespace where a base chain leads to its chains.
 fn owns(context: &RuleContext<'_>) -> bool {
     let summary = context.summary;
     let is_capturing = matches!(context.kind(), TableKind::Nat | TableKind::Mangle);
@@ -158,7 +158,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
         }
         (None, None, Some(_)) => Some(Reason::ExcludedOutboundPort),
         (None, None, None) if summary.source.is_some() => Some(Reason::ProxyToApplication),
-        // Of no group is anything captured.
+        // Written where the list of captured groups is empty.
         (None, None, None) if summary.out_interface.is_none() && !summary.more => Some(Reason::OtherGroups),
         (None, None, None) => None,
     }

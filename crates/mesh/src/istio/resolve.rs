@@ -20,11 +20,6 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
     }
     let vm_interfaces = reader.list(Setting::VmInterfaces, SettingReader::interface_item);
-    if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
-        let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
-                    port; use REDIRECT";
-        reader.warn(text);
-    }
     let names = Names { host, numbers_only };
     let proxy_uids = names.proxy_users(reader);
     let proxy_gids = names.proxy_groups(reader, &proxy_uids);
@@ -78,6 +73,13 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         log_hits: reader.switch(Setting::TraceLogging),
         unused: Vec::new(),
     };
+    let is_transparent =
+        matches!(config.interception, Interception::Tproxy { .. }) && config.captures_inbound();
+    if is_transparent && !config.vm_interfaces.is_empty() {
+        let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
+                    port; use REDIRECT";
+        reader.warn(text);
+    }
     CaptureConfig { unused: unused(reader, &config), ..config }
 }
 
@@ -222,6 +224,8 @@ fn unfit(address: IpAddr) -> Option<&'static str> {
     };
     match address {
         address if address.is_loopback() => Some("loopback"),
+        // An earlier run has put it on `lo`.
+        address if address == IpAddr::from(defaults::PASSTHROUGH_V6) => Some("loopback"),
         _ if link_local => Some("link-local"),
         address if address.is_multicast() => Some("multicast"),
         _ => None,

@@ -75,7 +75,7 @@ pub fn read(name: &str, text: &str, source: impl Fn(&str) -> Source) -> File {
 
 fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
     if let Some((_, setting)) = KEYS.iter().find(|(key, _)| *key == path) {
-        return say(file, *setting, path, value, source);
+        return add_setting(file, *setting, path, value, source);
     }
     match value {
         Value::Null => {}
@@ -115,7 +115,13 @@ fn is_group(path: &str) -> bool {
     KEYS.iter().any(|(key, _)| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
-fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
+fn add_setting(
+    file: &mut File,
+    setting: Setting,
+    path: &str,
+    value: &Value,
+    source: &impl Fn(&str) -> Source,
+) {
     let separator = setting.row().separator.unwrap_or(",");
     let takes_list =
         separator == ";" || matches!(setting.row().kind, SettingKind::Value(form) if form.ends_with(",.."));

@@ -1,7 +1,8 @@
 //! Kuma: what `kumactl install transparent-proxy` captures.
 //!
 //! Pure: a [`CaptureConfig`] goes in, rules for one family come out. The order of the rules is upstream's, because people
-//! compare previews; each rule has its reason in its comment, and the reason's row has its sentence.
+//! compare previews; the comment of each rule names its reason, and `reason.rs`
+//! has the sentence that explains it.
 
 mod config;
 pub mod defaults;

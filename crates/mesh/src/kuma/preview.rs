@@ -1,7 +1,7 @@
 //! The rules as text in upstream's form, as its dry run prints them, for comparison.
 //!
-//! The words of a rule are in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses
-//! of single machines without a length.
+//! The words of a rule are in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, single
+//! addresses without a prefix length.
 
 use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Chain, Checked, Cidr, Family, Match, Negatable, Position, Protocol, Statement, Table, Target};
@@ -131,7 +131,7 @@ fn option<T>(name: &str, value: &Negatable<T>, text: impl Fn(&T) -> String) -> S
     format!("{not}{name} {}", text(value.value()))
 }
 
-/// A network, a machine without its length but for those that upstream names with it.
+/// A network. A single address has no prefix length, except those that upstream writes with one.
 fn network(cidr: &Cidr) -> String {
     let with_length: [IpAddr; 4] = [
         Ipv4Addr::LOCALHOST.into(),
@@ -139,8 +139,8 @@ fn network(cidr: &Cidr) -> String {
         PASSTHROUGH_V4.into(),
         PASSTHROUGH_V6.into(),
     ];
-    let is_machine = cidr.length() == cidr.family().bits();
-    match is_machine && !with_length.contains(&cidr.address()) {
+    let is_single_address = cidr.length() == cidr.family().bits();
+    match is_single_address && !with_length.contains(&cidr.address()) {
         true => cidr.address().to_string(),
         false => cidr.to_string(),
     }

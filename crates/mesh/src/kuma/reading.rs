@@ -53,7 +53,7 @@ impl Reasons for Known {
     }
 
     fn setting(&self, _reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
-        // Of all servers none is named.
+        // Where all DNS is captured, the rule names no server.
         let of_servers = context.summary.destination.is_some() || context.summary.source.is_some();
         (context.summary.udp && captures(context.rule)).then_some(if of_servers {
             Kuma::RedirectDns
@@ -62,7 +62,7 @@ impl Reasons for Known {
         })
     }
 
-    /// A list of ports has not made the rule that captures all of them.
+    /// The rule that captures all ports comes from no list of ports, though it has the same reason.
     fn refine(&self, all: &mut [RecognizedRule<'_>]) {
         let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::RuleReason::from);
         for recognized in all {

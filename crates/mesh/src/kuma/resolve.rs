@@ -97,7 +97,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     found
 }
 
-/// Networks of machines that have an effect in the other family only. Lint reports those of other lists.
+/// Warns of `--vnet`'s IPv6 networks, which have no effect without IPv6. Lint warns of other lists' networks.
 fn warn_of_ipv6(reader: &mut SettingReader<'_>, networks: &[VirtualNetwork]) {
     let (_, source) = reader.items(Kuma::Vnet);
     let cidrs = networks.iter().map(|network| network.network);
@@ -182,18 +182,14 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
     let all = reader.switch(Kuma::CaptureAllDns);
     let port: Port = reader.port(Kuma::DnsPort, defaults::DNS_LISTENER);
     let splits_zones = !reader.switch(Kuma::SkipZoneSplit);
-    let by_flag = |setting| {
-        let source = reader.raw.get(setting).map(|given| &given.source);
-        match source {
-            Some(Source::Flag(_)) => true,
-            Some(Source::Container { word, .. }) => word.starts_with("--"),
-            _ => false,
-        }
+    let by_flag = |setting| match reader.raw.get(setting).map(|given| &given.source) {
+        // The injector's defaults are written as flags, too.
+        Some(Source::Flag(_) | Source::Default(_)) => true,
+        Some(Source::Container { word, .. }) => word.starts_with("--"),
+        _ => false,
     };
-    let (all_by_flag, both) = {
-        let all_by_flag = by_flag(Kuma::CaptureAllDns);
-        (all_by_flag, all_by_flag && by_flag(Kuma::RedirectDns))
-    };
+    let all_by_flag = by_flag(Kuma::CaptureAllDns);
+    let both = all_by_flag && by_flag(Kuma::RedirectDns);
     if both && enabled && all {
         reader.blame(
             Kuma::CaptureAllDns,

@@ -35,12 +35,12 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     settings
 }
 
-/// The mesh whose pod it is, if another than the default; the defaults decide where the pod leaves it open, as one does that
-/// the default's injector has seen.
+/// The mesh whose pod it is, if another than Istio's sidecar. Where the pod shows none, the defaults decide, unless Istio's
+/// injector has seen the pod.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
-    let has_no_effect = !pod.annotations.contains_key(STATUS);
+    let is_seen_by_istio = pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
-    let of_defaults = || of_defaults().filter(|_| has_no_effect);
+    let of_defaults = || of_defaults().filter(|_| !is_seen_by_istio);
     mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
 }
 

@@ -1,8 +1,8 @@
-//! Whether a plugin captures a pod at all: Istio's reasons not to, in its order (`cni/pkg/plugin/plugin.go`), and the
-//! two that come before it is asked.
+//! Whether a plugin captures a pod at all: Istio's reasons not to, in its order (`cni/pkg/plugin/plugin.go`). A pod on the
+//! network of its node, and one of another mesh, are decided about before most of them.
 //!
-//! Unknown facts are skipped. With annotations alone, the injector's own list of what it has added replaces the
-//! containers.
+//! What is not known of a pod is no reason. With annotations alone, the injector's own list of what it has added replaces
+//! the containers.
 
 use super::facts::{Pod, STATUS, Value};
 use super::mesh;
@@ -106,7 +106,7 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
     if let Some((of, form)) = mesh::of(pod).and_then(|(of, _)| Some((of, of.pods()?))) {
         return form.skip(of, pod);
     }
-    let found = match containers(pod) {
+    let found = match skip_by_containers(pod) {
         // A pod without a proxy may be one that is to have none.
         found @ (None | Some(Skip::NoProxy)) => refused(pod).or(found),
         found => found,
@@ -115,11 +115,11 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
         if !pod.annotations.contains_key(STATUS) {
             return Some(Skip::NotInjected);
         }
-        is_none(pod).then_some(Skip::ModeNone)
+        has_mode_none(pod).then_some(Skip::ModeNone)
     })
 }
 
-fn containers(pod: &Pod) -> Option<Skip> {
+fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     let Some(spec) = &pod.spec else {
         let status = pod.status()?;
         let mut added = status.containers.iter().chain(&status.init_containers);
@@ -148,7 +148,7 @@ fn containers(pod: &Pod) -> Option<Skip> {
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
     names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
-        || mesh::words(pod).any(|name| mesh::is_within(name, "istio.io"))
+        || mesh::metadata_names(pod).any(|name| mesh::is_within(name, "istio.io"))
 }
 
 /// The label decides alone where there is one, whatever its value.
@@ -161,7 +161,7 @@ fn refused(pod: &Pod) -> Option<Skip> {
     (boolean(text) == Some(false)).then_some(Skip::Refused { label: is_label })
 }
 
-fn is_none(pod: &Pod) -> bool {
+fn has_mode_none(pod: &Pod) -> bool {
     let ours = Setting::InterceptionMode.row().annotation().and_then(|name| pod.annotations.get(&name));
     let rows = Setting::InterceptionMode.row().annotations;
     let mode = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));

@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(
             problems.collect::<Vec<_>>(),
             [
+                "document 2, Pod shop/x: line 3, column 93: spec: is a number; expected a mapping",
                 "document 3, Pod: line 5, column 1: spec: is absent, so that nothing is known of the pod's containers",
             ]
         );

@@ -1,4 +1,4 @@
-//! Of which mesh a pod is, and how pods of that mesh speak.
+//! Which mesh a pod belongs to, and how the pods of each mesh give settings.
 //!
 //! Istio has a separate table ([`crate::settings::mapping`]) and separate reasons to exclude a pod
 //! from capture. What the other meshes have in common is here, and what differs is a [`Form`] in each mesh's folder.
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 /// A label or an annotation, and the values that count; none for any value.
 pub(crate) type Word = (&'static str, &'static [&'static str]);
 
-/// How pods of a mesh look and speak.
+/// How pods of a mesh are recognized, and how they give settings.
 pub(crate) struct Form {
     /// Init containers that set the mesh's rules by themselves.
     pub(crate) init_containers: &'static [&'static str],
-    /// Programs that the arguments of such a container follow, the last of a path and of the words.
+    /// Programs of such a container, by the last part of their paths. Its flags follow the last word that names one.
     pub(crate) commands: &'static [&'static str],
     /// Whether annotations count where such a container leaves settings open: it reads them itself.
     pub(crate) init_reads_annotations: bool,
@@ -86,12 +86,12 @@ impl Form {
     /// Whether a pod has any label or annotation of the mesh's domains, be it a refusal, and which one.
     fn domain_sign(&self, pod: &Pod) -> Option<Source> {
         let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
-        words(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
+        metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
 }
 
 /// The names of a pod's labels and annotations.
-pub(super) fn words(pod: &Pod) -> impl Iterator<Item = &str> {
+pub(super) fn metadata_names(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
 }
 
@@ -170,7 +170,12 @@ pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     if let Some(mesh) = named {
         return Some((mesh, Source::Annotation(own)));
     }
-    let forms = || Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?)));
+    // Ambient mode leaves pods with Istio's sidecar to the sidecar.
+    let has_sidecar = pod.annotations.contains_key(STATUS);
+    let forms = || {
+        let all = Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?)));
+        all.filter(move |(_, form)| form.proxy.is_some() || !has_sidecar)
+    };
     let surely = forms().find_map(|(mesh, form)| Some((mesh, form.is_of(pod)?)));
     let by_domain = || forms().find_map(|(mesh, form)| Some((mesh, form.domain_sign(pod)?)));
     surely.or_else(|| if speaks_istio(pod) { None } else { by_domain() })
@@ -262,6 +267,16 @@ mod tests {
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
         let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
         assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject says no".to_owned())));
+    }
+
+    #[test]
+    fn a_pod_with_istios_sidecar_is_not_of_ambient_mode() {
+        let mesh = |annotations: &[(&str, &str)]| of(&pod(annotations, &[])).map(|(mesh, _)| mesh);
+        let ambient = ("istio.io/dataplane-mode", "ambient");
+        assert_eq!(mesh(&[ambient]), Some(Mesh::Ambient));
+        assert_eq!(mesh(&[ambient, (STATUS, "{}")]), None);
+        // Its own annotation names the mesh in any case.
+        assert_eq!(mesh(&[("sidecar-init/mesh", "ambient"), (STATUS, "{}")]), Some(Mesh::Ambient));
     }
 
     #[test]

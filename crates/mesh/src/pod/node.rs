@@ -1,6 +1,6 @@
 //! A manifest as a tree: what was written, and where.
 //!
-//! Positions are what a parsed value of another kind would have lost. A scalar keeps its text: whether `0755` is a number
+//! `serde_json::Value` has no positions. A scalar keeps its text: whether `0755` is a number
 //! depends on the reader.
 
 use super::scalar::{ScalarKind, kind};
@@ -25,7 +25,7 @@ impl fmt::Display for TextPosition {
 pub(super) struct ManifestNode {
     pub(super) place: Option<TextPosition>,
     pub(super) value: ManifestValue,
-    /// How many values it holds, those of aliases included.
+    /// How many values it holds, those of aliases included. In YAML, a long text counts as several.
     pub(super) size: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for ManifestNode {
     }
 }
 
-/// Reads JSON, whose keys must be unique, too.
+/// Reads JSON. Repeated keys are refused, as in YAML.
 struct FromJson;
 
 fn scalar(text: String, kind: ScalarKind) -> ManifestNode {

@@ -1,4 +1,5 @@
-//! An object of a manifest as settings: which of the two ways in which pods speak counts, and where they disagree.
+//! An object of a manifest as settings: whether an init container or a plugin sets the rules of its pods, and where the
+//! settings of the two disagree.
 //!
 //! An init container that sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if
 //! it captures the pod at all.
@@ -13,8 +14,8 @@ use super::manifest::ManifestObject;
 use crate::finding::{Code, Level};
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
-use crate::settings::Setting;
-use crate::sources::{Given, Raw, Source};
+use crate::settings::{Setting, SettingKind};
+use crate::sources::{Given, Raw, Source, boolean};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -183,7 +184,7 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     settings
 }
 
-/// Where an init container contradicts annotations, or the proxy's fields, among themselves.
+/// Where an init container contradicts annotations, or fields of the proxy's container. `counts` says which of them counts.
 fn disagreements(init: &Raw, annotations: &Raw, counts: &str) -> Vec<String> {
     let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
     let differing = contrary.filter_map(|(setting, given)| {
@@ -214,7 +215,31 @@ fn items(setting: Setting, value: &str) -> BTreeSet<String> {
         (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),
         (Setting::InterceptionMode, mode) => mode.to_ascii_uppercase(),
         (Setting::ProxyUid | Setting::ProxyGid, "") => PROXY_ID.to_string(),
+        (Setting::Mesh, "") => Mesh::default().name().to_owned(),
+        (setting, value) if setting.row().kind == SettingKind::Switch => {
+            boolean(value.trim()).map_or_else(|| value.to_owned(), |is_on| is_on.to_string())
+        }
         (_, value) => value.to_owned(),
     };
     value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_one_meaning_do_not_differ() {
+        for (setting, one, other, is_same) in [
+            (Setting::Mesh, "", "istio", true),
+            (Setting::Mesh, "", "kuma", false),
+            (Setting::RedirectDns, "1", " true", true),
+            (Setting::RedirectDns, "0", "true", false),
+            (Setting::InterceptionMode, "", "redirect", true),
+            (Setting::InboundPorts, "80, 443", "443,80", true),
+        ] {
+            let found = items(setting, one) == items(setting, other);
+            assert_eq!(found, is_same, "{setting:?} {one:?} {other:?}");
+        }
+    }
 }

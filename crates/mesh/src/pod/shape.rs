@@ -41,6 +41,7 @@ impl<'a> ObjectReader<'a> {
             );
             return Spec::default();
         };
+        self.expect_mapping(spec, "spec");
         Spec {
             host_network: self.boolean(spec, "spec", "hostNetwork"),
             run_as_user: self.id(spec, "spec", "runAsUser"),
@@ -74,6 +75,7 @@ impl<'a> ObjectReader<'a> {
         let text = |shape: &mut Self, key: &str| {
             node.get(key).and_then(|node| shape.text(node, &format!("{path}.{key}"))).unwrap_or_default()
         };
+        self.expect_mapping(node, path);
         let foreign = node.get("envFrom").map(|node| &node.value);
         Container {
             name: text(self, "name"),
@@ -94,6 +96,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     fn variable(&mut self, node: &Rc<ManifestNode>, path: &str) -> Variable {
+        self.expect_mapping(node, path);
         let name = node.get("name").and_then(|name| self.text(name, &format!("{path}.name")));
         let value = match node.get("valueFrom") {
             Some(_) => Setting::Unknowable,
@@ -103,6 +106,12 @@ impl<'a> ObjectReader<'a> {
             }
         };
         Variable { name: name.unwrap_or_default(), value }
+    }
+
+    fn expect_mapping(&mut self, node: &ManifestNode, path: &str) {
+        if !matches!(node.value, ManifestValue::Map(_)) {
+            self.problem(path, None, &format!("is {}; expected a mapping", node.noun()), node);
+        }
     }
 
     /// The items of a list under a key, each read on its own.

@@ -124,6 +124,13 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_the_texts_that_kubernetes_makes_of_them() {
+        let text = "{yes: 1, OFF: 2, 0x10: 3, 1_0: 4, 'no': 5, 1.5: 6}";
+        let expected = json!({"true": 1, "false": 2, "16": 3, "10": 4, "no": 5, "1.5": 6});
+        assert_eq!(values("file", text), Ok(vec![expected]));
+    }
+
+    #[test]
     fn numbers_that_json_has_not_are_texts() {
         let text =
             "[9223372036854775807, 9223372036854775808, 18446744073709551616, -1, 1_0.5, .inf, -.5e1, .nan]";

@@ -61,7 +61,7 @@ pub(super) struct FoundObject<'a> {
     pub(super) version: Option<&'a str>,
 }
 
-/// Shows each object of a document, and adds their number, lists included, to `count`, which stops at [`MAX_OBJECTS`].
+/// Shows each object of a document, and adds their number, lists included, to `count`, which stops past [`MAX_OBJECTS`].
 pub(super) fn walk<'a>(
     document: &'a Rc<ManifestNode>,
     count: &mut usize,

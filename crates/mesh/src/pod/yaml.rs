@@ -14,6 +14,8 @@ use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 const MAX_BYTES: usize = 64 << 20;
 /// The most values in a document, those of aliases included.
 const MAX_VALUES: usize = 4_000_000;
+/// A text counts as one value more for each so many bytes: aliases share it in the tree, but data holds a copy for each.
+const BYTES_OF_VALUE: usize = 64;
 
 /// A repeated key of a mapping.
 pub(super) struct Repeated {
@@ -27,8 +29,8 @@ pub(super) fn documents(text: &str) -> Result<Vec<Rc<ManifestNode>>, Malformed> 
     read(text, None)
 }
 
-/// The same where the later of two equal keys counts; the repeated ones are noted. JSON of several objects without anything
-/// between them is not among the texts that are read so.
+/// The same where the later of two equal keys counts; the repeated ones are noted. In JSON objects that follow each other
+/// without `---`, they are still refused.
 pub(super) fn documents_of_later_keys(
     text: &str,
     repeated: &mut Vec<Repeated>,
@@ -71,7 +73,7 @@ struct Loader<'a> {
     documents: Vec<Rc<ManifestNode>>,
     open: Vec<Open>,
     anchors: BTreeMap<usize, Rc<ManifestNode>>,
-    /// Where keys may be repeated, those that are.
+    /// Collects repeated keys; `None` where they are refused.
     repeated: Option<&'a mut Vec<Repeated>>,
 }
 
@@ -110,8 +112,9 @@ impl Loader<'_> {
                 // Where there is nothing, the parser reports ~.
                 let text = if span.is_empty() { Cow::Borrowed("") } else { text };
                 let kind = of_scalar(&text, style, tag.as_deref(), span)?;
+                let size = 1 + text.len() / BYTES_OF_VALUE;
                 let value = ManifestValue::Scalar { text: text.into_owned(), kind };
-                self.finish(ManifestNode { place: Some(place(start)), value, size: 1 }, anchor, start)
+                self.finish(ManifestNode { place: Some(place(start)), value, size }, anchor, start)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.open(anchor, Items::List(Vec::new()), tag.as_ref(), span)
@@ -144,7 +147,7 @@ impl Loader<'_> {
             return Err(Malformed::too_deep(start));
         }
         if let Some(Open { items: Items::Map { key: None, .. }, .. }) = self.open.last() {
-            // What {{ is, too.
+            // An unquoted {{ of a template gets here, too.
             let text = "a list or a mapping can't be a key; write a text that begins with [ or { in quotes, \
                         and fill templates in before";
             return Err(Malformed::at(start, text));
@@ -189,7 +192,9 @@ impl Loader<'_> {
         if open.size > MAX_VALUES {
             return Err(Malformed::at(
                 at,
-                format!("there are more than {MAX_VALUES} values, aliases included"),
+                format!(
+                    "there are more than {MAX_VALUES} values, aliases included; a long text counts as several"
+                ),
             ));
         }
         match &mut open.items {
@@ -201,8 +206,14 @@ impl Loader<'_> {
                 None => {}
             },
             Items::Map { places, key, .. } => {
-                let ManifestValue::Scalar { text, .. } = &node.value else {
+                let ManifestValue::Scalar { text, kind } = &node.value else {
                     return Err(Malformed::at(at, "a list or a mapping can't be a key"));
+                };
+                // As in sigs.k8s.io/yaml: `yes` becomes the key "true", and 0x10 the key "16".
+                let text = match kind {
+                    ScalarKind::Bool(value) => value.to_string(),
+                    ScalarKind::Whole(number) => number.to_string(),
+                    ScalarKind::Text | ScalarKind::Null | ScalarKind::Float => text.clone(),
                 };
                 if let Some(first) = places.insert(text.clone(), place(at)) {
                     let Some(repeated) = &mut self.repeated else {
@@ -211,7 +222,7 @@ impl Loader<'_> {
                     };
                     repeated.push(Repeated { key: text.clone(), first, again: place(at) });
                 }
-                *key = Some(text.clone());
+                *key = Some(text);
             }
         }
         Ok(())
@@ -308,6 +319,8 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
         }
         assert!(fault(&bomb).contains("more than 4000000 values"), "{}", fault(&bomb));
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 16), "*a,".repeat(4000));
+        assert!(fault(&long).contains("a long text counts as several"), "{}", fault(&long));
         let shared = documents("a: &x {b: 1}\nc: {<<: *x, d: 2}\n").expect("YAML");
         assert_eq!(shared[0].at(&["c", "b"]).map(ManifestNode::noun), Some("a number"));
     }

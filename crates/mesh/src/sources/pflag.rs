@@ -16,7 +16,7 @@ pub enum PflagWord {
     Flags(Vec<(&'static SettingRow, String)>),
     /// The same, and one more whose value is the next word.
     NeedsValue(Vec<(&'static SettingRow, String)>, &'static SettingRow),
-    /// Something like an unknown flag, as far as its name goes.
+    /// A flag that the call does not take, without its value.
     Unknown {
         name: String,
         has_value: bool,

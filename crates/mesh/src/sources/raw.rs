@@ -150,7 +150,7 @@ impl Raw {
     }
 
     /// Whether flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
-    /// name a mesh describes the rules of one that captures unasked.
+    /// name a mesh does, unless it is the default: every other one captures traffic without any further flag.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
@@ -169,7 +169,7 @@ impl Raw {
         self.given.iter().map(|(&setting, given)| (setting, given))
     }
 
-    /// The variables of the address of a Service of Kubernetes, and not of their setting.
+    /// Variables of our names that do not count, because Kubernetes has set them for the address of a Service.
     pub fn service_links(&self) -> &[(&'static str, String)] {
         &self.links
     }
@@ -178,7 +178,7 @@ impl Raw {
     /// boolean counts as off here and is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
-        self.get(setting).and_then(|given| boolean(&given.value)).unwrap_or(false)
+        self.get(setting).and_then(|given| boolean(trim(&given.value))).unwrap_or(false)
     }
 }
 
@@ -192,6 +192,11 @@ fn is_service_link(name: &str, value: &str) -> bool {
 /// The text of a value. Invalid UTF-8 becomes the replacement character, which no setting takes.
 pub fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
+}
+
+/// Spaces around a value mean nothing; other white space is refused.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
 }
 
 /// A boolean as Go's `strconv.ParseBool` takes it.
@@ -314,7 +319,7 @@ mod tests {
     fn what_lies_above_counts() {
         let above = raw(&[(Setting::PodIps, "1", Source::Flag("x"))]);
         let below =
-            raw(&[(Setting::PodIps, "2", Source::Flag("x")), (Setting::DryRun, "t", Source::Flag("x"))]);
+            raw(&[(Setting::PodIps, "2", Source::Flag("x")), (Setting::DryRun, " t", Source::Flag("x"))]);
         let whole = above.clone().over(below.clone().of_pod("below"));
         assert_eq!(whole.get(Setting::PodIps).map(|given| given.value.as_str()), Some("1"));
         assert!(whole.is_on(Setting::DryRun) && !whole.is_on(Setting::CniMode));

@@ -2,7 +2,7 @@
 
 use super::dialect::Dialect;
 use super::duration;
-use super::raw::{self, Given, Raw, Source};
+use super::raw::{self, Given, Raw, Source, trim};
 use crate::settings::{Setting, nearest_value};
 use crate::{InputProblem, Problems};
 use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
@@ -267,11 +267,6 @@ impl<'a> SettingReader<'a> {
 
 fn is_no_text(value: &str) -> bool {
     value.contains(|c: char| (c.is_control() && c != '\t') || c == char::REPLACEMENT_CHARACTER)
-}
-
-/// Spaces around a value mean nothing; other white space is refused.
-fn trim(text: &str) -> &str {
-    text.trim_matches([' ', '\t'])
 }
 
 #[cfg(test)]

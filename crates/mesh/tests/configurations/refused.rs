@@ -70,7 +70,7 @@ const REFUSED: &[(Mesh, Flags)] = &[
             ("istio-inbound-tproxy-route-table", "0"),
         ],
     ),
-    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1")]),
+    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1,::6")]),
     (Mesh::Linkerd, &[("incoming-proxy-port", "4140"), ("outgoing-proxy-port", "4140"), ("ipv6", "yes")]),
     (
         Mesh::Kuma,
@@ -106,6 +106,15 @@ const WARNED: &[(Mesh, Flags)] = &[
             ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "5"),
         ],
     ),
+    (
+        Mesh::Istio,
+        &[
+            ("istio-inbound-interception-mode", "TPROXY"),
+            ("kube-virt-interfaces", "vm0"),
+            ("istio-inbound-ports", "80"),
+        ],
+    ),
+    // No packet comes to the rules of TPROXY.
     (Mesh::Istio, &[("istio-inbound-interception-mode", "TPROXY"), ("kube-virt-interfaces", "vm0")]),
     (
         Mesh::Istio,

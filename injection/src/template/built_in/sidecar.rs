@@ -18,7 +18,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let TemplateContext { sidecar, values, .. } = *context.input;
     let bootstrap = context.metadata("annotations", BOOTSTRAP);
     let dumps_core = context.annotation_or_value(CORE_DUMP, "global.proxy.enableCoreDump");
-    let dumps_core = dumps_core.is_some_and(|text| is_on(&text));
+    let dumps_core = dumps_core.as_deref() == Some("true");
     let proxy = json!({
         "image": set(&sidecar.proxy_image),
         "imagePullPolicy": sidecar.pull_policy,

@@ -159,7 +159,7 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             None => fields.is_empty(),
         },
         // Others of these are pointers, which JSON leaves out only where they are not set.
-        Value::Bool(is) => !is && Unset::Is.is_of(key),
+        Value::Bool(is) => !is && Unset::Bool.is_of(key),
         Value::Number(_) => Unset::Number.is_of(key) && *value == Value::from(0_u8),
         Value::Object(_) | Value::Function(_) => false,
     }

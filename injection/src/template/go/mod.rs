@@ -36,16 +36,13 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     all.into_iter()
 }
 
-/// How long, in bytes, a text may be that a function makes.
-const MAX_FUNCTION_OUTPUT: usize = 512 << 10;
-
 /// What one rendering may do: far more than templates for pods need, and little enough to end soon.
 const LIMITS: Limits = {
     let mut limits = Limits::DEFAULT;
     limits.iterations = Some(10_000);
     limits.total_iterations = Some(50_000);
     limits.output_bytes = Some(2 << 20);
-    limits.function_output = Some(MAX_FUNCTION_OUTPUT);
+    limits.function_output = Some(functions::MAX_OUTPUT);
     limits
 };
 

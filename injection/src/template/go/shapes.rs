@@ -4,24 +4,24 @@ use crate::mesh_config::proxy_config;
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
-/// What the Go structure has that JSON leaves out where it is empty.
+/// The type of a field that JSON leaves out where it is empty. In the Go structure it is there, with the zero of its type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unset {
     Text,
     List,
-    Words,
-    Is,
+    Map,
+    Bool,
     Number,
 }
 
 impl Unset {
-    /// The zero of its kind.
+    /// The zero of its type.
     pub(super) fn value(self) -> Value {
         match self {
             Self::Text => "".into(),
             Self::List => Value::Array(Vec::new()),
-            Self::Words => Value::Map(HashMap::new()),
-            Self::Is => false.into(),
+            Self::Map => Value::Map(HashMap::new()),
+            Self::Bool => false.into(),
             Self::Number => 0_u8.into(),
         }
     }
@@ -78,8 +78,8 @@ impl GoStructure {
                 ("GenerateName", Unset::Text),
                 ("Namespace", Unset::Text),
                 ("UID", Unset::Text),
-                ("Labels", Unset::Words),
-                ("Annotations", Unset::Words),
+                ("Labels", Unset::Map),
+                ("Annotations", Unset::Map),
                 ("OwnerReferences", Unset::List),
                 ("Finalizers", Unset::List),
             ],
@@ -90,7 +90,7 @@ impl GoStructure {
                 ("ImagePullSecrets", Unset::List),
                 ("Tolerations", Unset::List),
                 ("HostAliases", Unset::List),
-                ("NodeSelector", Unset::Words),
+                ("NodeSelector", Unset::Map),
                 ("ServiceAccountName", Unset::Text),
                 ("NodeName", Unset::Text),
                 ("RestartPolicy", Unset::Text),
@@ -99,9 +99,9 @@ impl GoStructure {
                 ("Subdomain", Unset::Text),
                 ("SchedulerName", Unset::Text),
                 ("PriorityClassName", Unset::Text),
-                ("HostNetwork", Unset::Is),
-                ("HostPID", Unset::Is),
-                ("HostIPC", Unset::Is),
+                ("HostNetwork", Unset::Bool),
+                ("HostPID", Unset::Bool),
+                ("HostIPC", Unset::Bool),
             ],
             Self::Container => &[
                 ("Name", Unset::Text),
@@ -115,8 +115,8 @@ impl GoStructure {
                 ("EnvFrom", Unset::List),
                 ("Ports", Unset::List),
                 ("VolumeMounts", Unset::List),
-                ("Stdin", Unset::Is),
-                ("TTY", Unset::Is),
+                ("Stdin", Unset::Bool),
+                ("TTY", Unset::Bool),
             ],
             Self::Port => &[
                 ("Name", Unset::Text),
@@ -124,7 +124,7 @@ impl GoStructure {
                 ("HostIP", Unset::Text),
                 ("HostPort", Unset::Number),
             ],
-            Self::Resources => &[("Limits", Unset::Words), ("Requests", Unset::Words)],
+            Self::Resources => &[("Limits", Unset::Map), ("Requests", Unset::Map)],
             Self::ProxyConfig => &[
                 ("ConfigPath", Unset::Text),
                 ("BinaryPath", Unset::Text),
@@ -137,8 +137,8 @@ impl GoStructure {
                 ("MeshId", Unset::Text),
                 ("ExtraStatTags", Unset::List),
                 ("CaCertificatesPem", Unset::List),
-                ("ProxyMetadata", Unset::Words),
-                ("RuntimeValues", Unset::Words),
+                ("ProxyMetadata", Unset::Map),
+                ("RuntimeValues", Unset::Map),
                 ("ProxyAdminPort", Unset::Number),
                 ("StatNameLength", Unset::Number),
                 ("StatusPort", Unset::Number),
@@ -156,10 +156,10 @@ impl GoStructure {
                 ("ExtensionProviders", Unset::List),
                 ("ServiceSettings", Unset::List),
                 ("TrustDomainAliases", Unset::List),
-                ("DisableEnvoyListenerLog", Unset::Is),
-                ("EnableEnvoyAccessLogService", Unset::Is),
-                ("EnableTracing", Unset::Is),
-                ("VerifyCertificateAtClient", Unset::Is),
+                ("DisableEnvoyListenerLog", Unset::Bool),
+                ("EnableEnvoyAccessLogService", Unset::Bool),
+                ("EnableTracing", Unset::Bool),
+                ("VerifyCertificateAtClient", Unset::Bool),
                 ("ProxyHttpPort", Unset::Number),
                 ("ProxyInboundListenPort", Unset::Number),
                 ("ProxyListenPort", Unset::Number),

@@ -12,8 +12,8 @@ use gtmpl_ng::Value;
 /// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
 const PLANE: u32 = 0xf_0000;
 
-/// Whether YAML could take the character for more than a part of a word, anywhere in a text. Spaces mean something beside
-/// such a character only.
+/// Whether YAML could take the character for more than a part of a word, anywhere in a text. Spaces are left out, as usual
+/// texts hold them (`80, 90`): within a line they mean something beside such a character only. At its start they indent it.
 fn is_structure(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' | '{' | '}' | '[' | ']' | ',' | ':' | '#' | '&' | '*' | '!' | '|' | '>' | '%'

@@ -2,7 +2,7 @@
 //! changes in place become assignments, `else with` becomes a `with` within `else`, texts have no escapes but the plain ones, and
 //! a call that can't be made fails where it is made.
 //!
-//! Lines stay as they are, so that problems name the right one.
+//! Lines stay as they are, so that problems name the right one; but a raw text that holds a backslash becomes one line.
 
 /// The function for a method: of a value, and the method's name.
 pub(super) const MEMBER: &str = "sidecarMember";
@@ -111,10 +111,10 @@ impl<'a> TemplateAction<'a> {
 
     fn write(&self, out: &mut String, blocks: &mut Vec<usize>, lacking: &dyn Fn(&str) -> Option<String>) {
         let Self { open, body, close } = self;
-        let mut words = body.split_whitespace();
-        match (words.next().unwrap_or_default(), words.next()) {
+        let (first, rest) = first_name(body);
+        match (first, first_name(rest).0) {
             ("if" | "with" | "range" | "block" | "define", _) => blocks.push(0),
-            ("else", Some("with")) => {
+            ("else", "with") => {
                 if let Some(more) = blocks.last_mut() {
                     *more += 1;
                 }
@@ -122,7 +122,7 @@ impl<'a> TemplateAction<'a> {
                 *out += &format!("{open}{before}}}}}{{{{ with{}{close}", code(&texts(piped), lacking));
                 return;
             }
-            ("end", None) => {
+            ("end", "") => {
                 let more = blocks.pop().unwrap_or(0);
                 *out += &format!("{open}{body}{}{close}", "}}{{ end ".repeat(more));
                 return;
@@ -135,6 +135,12 @@ impl<'a> TemplateAction<'a> {
         };
         *out += &format!("{open}{body}{close}");
     }
+}
+
+/// The name that begins a text, and what follows it. Brackets and dots end it as spaces do: `if(eq .A 1)`, `with.A`.
+fn first_name(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    text.split_at(text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()))
 }
 
 /// An action with its texts as the engine reads them, which takes a backslash for an escape in raw texts too.
@@ -262,6 +268,20 @@ fn is_method(name: &str) -> bool {
     METHODS.contains(&name) || getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
+/// What follows the last `|` of a pipeline, outside of brackets and texts.
+fn last_call(pipeline: &str) -> &str {
+    let (mut depth, mut start) = (0, 0);
+    for (at, c, is_code) in pieces(pipeline) {
+        match c {
+            '(' if is_code => depth += 1,
+            ')' if is_code => depth -= 1,
+            '|' if is_code && depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    &pipeline[start..]
+}
+
 /// `$_ := set $map ..`, or `set` alone, as `$map = set $map ..`: values are never changed in place here.
 fn assigned(body: &str) -> Result<String, String> {
     let call = body.trim_start();
@@ -272,13 +292,18 @@ fn assigned(body: &str) -> Result<String, String> {
         }
         _ => ("", call),
     };
-    let mut words = call.split_whitespace();
+    // The last call of an assigned pipeline makes its value. A pipeline that is not assigned may begin with a keyword.
+    let last = last_call(call);
+    let deciding = if target.is_empty() { call } else { last };
+    let mut words = deciding.split_whitespace();
     let Some(function) = words.next().filter(|word| CHANGING.contains(word)) else {
         return Ok(body.to_owned());
     };
     let map = words.next().unwrap_or_default();
     let is_variable = map.len() > 1 && map.starts_with('$') && !map.contains('.');
     match (target, is_variable) {
+        // What it answers is handed on, and printed.
+        ("", true) if last.len() < call.len() => Ok(body.to_owned()),
         ("$_" | "", true) => Ok(format!("{spaces}{map} = {call}")),
         // One that is printed or piped on is a value like any other, and so is what another variable is to hold.
         ("", false) if function.to_lowercase().contains("merge") => Ok(body.to_owned()),
@@ -356,6 +381,10 @@ mod tests {
             ("{{ $y := set $x `k` 1 }}", "{{ $y := set $x `k` 1 }}"),
             ("{{ $_ := mustMerge $x .Values }}", "{{ $x = mustMerge $x .Values }}"),
             ("{{ merge .Values.a .Values.b | toYaml }}", "{{ merge .Values.a .Values.b | toYaml }}"),
+            ("{{ merge $x .Values.b | toYaml }}", "{{ merge $x .Values.b | toYaml }}"),
+            ("{{ set $x `k` (.A | upper) }}", "{{ $x = set $x `k` (.A | upper) }}"),
+            ("{{ $_ := `a|b` | set $x `k` }}", "{{ $x = `a|b` | set $x `k` }}"),
+            ("{{ with .A | merge $x }}{{ end }}", "{{ with .A | merge $x }}{{ end }}"),
             ("{{ if eq .A \"}}\" }}", "{{ if eq .A \"}}\" }}"),
             ("{{ unfinished", "{{ unfinished"),
         ];
@@ -386,6 +415,10 @@ mod tests {
             (
                 "{{ with .A }}{{ else with .B }}{{ if .C }}{{ end }}{{ else with .D }}{{ end }}{{ end }}",
                 "{{ with .A }}{{ else }}{{ with .B }}{{ if .C }}{{ end }}{{ else }}{{ with .D }}{{ end }}{{ end }}{{ end }}{{ end }}",
+            ),
+            (
+                "{{with .A}}{{if(.B)}}{{end}}{{else with.C}}{{end}}",
+                "{{with .A}}{{if(.B)}}{{end}}{{else }}{{ with.C}}{{end}}{{ end }}",
             ),
             ("{{ if .A }}{{ else if .B }}{{ end }}", "{{ if .A }}{{ else if .B }}{{ end }}"),
         ];

@@ -95,11 +95,11 @@ impl Lifter<'_> {
                 match (mask & ECN, bytes) {
                     // The flags for congestion may be set in the first segment or not.
                     (0, [value]) => {
-                        let takes_first = (SYN & mask == *value) != negated;
+                        let matches_syn = (SYN & mask == *value) != negated;
                         let sign = if negated { "!=" } else { "==" };
                         let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
                         self.words.push(text.clone());
-                        self.put(ListedCondition::TcpFlags { takes_first, text });
+                        self.put(ListedCondition::TcpFlags { matches_syn, text });
                     }
                     _ => self.unknown_condition(),
                 }
@@ -205,7 +205,9 @@ impl Lifter<'_> {
         let mut at = 0;
         while at < set.key_length as usize {
             let content = if at == 0 { Some(&self.content) } else { self.further_registers.get(&word(at)) };
-            let Some(field) = content.and_then(|content| content.part(false)) else { break };
+            // A key with a state would hold a whole word of bits.
+            let part = content.and_then(|content| content.part(false));
+            let Some(field) = part.filter(|field| *field != Field::ConnState) else { break };
             parts.push((field, at));
             at += width(field).next_multiple_of(WORD as usize);
         }
@@ -222,7 +224,7 @@ impl Lifter<'_> {
             self.require_values(field, false, values, None);
         }
         if set.elements.len() > 1 {
-            self.strange(format!("(one of {} keys of several fields)", set.elements.len()));
+            self.put_unknown(format!("(one of {} keys of several fields)", set.elements.len()));
         }
     }
 
@@ -254,10 +256,11 @@ impl Lifter<'_> {
             | RegisterValue::EtherType
             | RegisterValue::TcpFlags(_) => "(cmp)".to_owned(),
         };
-        self.strange(text);
+        self.put_unknown(text);
     }
 
-    pub(super) fn strange(&mut self, text: String) {
+    /// Adds a condition whose answer is not known.
+    pub(super) fn put_unknown(&mut self, text: String) {
         self.words.push(text.clone());
         self.put(ListedCondition::Unknown(text));
     }

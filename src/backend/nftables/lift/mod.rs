@@ -18,7 +18,7 @@ const TCP_FLAGS: u32 = 13;
 
 /// What a rule is read with.
 pub(super) struct Context<'a> {
-    /// That of the table, if it is of one.
+    /// The family of the table; `None` if it sees packets of both.
     pub(super) family: Option<Family>,
     pub(super) table: &'a bytecode::EncodedTable,
     pub(super) interfaces: &'a Interfaces,
@@ -170,6 +170,10 @@ impl<'a> Lifter<'a> {
             Expression::Tproxy { family } => match self.port() {
                 Some(port) if self.tproxy.is_none() => {
                     let of = Family::BOTH.into_iter().find(|of| nft::family_number(*of) == *family);
+                    // For a packet of the other family the rule ends here (`nft_tproxy_eval`).
+                    if let Some(of) = of.filter(|of| self.known_family() != Some(*of)) {
+                        self.ask_family(false, of);
+                    }
                     self.tproxy = Some((of, port));
                 }
                 _ => self.act(Action::Unknown("tproxy".to_owned())),
@@ -186,10 +190,15 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    fn load(&mut self, expression: &Expression) {
+    /// The only family whose packets come this far in the rule, where that is known.
+    fn known_family(&self) -> Option<Family> {
         let tests_family =
             |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
-        let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(tests_family));
+        self.context.family.or_else(|| Family::BOTH.into_iter().find(tests_family))
+    }
+
+    fn load(&mut self, expression: &Expression) {
+        let family = self.known_family();
         let whole =
             |field: Field| RegisterValue::Field { field, length: field.data_type().width(), bitwise: None };
         self.content = match (expression, lower::loaded(expression, family)) {

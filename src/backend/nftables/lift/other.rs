@@ -60,7 +60,7 @@ impl Lifter<'_> {
             "exthdr" if !stores(NFTA_EXTHDR_DREG) && self.asks_tcp() => {
                 self.words.push("option set".to_owned());
             }
-            "exthdr" if !stores(NFTA_EXTHDR_DREG) => self.strange(format!("({name})")),
+            "exthdr" if !stores(NFTA_EXTHDR_DREG) => self.put_unknown(format!("({name})")),
             "fib" => {
                 let query = (number(NFTA_FIB_DREG), number(NFTA_FIB_RESULT), number(NFTA_FIB_FLAGS));
                 self.lose(name);
@@ -92,13 +92,13 @@ impl Lifter<'_> {
             | "xfrm" | "bitwise" | "byteorder" => self.lose(name),
             "cmp" | "range" => self.unknown_condition(),
             "lookup" => self.look_up_answer(data),
-            "limit" | "quota" | "connlimit" | "dynset" => self.strange(format!("({name})")),
+            "limit" | "quota" | "connlimit" | "dynset" => self.put_unknown(format!("({name})")),
             "objref" => match number(NFTA_OBJREF_IMM_TYPE) {
                 Some(NFT_OBJECT_COUNTER | NFT_OBJECT_CT_HELPER | NFT_OBJECT_CT_TIMEOUT) => {
                     self.words.push(name.to_owned());
                 }
                 Some(NFT_OBJECT_QUOTA | NFT_OBJECT_LIMIT | NFT_OBJECT_CONNLIMIT) => {
-                    self.strange(format!("({name})"));
+                    self.put_unknown(format!("({name})"));
                 }
                 _ => self.act(Action::Unknown(name.to_owned())),
             },
@@ -106,7 +106,7 @@ impl Lifter<'_> {
                 Some("comment") => {
                     self.comment = attribute(data, NFTA_MATCH_INFO).map(|comment| text(comment).to_owned());
                 }
-                module => self.strange(format!("(match {})", module.unwrap_or_default())),
+                module => self.put_unknown(format!("(match {})", module.unwrap_or_default())),
             },
             "target" => {
                 let module = attribute(data, NFTA_TARGET_NAME).map(text).unwrap_or_default();

@@ -197,6 +197,7 @@ fn capture_of_all_dns_by_flag_is_more_than_by_key() {
     let (by_word, by_variable) = (word("--redirect-all-dns-traffic"), word("KUMA_X"));
     assert_eq!(read(flag.clone(), None), (true, Ok(0)));
     assert_eq!(read(by_word.clone(), None), (true, Ok(0)));
+    assert_eq!(read(Source::Default(Kuma::CaptureAllDns), None), (true, Ok(0)));
     assert_eq!(read(key.clone(), None), (false, Ok(1)));
     assert_eq!(read(by_variable.clone(), None), (false, Ok(1)));
     assert_eq!(read(flag.clone(), Some(flag.clone())), (true, Err(1)));

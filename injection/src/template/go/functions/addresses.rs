@@ -66,11 +66,15 @@ fn parsed(url: &str) -> FunctionResult {
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (mut opaque, mut authority, mut path) = ("", "", rest);
-    if let Some(behind) = rest.strip_prefix("//") {
+    // Three slashes without a scheme begin a path.
+    let has_authority = !scheme.is_empty() || !rest.starts_with("///");
+    if let Some(behind) = rest.strip_prefix("//").filter(|_| has_authority) {
         let end = behind.find('/').unwrap_or(behind.len());
         (authority, path) = behind.split_at(end);
     } else if !scheme.is_empty() && !rest.starts_with('/') && !rest.is_empty() {
         (opaque, path) = (rest, "");
+    } else if scheme.is_empty() && rest.split('/').next().is_some_and(|first| first.contains(':')) {
+        return Err(format!("takes a URL, and {url:?} has no valid scheme before its colon"));
     }
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -104,7 +108,7 @@ fn unescaped(text: &str) -> Result<String, String> {
             continue;
         }
         let digits: Vec<u8> = rest.by_ref().take(2).collect();
-        let digits = str::from_utf8(&digits).ok().filter(|digits| digits.len() == 2);
+        let digits = str::from_utf8(&digits).ok().filter(|digits| digits.len() == 2 && !digits.contains('+'));
         let code = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(
             code.ok_or_else(|| format!("takes a URL, and {text:?} holds a % without two digits behind it"))?,

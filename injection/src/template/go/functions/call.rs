@@ -13,6 +13,9 @@ pub(super) type FunctionResult = Result<Value, String>;
 /// and a second's work at most.
 const WORK: u64 = 64 << 20;
 
+/// How long, in bytes, a text may be that a function makes.
+pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
+
 thread_local! {
     /// What is left of [`WORK`]: functions of the engine are plain ones, and have no other place to look.
     static LEFT: Cell<u64> = const { Cell::new(0) };
@@ -105,7 +108,11 @@ pub(super) fn passes(
         args = &args[..most];
     }
     if args.len() < least || args.len() > most {
-        let expected = if least == most { values(most) } else { format!("{least} or more values") };
+        let expected = match most {
+            usize::MAX => format!("{least} or more values"),
+            _ if least == most => values(most),
+            _ => format!("{least} to {most} values"),
+        };
         return Err(FuncError::Generic(format!("{name} takes {expected}, and is given {}", args.len())));
     }
     function(args).map_err(|text| FuncError::Generic(format!("{name} {text}")))

@@ -24,7 +24,7 @@ functions! {
     "b32enc" reads 1..=1 |args| Ok(BASE32.encode(text(&args[0]).as_bytes()).into());
     "b32dec" reads 1..=1 |args| decoded(&LENIENT_BASE32, "base 32", &text(&args[0]));
     "b64enc" reads 1..=1 |args| Ok(BASE64.encode(text(&args[0]).as_bytes()).into());
-    "b64dec" reads 1..=1 |args| decoded(&BASE64, "base 64", &text(&args[0]));
+    "b64dec" reads 1..=1 |args| decoded(&LENIENT_BASE64, "base 64", &text(&args[0]));
 }
 
 /// Text in double quotes, as JSON has it; with `escapes_html` as Go's writer has it, which other texts may hold that a browser
@@ -115,12 +115,16 @@ fn to_yaml(value: &Value) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// Base 32 that ignores the bits after the last byte, as Go does.
-static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
-    let mut specification = BASE32.specification();
+static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| lenient(&BASE32));
+static LENIENT_BASE64: LazyLock<Encoding> = LazyLock::new(|| lenient(&BASE64));
+
+/// An encoding that ignores line breaks and the bits after the last byte, as Go does.
+fn lenient(strict: &Encoding) -> Encoding {
+    let mut specification = strict.specification();
     specification.check_trailing_bits = false;
+    specification.ignore.push_str("\r\n");
     specification.encoding().expect("the alphabet of RFC 4648")
-});
+}
 
 fn decoded(encoding: &Encoding, name: &str, text: &str) -> FunctionResult {
     let bytes = encoding.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
@@ -130,8 +134,16 @@ fn decoded(encoding: &Encoding, name: &str, text: &str) -> FunctionResult {
 fn pretty(value: &Value) -> String {
     // Of what we wrote ourselves, so it is read.
     let read: serde_json::Value = serde_json::from_str(&json(value)).unwrap_or_default();
-    // Outside of texts there are none of these.
-    format!("{read:#}").replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    let mut out = String::new();
+    for c in format!("{read:#}").chars() {
+        // Outside of texts there are none of these but line breaks, which within texts are escaped already.
+        if matches!(c, '<' | '>' | '&') || (c != '\n' && needs_code(c)) {
+            write!(out, "\\u{:04x}", u32::from(c)).expect("text takes all");
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 fn from_json(text: &str) -> FunctionResult {

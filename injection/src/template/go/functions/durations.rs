@@ -5,8 +5,8 @@ use gtmpl_ng::Value;
 
 functions! {
     "duration" reads 1..=1 |args| {
-        let seconds: i128 = text(&args[0]).parse().unwrap_or(0);
-        Ok(written(seconds * 1_000_000_000).into())
+        let seconds: i64 = text(&args[0]).parse().unwrap_or(0);
+        Ok(written(i128::from(seconds) * 1_000_000_000).into())
     };
     "durationRound" reads 1..=1 |args| Ok(rounded(&args[0]).into());
     "formatDuration" reads 1..=1 format;
@@ -90,7 +90,7 @@ fn decimal(whole: u128, part: u128, scale: u128) -> String {
     format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
-/// In its largest unit alone, as people say it: `2h`, `3mo`. A number counts nanoseconds.
+/// In the largest unit alone that it is longer than, as sprig has it: `2h`, `3mo`, but `60m`. A number counts nanoseconds.
 fn rounded(value: &Value) -> String {
     const HOUR: u128 = 3_600_000_000_000;
     const LARGE: [(&str, u128); 6] = [

@@ -34,7 +34,7 @@ mod texts;
 mod values;
 mod versions;
 
-pub(super) use call::{refused, remarks, with};
+pub(super) use call::{MAX_OUTPUT, refused, remarks, with};
 pub(super) use codings::json;
 pub(super) use lacking::{lacking, unusable};
 

@@ -73,7 +73,8 @@ fn compiled(args: &[Value]) -> Result<Regex, String> {
     })
 }
 
-/// Go's classes of characters are ASCII's, brackets within brackets mean themselves, and `\Q` quotes up to `\E`.
+/// Go's classes of characters are ASCII's, brackets within brackets and braces that repeat nothing mean themselves, and `\Q`
+/// quotes up to `\E`.
 fn translated(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars().peekable();
@@ -81,12 +82,24 @@ fn translated(pattern: &str) -> String {
     while let Some(c) = chars.next() {
         match (c, in_class) {
             ('\\', _) => match chars.next() {
-                Some(class @ ('d' | 's' | 'w')) if in_class => out.push_str(members(class)),
+                Some(class @ ('d' | 's' | 'w')) if in_class => {
+                    out.push_str(members(class));
+                    // A hyphen after a class makes no range.
+                    if chars.next_if_eq(&'-').is_some() {
+                        out.push_str("\\-");
+                    }
+                }
                 Some(class @ ('d' | 's' | 'w')) => out.push_str(&format!("[{}]", members(class))),
                 Some(class @ ('D' | 'S' | 'W')) => {
                     out.push_str(&format!("[^{}]", members(class.to_ascii_lowercase())));
                 }
                 Some(edge @ ('b' | 'B')) => out.push_str(&format!("(?-u:\\{edge})")),
+                // The engine would take them for edges of words.
+                Some(mark @ ('<' | '>')) => out.push(mark),
+                Some(named @ ('p' | 'P' | 'x')) => {
+                    out.extend(['\\', named]);
+                    out.extend(chars.next_if_eq(&'{'));
+                }
                 Some('Q') => {
                     let rest: String = chars.by_ref().collect();
                     let (literal, behind) = rest.split_once("\\E").unwrap_or((&rest, ""));
@@ -103,6 +116,7 @@ fn translated(pattern: &str) -> String {
                     out.push_str("\\]");
                 }
             }
+            ('{', false) if !is_repetition(chars.clone()) => out.push_str("\\{"),
             ('[', true) if chars.peek() == Some(&':') => out.push('['),
             ('[' | '&' | '~', true) => out.extend(['\\', c]),
             (']', true) => {
@@ -115,6 +129,20 @@ fn translated(pattern: &str) -> String {
         }
     }
     out
+}
+
+/// Whether the brace before this text repeats something, as `{2}`, `{2,}` and `{2,4}` do. Any other means itself.
+fn is_repetition(text: impl Iterator<Item = char>) -> bool {
+    let (mut has_number, mut has_comma) = (false, false);
+    for c in text {
+        match c {
+            '0'..='9' => has_number |= !has_comma,
+            ',' if has_number && !has_comma => has_comma = true,
+            '}' => return has_number,
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn members(class: char) -> &'static str {
@@ -139,15 +167,18 @@ fn quoted(text: &str) -> String {
 /// The parts between, at most as many as the third value, unless that is negative. An empty match parts nothing before the
 /// text's first character.
 fn split(args: &[Value]) -> FunctionResult {
-    let text = text(&args[1]);
+    let (pattern, text) = (text(&args[0]), text(&args[1]));
     let most = usize::try_from(whole(&args[2])).unwrap_or(usize::MAX);
     if most == 0 {
         return Ok(Value::Array(Vec::new()));
     }
     let (mut parts, mut at) = (Vec::new(), 0);
-    let mut ends_in_match = false;
-    for found in compiled(args)?.find_iter(&text).take(most - 1) {
-        ends_in_match = found.start() == text.len() && !text.is_empty();
+    let mut ends_in_match = text.is_empty() && pattern.is_empty();
+    for found in compiled(args)?.find_iter(&text) {
+        if parts.len() == most - 1 {
+            break;
+        }
+        ends_in_match = found.start() == text.len() && (!text.is_empty() || pattern.is_empty());
         if found.end() != 0 {
             parts.push(&text[at..found.start()]);
         }
@@ -171,6 +202,8 @@ mod tests {
             (r"[]a][[:alpha:]_]x]", r"[\]a][[:alpha:]_]x]"),
             (r"\Qa.b\Ec.", r"a\.bc."),
             (r"\S\\", r"[^\t\n\f\r ]\\"),
+            (r"[\w-.]", r"[0-9A-Za-z_\-.]"),
+            (r"\<a{,2}{3}\p{Greek}{4,}{", r"<a\{,2}{3}\p{Greek}{4,}\{"),
         ];
         for (given, expected) in rows {
             assert_eq!(translated(given), expected, "{given}");

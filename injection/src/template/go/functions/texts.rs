@@ -1,8 +1,8 @@
 //! Functions of texts.
 
 use super::codings::quoted;
-use super::{FunctionResult, functions, is_nothing, text, whole};
-use crate::template::go::{MAX_FUNCTION_OUTPUT, standin};
+use super::{FunctionResult, MAX_OUTPUT, functions, is_nothing, text, whole};
+use crate::template::go::standin;
 use gtmpl_ng::Value;
 
 functions! {
@@ -69,8 +69,8 @@ fn texts(value: &Value) -> Vec<String> {
 /// Fails before a text is made that is longer than the engine accepts: it measures a result only once that is in memory.
 /// `None` is a length that no number holds.
 fn check_length(bytes: Option<usize>) -> Result<(), String> {
-    if bytes.is_none_or(|bytes| bytes > MAX_FUNCTION_OUTPUT) {
-        return Err(format!("would make more than {MAX_FUNCTION_OUTPUT} bytes"));
+    if bytes.is_none_or(|bytes| bytes > MAX_OUTPUT) {
+        return Err(format!("would make more than {MAX_OUTPUT} bytes"));
     }
     Ok(())
 }

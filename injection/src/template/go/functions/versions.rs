@@ -163,7 +163,7 @@ fn constraints(text: &str) -> Option<Vec<Constraint>> {
 impl Constraint {
     fn holds(&self, version: &SemanticVersion) -> bool {
         let Self { operator, version: target, known } = self;
-        // Who asks for releases gets no version before one.
+        // A constraint without a pre-release admits none, except `!=` with a complete version.
         if !version.pre.is_empty() && target.pre.is_empty() && (*operator != "!=" || *known < 3) {
             return false;
         }
