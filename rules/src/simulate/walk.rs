@@ -14,7 +14,7 @@ use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
 use super::view::{Order, View, ViewRule};
 use crate::nft::{Base, Kind};
-use crate::{Action, ConnState, Hook, Policy, Target};
+use crate::{Action, ConnState, Hook, Policy};
 use std::net::{IpAddr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
