@@ -207,7 +207,7 @@ fn page(program: &Command, command: &Command, name: &str, path: &str, sections: 
     let description = long.unwrap_or_else(|| about(command)) + "\n\n" + &after.unwrap_or_default();
     text.push_str(&format!("{}{}", roff::heading("Description"), roff::paragraphs(description.trim_end())));
     // Commands that only hold others have no flag but that for help.
-    let is_shown = |arg: &&Arg| !arg.is_hide_set() && !(has_subcommands && arg.get_id() == "help");
+    let is_shown = |arg: &&Arg| !(arg.is_hide_set() || has_subcommands && arg.get_id() == "help");
     let mut args = command.get_arguments().filter(is_shown).peekable();
     if args.peek().is_some() {
         text.push_str(&roff::heading("Options"));

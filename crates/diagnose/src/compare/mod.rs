@@ -304,10 +304,10 @@ fn endpoint_names(space: &Space, cell: &Cell, pod: &PodContext) -> EndpointNames
     let (to, from) = (place(Axis::Destination), cell[Axis::Source as usize]);
     match to {
         AddressLocation::Pod if !pod.is_known => {
-            endpoint_names = endpoint_names.with_destination_name(POD_ADDRESS_NAME)
+            endpoint_names = endpoint_names.with_destination_name(POD_ADDRESS_NAME);
         }
         AddressLocation::Elsewhere if cell[Axis::Destination as usize] == 0 => {
-            endpoint_names = endpoint_names.with_destination_name(OUTSIDE_ADDRESS_NAME)
+            endpoint_names = endpoint_names.with_destination_name(OUTSIDE_ADDRESS_NAME);
         }
         AddressLocation::Pod | AddressLocation::Elsewhere | AddressLocation::Loopback => {}
     }
